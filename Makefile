@@ -1,0 +1,49 @@
+# Two commands set everything up on a fresh machine with Python 3.11 or newer:
+#   make demo    learns nothing about your machine: creates .venv, installs pinned versions, runs the demo
+#   make test    the same, then formatter, linter, types and tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One constraints file pins what we run with and what we build with.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-all lint format types bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/resetfree demo
+
+test: lint types $(VENV)/.dev
+	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
+
+test-all: lint types $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.core
+	$(BIN)/python benchmarks/oracle.py
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "resetfree needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -e .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -e ".[dev]"
+	@touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Registered problems, one file each; `resetfree.registry` finds them by looking in here."""

@@ -1,0 +1,41 @@
+"""Every exception of ours: one sentence that says what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ResetFreeError(Exception):
+    """The root: catch this to catch everything that resetfree raises on purpose."""
+
+
+class InvalidInput(ResetFreeError, ValueError):
+    """An argument is not what the sentence says it must be."""
+
+
+class UnknownName(ResetFreeError, LookupError):
+    """A name that is not registered; near names are suggested.
+
+    >>> str(UnknownName("problem", "grid-v1", ["grid-v0", "pits-v0"]))
+    "There is no problem 'grid-v1'. Did you mean 'grid-v0'?"
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = list(known)
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
+        super().__init__(f"There is no {kind} '{name}'. {hint}")
+
+
+class AssumptionViolated(ResetFreeError):
+    """A broken assumption of the paper, with the state that breaks it."""
+
+    def __init__(self, sentence: str, *, assumption: str, witness: object) -> None:
+        super().__init__(sentence)
+        self.assumption = assumption
+        self.witness = witness
+
+
+class NotCertifiable(ResetFreeError):
+    """The claim needs something (an oracle, a finite problem, a feature map) that is not there."""

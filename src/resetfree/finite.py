@@ -1,0 +1,278 @@
+"""A finite reset-free problem, exactly as the paper's Section 3 has it; everything is checked on the way in.
+
+Legend: S states, A actions, H actions per episode, m contexts (state index = context * S/m + base state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.errors import InvalidInput
+from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, compress
+
+if TYPE_CHECKING:
+    from resetfree.problem import FiniteProblem
+
+Boundary: TypeAlias = Literal["physical", "literal"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridLayout:
+    """Where the states stand on a map, for pictures."""
+
+    n_rows: int
+    n_cols: int
+    cell: NDArray[np.int64]  # [S] row * n_cols + column
+
+
+class FiniteMDP:
+    """States, actions, dynamics, rewards, reset set, horizon, and where episodes start.
+
+    Paper: MDP (S, A, P, r, H), S_reset.
+
+    transition: [S, A, S] or [H, S, A, S], dense; or SciPy sparse [S*A, S] (row s*A + a), or a list of H of those.
+      Rows of reset states are never used and may be empty.
+    reward: [S, A] or [H, S, A], in [0, 1].
+    reset: Boolean [S]. Arriving there ends the episode and costs one reset.
+    horizon: H, actions per episode.
+    start: a state, or a distribution [S]: where the first episode starts.
+    restart: likewise, where a reset puts the agent (default: as `start`). With contexts: [m, S/m], given the new context.
+    support: Boolean, shaped as `transition`: what is possible, where floats cannot say it (a probability that underflowed
+      to 0.0 may be possible). Default: the probabilities that are not exactly zero.
+    boundary: "physical" or "literal" (docs/readings.md, A4).
+    noise: 0 (rewards are deterministic), a standard deviation (Gaussian), or "bernoulli" (0 or 1 with mean `reward`).
+    end_reset: Boolean [S], states in which the end of an episode calls for a reset (see `assumptions.close`).
+    contexts: [m, m], row c the distribution of the next episode's context (see `contexts.with_contexts`).
+    phi, xi: known features [S, A, d] of state-action pairs and [S, d'] of start states.
+
+    >>> import numpy as np
+    >>> P = np.zeros((3, 2, 3)); P[0, 0, 0] = P[0, 1, 1] = P[1, :, 0] = 1   # state 2 is the reset state
+    >>> P[1, 1] = [0, 0, 1]
+    >>> mdp = FiniteMDP(P, reward=np.full((3, 2), 0.5), reset=[False, False, True], horizon=4)
+    >>> mdp
+    FiniteMDP(3 states, 2 actions, horizon 4, 1 reset state)
+    >>> FiniteMDP(P * 0.9, np.zeros((3, 2)), [False, False, True], horizon=4)
+    Traceback (most recent call last):
+    resetfree.errors.InvalidInput: Each row of the 'transition' of FiniteMDP must sum to one. Got 0.9 for state 0, action 0 instead.
+    """
+
+    def __init__(
+        self,
+        transition: Any,
+        reward: ArrayLike,
+        reset: ArrayLike,
+        horizon: int,
+        *,
+        start: int | ArrayLike = 0,
+        restart: int | ArrayLike | None = None,
+        support: Any = None,
+        boundary: Boundary = "physical",
+        noise: float | Literal["bernoulli"] = 0.0,
+        end_reset: ArrayLike | None = None,
+        contexts: ArrayLike | None = None,
+        phi: ArrayLike | None = None,
+        xi: ArrayLike | None = None,
+        name: str = "unnamed",
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        layout: GridLayout | None = None,
+    ) -> None:
+        if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+            raise InvalidInput(f"The 'horizon' of FiniteMDP must be a positive integer. Got {horizon!r} instead.")
+        if boundary not in ("physical", "literal"):
+            raise InvalidInput(
+                f'The \'boundary\' of FiniteMDP must be "physical" or "literal". Got {boundary!r} instead.'
+            )
+        self.name, self.horizon, self.boundary, self.layout = name, int(horizon), boundary, layout
+        self.reset = _states(reset, "reset", None)
+        self.n_states = len(self.reset)
+        self.transition: Transitions = compress(transition, self.n_states, self.horizon, support)
+        self.n_actions = self.transition.n_actions
+        self._check_rows()
+        self.reward = self._check_reward(reward)  # [1 or H, S, A]
+        self.noise = _check_noise(noise)
+        self.end_reset = _states(
+            np.zeros(self.n_states) if end_reset is None else end_reset, "end_reset", self.n_states
+        )
+        self.contexts = self._check_contexts(contexts)
+        self.start = self._distribution(start, "start", 1)[0]  # [S]
+        self.restart = self._check_restart(restart)  # [m, S/m]
+        self.phi = self._check_features(phi, "phi", (self.n_states, self.n_actions))
+        self.xi = self._check_features(xi, "xi", (self.n_states,))
+        self.state_names = self._check_names(state_names, "state_names", self.n_states)
+        self.action_names = self._check_names(action_names, "action_names", self.n_actions)
+        layered = np.arange(self.horizon)
+        self.row_of_step = layered * (0 if self.transition.stationary else self.n_states * self.n_actions)
+        """[H] first compressed row of the layer that each step uses."""
+        self.reward_of_step = layered * (0 if len(self.reward) == 1 else 1)
+        """[H] index into the first axis of `reward` that each step uses."""
+        self.last_reset: Bools = np.asarray(self.reset | self.end_reset)
+        """[S] states in which arriving at the end of an episode is a reset."""
+        self._given = {
+            "horizon": self.horizon, "boundary": boundary, "noise": noise, "end_reset": end_reset, "contexts": contexts,
+            "start": start, "restart": restart, "phi": phi, "xi": xi, "name": name, "state_names": state_names,
+            "action_names": action_names, "layout": layout, "transition": self.transition, "reward": reward, "reset": reset,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        n = int(self.reset.sum())
+        return (
+            f"FiniteMDP({self.n_states} states, {self.n_actions} actions, horizon {self.horizon}, "
+            f"{n} reset state{'' if n == 1 else 's'})"
+        )
+
+    def replace(self, **changes: Any) -> FiniteMDP:
+        """The same problem with some arguments of the constructor changed (and all of them checked again)."""
+        return FiniteMDP(**{**self._given, **changes})
+
+    def problem(self) -> FiniteProblem:
+        """What a learner sees of it: a simulator with the model hidden."""
+        from resetfree.problem import FiniteProblem
+
+        return FiniteProblem(self)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether dynamics and rewards are the same at every step."""
+        return self.transition.stationary and len(self.reward) == 1
+
+    @property
+    def n_transitions(self) -> int:
+        """How many of the H actions move the agent: all (physical), all but the last (literal)."""
+        return self.horizon if self.boundary == "physical" else self.horizon - 1
+
+    def _check_rows(self) -> None:
+        """Empty rows are only for reset states."""
+        t = self.transition
+        empty = (np.diff(t.indptr) == 0).reshape(t.n_layers, self.n_states, self.n_actions) & ~self.reset[:, None]
+        if empty.any():
+            layer, s, a = np.argwhere(empty)[0]
+            step = "" if t.stationary else f", step {layer + 1}"
+            raise InvalidInput(
+                "Each row of the 'transition' of FiniteMDP must sum to one. "
+                f"Got 0 for state {s}, action {a}{step} instead."
+            )
+
+    def _check_reward(self, reward: ArrayLike) -> Floats:
+        array = np.array(reward, dtype=np.float64)
+        shape = (self.n_states, self.n_actions)
+        if array.shape not in (shape, (self.horizon, *shape)):
+            raise InvalidInput(
+                f"The 'reward' of FiniteMDP must have shape {shape} or {(self.horizon, *shape)}. Got {array.shape} instead."
+            )
+        array = array[None] if array.ndim == 2 else array
+        bad = ~((array >= 0) & (array <= 1))
+        if bad.any():
+            h, s, a = np.argwhere(bad)[0]
+            step = "" if len(array) == 1 else f", step {h + 1}"
+            raise InvalidInput(
+                f"The 'reward' of FiniteMDP must lie in [0, 1]. Got {array[h, s, a]:.6g} for state {s}, action {a}{step} instead."
+            )
+        array.setflags(write=False)
+        return array
+
+    def _check_contexts(self, contexts: ArrayLike | None) -> Floats | None:
+        if contexts is None:
+            return None
+        chain = np.array(contexts, dtype=np.float64)
+        if chain.ndim != 2 or chain.shape[0] != chain.shape[1] or len(chain) == 0 or self.n_states % len(chain):
+            raise InvalidInput(
+                f"The 'contexts' of FiniteMDP must be a square [m, m] with m a divisor of {self.n_states}. "
+                f"Got shape {chain.shape} instead."
+            )
+        for row in chain:
+            _check_distribution(row, "contexts")
+        chain.setflags(write=False)
+        return chain
+
+    def _check_restart(self, restart: int | ArrayLike | None) -> Floats:
+        if self.contexts is None:
+            return self._distribution(self.start if restart is None else restart, "restart", 1)
+        if restart is None:
+            raise InvalidInput("The 'restart' of FiniteMDP must be given where there are contexts. Got None instead.")
+        return self._distribution(restart, "restart", len(self.contexts))
+
+    def _distribution(self, given: int | ArrayLike, what: str, n: int) -> Floats:
+        """Distributions [n, S/n]; no mass on reset states."""
+        array = np.asarray(given)
+        width = self.n_states // n
+        if array.ndim == 0 and array.dtype.kind in "iu" and n == 1:
+            if not 0 <= array < self.n_states:
+                raise InvalidInput(
+                    f"The '{what}' of FiniteMDP must be a state in 0..{self.n_states - 1} or a distribution over "
+                    f"the states. Got {given} instead."
+                )
+            array = np.eye(1, self.n_states, int(array))
+        if array.size == 0:
+            raise InvalidInput(
+                f"The '{what}' of FiniteMDP must give some state positive probability. Got none instead."
+            )
+        array = np.array(array if array.ndim == 2 else array[None], dtype=np.float64)
+        if array.shape != (n, width):
+            shape = (width,) if n == 1 else (n, width)
+            raise InvalidInput(f"The '{what}' of FiniteMDP must have shape {shape}. Got {np.shape(given)} instead.")
+        for row in array:
+            _check_distribution(row, what)
+        inside = (array > 0) & self.reset.reshape(n if n > 1 else 1, width)
+        if inside.any():
+            raise InvalidInput(
+                f"The '{what}' of FiniteMDP must lie outside the reset set. "
+                f"Got positive probability on reset state {int(np.flatnonzero(inside)[0])} instead."
+            )
+        array.setflags(write=False)
+        return array
+
+    def _check_features(self, given: ArrayLike | None, what: str, lead: tuple[int, ...]) -> Floats | None:
+        if given is None:
+            return None
+        array = np.array(given, dtype=np.float64)
+        if array.shape[:-1] != lead or array.ndim != len(lead) + 1 or not np.isfinite(array).all():
+            raise InvalidInput(
+                f"The '{what}' of FiniteMDP must be finite numbers of shape {(*lead, 'd')}. Got shape {array.shape} instead."
+            )
+        array.setflags(write=False)
+        return array
+
+    def _check_names(self, names: Sequence[str] | None, what: str, n: int) -> tuple[str, ...]:
+        if names is None:
+            return tuple(str(i) for i in range(n))
+        if len(names) != n:
+            raise InvalidInput(f"The '{what}' of FiniteMDP must have {n} entries. Got {len(names)} instead.")
+        return tuple(str(x) for x in names)
+
+
+def _states(given: ArrayLike, what: str, n: int | None) -> Bools:
+    array = np.asarray(given)
+    if array.ndim != 1 or len(array) == 0 or (n is not None and len(array) != n) or not np.isin(array, (0, 1)).all():
+        raise InvalidInput(
+            f"The '{what}' of FiniteMDP must be Boolean, one entry per state. Got {array.dtype} of shape {array.shape} instead."
+        )
+    result = array.astype(np.bool_)
+    result.setflags(write=False)
+    return result
+
+
+def _check_distribution(row: Floats, what: str) -> None:
+    if not (np.isfinite(row) & (row >= 0)).all():
+        raise InvalidInput(
+            f"The '{what}' of FiniteMDP must hold probabilities. Got a negative or non-finite one instead."
+        )
+    if not (row > 0).any():
+        raise InvalidInput(f"The '{what}' of FiniteMDP must give some state positive probability. Got none instead.")
+    if abs(row.sum() - 1) > ROW_SUM_TOLERANCE:
+        raise InvalidInput(f"The '{what}' of FiniteMDP must sum to one. Got {row.sum():.12g} instead.")
+
+
+def _check_noise(noise: float | Literal["bernoulli"]) -> float | Literal["bernoulli"]:
+    if noise == "bernoulli":
+        return "bernoulli"
+    if isinstance(noise, str) or not (np.isfinite(noise) and noise >= 0):
+        raise InvalidInput(
+            f"The 'noise' of FiniteMDP must be \"bernoulli\" or a standard deviation that is not negative. Got {noise!r} instead."
+        )
+    return float(noise)

@@ -1,0 +1,17 @@
+"""One decorator for every kernel: compiled once, cached on disk, exact floating-point order kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def jit(function: Callable[P, T]) -> Callable[P, T]:
+    """Numba's `njit` with a type that survives strict checking; no fast-math, so comparisons mean what they say."""
+    compiled: Callable[P, T] = numba.njit(cache=True, nogil=True)(function)
+    return compiled

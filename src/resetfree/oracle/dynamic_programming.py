@@ -1,0 +1,188 @@
+"""Exact answers of a finite problem by dynamic programming on compressed rows: O(H nnz) per pass.
+
+Legend: Z_h states from which no reset is possible if one acts well from step h on; Abar_h(s) the actions that stay in Z_{h+1};
+V* the best reset-free value; lambda_hat(s) the smallest y >= 0 with max_pi V_r - y V_c = V*(s).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.errors import AssumptionViolated, InvalidInput
+from resetfree.finite import Bools, FiniteMDP, Floats
+from resetfree.kernels import planning
+from resetfree.policy import check_policy
+
+
+@dataclass(frozen=True, eq=False)
+class SafeSets:
+    """Zero-cost states and actions of every step, from the support alone.
+
+    Paper: restricted action space Abar_s.
+    """
+
+    layers: Bools  # [n, S, A] the distinct action sets
+    layer_of_step: NDArray[np.int64]  # [H] which of them each step uses
+    last: Bools  # [S] Z_{H+1}
+
+    def actions(self, h: int) -> Bools:
+        """Abar_h as Boolean [S, A], h = 1..H."""
+        return np.asarray(self.layers[self.layer_of_step[h - 1]])
+
+    def states(self, h: int) -> Bools:
+        """Z_h as Boolean [S], h = 1..H+1."""
+        return self.last if h == len(self.layer_of_step) + 1 else np.asarray(self.actions(h).any(axis=1))
+
+
+def safe_sets(mdp: FiniteMDP, last: Bools | None = None) -> SafeSets:
+    """Z_h = {s not reset: some a has supp P_h(.|s,a) within Z_{h+1}}, from Z_{H+1} = `last` (default: not reset) backwards.
+
+    Under stationary dynamics the sets stop changing after a few steps, and so does the work.
+    """
+    t = mdp.transition
+    end = np.asarray(~mdp.last_reset if last is None else last & ~mdp.reset)
+    if mdp.n_transitions == 0:  # nothing ever arrives anywhere
+        end = ~mdp.reset
+    after, layers = end, []
+    layer_of_step = np.zeros(mdp.horizon, dtype=np.int64)
+    for h in range(mdp.horizon - 1, -1, -1):
+        allowed = np.empty((mdp.n_states, mdp.n_actions), dtype=np.bool_)
+        if h >= mdp.n_transitions:  # the literal boundary's last action moves nothing
+            safe = end
+            allowed[:] = safe[:, None]
+        else:
+            safe = np.empty(mdp.n_states, dtype=np.bool_)
+            planning.safe_actions(t.indptr, t.indices, int(mdp.row_of_step[h]), mdp.reset, after, allowed, safe)
+        layer_of_step[h] = len(layers)
+        layers.append(allowed)
+        if t.stationary and h < mdp.n_transitions and np.array_equal(safe, after):
+            layer_of_step[:h] = len(layers) - 1
+            break
+        after = safe
+    return SafeSets(np.stack(layers), layer_of_step, end)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The oracle's answer for every start.
+
+    Paper: pi*, hat lambda, lambda*, V_r^{pi*}, V_c^*.
+    """
+
+    mdp: FiniteMDP = field(repr=False)
+    safe: SafeSets = field(repr=False)
+    feasible: Bools  # [S] whether a reset-free policy exists from here (reset states: no)
+    value: Floats  # [S] V*, nan where infeasible
+    policy: NDArray[np.int16]  # [H, S] pi*; where infeasible it minimises the reset probability
+    cost: Floats  # [S] least reset probability, exactly 0 where feasible
+    starts: NDArray[np.int64]  # feasible starts for which multipliers are wanted
+
+    @cached_property
+    def safe_actions(self) -> Bools:
+        """Abar as Boolean [H, S, A]: actions after which a reset is still avoidable for certain."""
+        return np.asarray(self.safe.layers[self.safe.layer_of_step])
+
+    @cached_property
+    def lambda_hat(self) -> Floats:
+        """[S] smallest optimal multiplier, nan where infeasible or not asked for; computed when first read."""
+        result = np.full(self.mdp.n_states, np.nan)
+        result[self.starts] = planning.newton_multipliers(*model_of(self.mdp), self.value, self.starts)
+        return result
+
+    @property
+    def lambda_star(self) -> Floats:
+        """[S] lambda_hat + 1, the paper's second saddle point."""
+        return np.asarray(self.lambda_hat + 1.0)
+
+
+class Values(NamedTuple):
+    """What a policy is worth from every start."""
+
+    v_r: Floats  # [S] expected reward of an episode
+    v_c: Floats  # [S] probability of a reset in it
+
+
+def model_of(mdp: FiniteMDP) -> tuple[Any, ...]:
+    """The arrays every planning kernel starts with, in their order."""
+    t = mdp.transition
+    return (
+        t.indptr, t.indices, t.prob, mdp.row_of_step, mdp.reward, mdp.reward_of_step, mdp.reset, mdp.last_reset,
+        mdp.n_transitions,
+    )  # fmt: skip
+
+
+def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
+    """Safe sets, V*, pi* and (when read) multipliers of a finite problem.
+
+    starts: states for which `lambda_hat` is wanted (default: every feasible one; each costs a few passes of O(H nnz)).
+
+    >>> import resetfree as rf
+    >>> sol = solve(rf.make("grid-v0"))
+    >>> float(sol.value[3]), round(float(sol.lambda_hat[2]), 7)
+    (8.0, 37.8664632)
+    """
+    safe = safe_sets(mdp)
+    feasible = safe.states(1)
+    policy = np.empty((mdp.horizon, mdp.n_states), dtype=np.int16)
+    v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
+    planning.best_restricted(*model_of(mdp), safe.layers, safe.layer_of_step, policy, v_r, v_c)
+    if starts is None:
+        chosen = np.flatnonzero(feasible)
+    else:
+        chosen = np.atleast_1d(np.asarray(starts, dtype=np.int64))
+        if chosen.size and not (chosen.min() >= 0 and chosen.max() < mdp.n_states):
+            raise InvalidInput(f"The 'starts' of solve must be states in 0..{mdp.n_states - 1}. Got {chosen} instead.")
+        if not feasible[chosen].all():
+            bad = int(chosen[~feasible[chosen]][0])
+            raise AssumptionViolated(
+                f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}), so it has no multiplier.",
+                assumption="feasibility", witness=bad,
+            )  # fmt: skip
+    v_c[mdp.reset] = 1.0
+    return Solution(mdp, safe, feasible, np.where(feasible, v_r, np.nan), policy, v_c, chosen)
+
+
+def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:
+    """V_r and V_c of any Markov policy, exactly, from every start.
+
+    Paper: value function V_{r,h}^pi, V_{c,1}^pi, cost c_h, s^dagger.
+    """
+    v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
+    planning.evaluate(*model_of(mdp), check_policy(policy, mdp), v_r, v_c)
+    return Values(v_r, v_c)
+
+
+def best_response(mdp: FiniteMDP, multiplier: float) -> Values:
+    """V_r and V_c of the policy that maximises V_r - y V_c over ALL policies, for y = `multiplier`.
+
+    Paper: max_pi V_{r,1}^pi(s) - y V_{c,1}^pi(s).
+    """
+    if not multiplier >= 0:
+        raise InvalidInput(f"A multiplier must be a number that is not negative. Got {multiplier} instead.")
+    v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
+    planning.best_lagrangian(*model_of(mdp), float(multiplier), v_r, v_c)
+    return Values(v_r, v_c)
+
+
+def can_reset(mdp: FiniteMDP, policy: ArrayLike) -> Bools:
+    """[S] whether the policy can be reset from each start: V_c > 0, decided on the support."""
+    nothing = np.zeros((1, mdp.n_states, mdp.n_actions), dtype=np.bool_)
+    return _may_happen(mdp, policy, nothing, np.zeros(mdp.horizon, dtype=np.int64), True)
+
+
+def can_leave(mdp: FiniteMDP, policy: ArrayLike, safe: SafeSets) -> Bools:
+    """[S] whether the policy can take an action outside Abar from each start, decided on the support."""
+    return _may_happen(mdp, policy, ~safe.layers, safe.layer_of_step, False)
+
+
+def _may_happen(mdp: FiniteMDP, policy: ArrayLike, event: Bools, layer: NDArray[np.int64], arrival: bool) -> Bools:
+    t = mdp.transition
+    return planning.may_happen(
+        t.indptr, t.indices, mdp.row_of_step, mdp.reset, mdp.last_reset, mdp.n_transitions, check_policy(policy, mdp),
+        event, layer, arrival,
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Markov policies as arrays: [H, S, A] probabilities, or [H, S] actions; a stationary one may leave out H."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.errors import InvalidInput
+from resetfree.finite import FiniteMDP, Floats
+
+
+def as_policy(policy: ArrayLike, mdp: FiniteMDP) -> Floats:
+    """Any accepted form as probabilities [H, S, A].
+
+    Paper: policy pi = {pi_h(a|s)}, Markovian.
+
+    policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each).
+    """
+    shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
+    array = np.asarray(policy)
+    if (
+        array.dtype == np.float64 and array.shape == shape
+    ):  # a player's own plan: rows are checked by the contract battery
+        return array
+    if np.issubdtype(array.dtype, np.integer) and array.shape in (shape[:2], shape[1:2]):
+        if array.size and (array.min() < 0 or array.max() >= shape[2]):
+            raise InvalidInput(
+                f"A policy's actions must lie in 0..{shape[2] - 1}. Got {array.min()}..{array.max()} instead."
+            )
+        return np.ascontiguousarray(np.broadcast_to(np.eye(shape[2])[array], shape))
+    if array.dtype.kind in "fiu" and array.shape in (shape, shape[1:]):
+        return np.ascontiguousarray(np.broadcast_to(array.astype(np.float64), shape))
+    raise InvalidInput(
+        f"A policy of '{mdp.name}' must be integers of shape {shape[1:2]} or {shape[:2]}, or probabilities of shape "
+        f"{shape[1:]} or {shape}. Got {array.dtype} of shape {array.shape} instead."
+    )
+
+
+def check_policy(policy: ArrayLike, mdp: FiniteMDP, tolerance: float = 1e-9) -> Floats:
+    """`as_policy`, and every row must be a distribution."""
+    array = as_policy(policy, mdp)
+    off = ~((array >= 0).all(axis=2) & (np.abs(array.sum(axis=2) - 1) <= tolerance))
+    if off.any():
+        h, s = np.argwhere(off)[0]
+        raise InvalidInput(
+            f"Each row of a policy must be a distribution. Got {array[h, s].tolist()} at step {h + 1}, state {s}, instead."
+        )
+    return array
+
+
+def uniform(mdp: FiniteMDP) -> Floats:
+    """Every action equally likely, everywhere."""
+    return np.full((mdp.horizon, mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions)
+
+
+def random_policy(mdp: FiniteMDP, rng: np.random.Generator, concentration: float = 0.5) -> NDArray[np.float64]:
+    """Independent Dirichlet rows, for tests that speak about any policy."""
+    return rng.dirichlet(np.full(mdp.n_actions, concentration), size=(mdp.horizon, mdp.n_states))

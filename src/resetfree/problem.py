@@ -1,0 +1,199 @@
+"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, and one episode.
+
+Legend: S states, A actions, H actions per episode, s_1 the start of an episode, tau the step at which a reset state is entered.
+Readings of the episode's end (docs/readings.md, A4):
+  physical  H actions, H transitions, a reset counts on arrival in s_2 .. s_{H+1}, the next episode starts at s_{H+1};
+  literal   states s_1 .. s_H, the last action only earns, the next episode starts at s_H.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from resetfree.errors import InvalidInput
+from resetfree.finite import Bools, FiniteMDP, Floats
+from resetfree.kernels.rollout import roll
+from resetfree.policy import as_policy
+
+State: TypeAlias = Any  # an int in finite problems, whatever the environment observes elsewhere
+Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
+
+__all__ = ["Bools", "Episode", "FiniteMDP", "FiniteProblem", "Floats", "Problem", "Starts", "State", "simulate"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Episode:
+    """What happened in one episode, and where the next one starts.
+
+    Paper: episode, tau, s_1^{k+1}.
+    """
+
+    states: NDArray[Any]  # s_1, s_2, ... up to the last state seen (a reset state if `reset`)
+    actions: NDArray[np.int64]  # a_1, a_2, ...
+    rewards: Floats  # one per action
+    reset: bool  # whether a reset state was entered
+    next_start: State
+
+    @property
+    def start(self) -> State:
+        """Where the episode began (s_1)."""
+        return self.states[0]
+
+    @property
+    def reset_at(self) -> int | None:
+        """The step tau at which a reset state was entered, None if there was none."""
+        return len(self.states) if self.reset else None
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of the rewards received."""
+        return float(self.rewards.sum())
+
+
+class Problem(ABC):
+    """What a learner sees: sizes, features and episodes; neither transitions nor rewards nor the reset set.
+
+    Paper: episodic reset-free RL.
+    """
+
+    name: str
+    horizon: int
+    n_actions: int
+    n_states: int | None  # None where states are not finite
+    stationary: bool  # whether the learner may pool its data over the steps of an episode
+    phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
+    xi: Floats | None  # known features of start states, [S, d']
+
+    @property
+    @abstractmethod
+    def n_uniforms(self) -> int:
+        """How many uniform numbers one episode takes, whatever happens in it."""
+
+    @abstractmethod
+    def first_start(self, u: float) -> State:
+        """The start of the very first episode."""
+
+    @abstractmethod
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play one episode with `u` [n_uniforms] as its only source of chance."""
+
+
+class FiniteProblem(Problem):
+    """A `FiniteMDP` with its model hidden: the simulator behind the learner's back.
+
+    >>> import resetfree as rf
+    >>> problem = rf.make("grid-v0").problem()
+    >>> problem.n_states, problem.n_actions, problem.horizon
+    (12, 5, 8)
+    >>> hasattr(problem, "transition") or hasattr(problem, "reset")
+    False
+    """
+
+    def __init__(self, mdp: FiniteMDP) -> None:
+        self._mdp = mdp
+        self._cum_restart = mdp.restart.cumsum(axis=1)
+        self.name = mdp.name
+        self.horizon, self.n_actions, self.n_states = mdp.horizon, mdp.n_actions, mdp.n_states
+        self.stationary = mdp.stationary
+        self.phi, self.xi = mdp.phi, mdp.xi
+
+    @property
+    def n_uniforms(self) -> int:
+        """Per step one for the action, one for the transition, one for noise; two for where the next episode starts."""
+        return 3 * self.horizon + 2
+
+    def first_start(self, u: float) -> int:
+        """Drawn from the start distribution."""
+        return _draw(self._mdp.start.cumsum(), u)
+
+    def rollout(self, policy: ArrayLike, start: int, u: Floats) -> Episode:
+        """Play a Markov policy (see `as_policy` for the accepted forms) from `start`."""
+        mdp, horizon = self._mdp, self.horizon
+        if len(u) != self.n_uniforms:
+            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+        start = check_start(mdp, start)
+        t = mdp.transition
+        states, actions = np.empty(horizon + 1, dtype=np.int64), np.empty(horizon, dtype=np.int64)
+        n, reset = roll(
+            t.indptr, t.indices, t.prob, mdp.row_of_step, t.n_actions, mdp.n_transitions, mdp.reset, mdp.last_reset,
+            as_policy(policy, mdp), start, u, states, actions,
+        )  # fmt: skip
+        seen = n + 1 if reset or n == mdp.n_transitions else n
+        rewards = mdp.reward[mdp.reward_of_step[:n], states[:n], actions[:n]]
+        if mdp.noise == "bernoulli":
+            rewards = (u[2 * horizon : 2 * horizon + n] < rewards).astype(np.float64)
+        elif mdp.noise > 0:
+            rewards = rewards + mdp.noise * ndtri(np.clip(u[2 * horizon : 2 * horizon + n], 1e-16, 1 - 1e-16))
+        next_start = self._next_start(int(states[seen - 1]), bool(reset), u[-2], u[-1])
+        return Episode(states[:seen], actions[:n], rewards, bool(reset), next_start)
+
+    def _next_start(self, last: int, reset: bool, u_state: float, u_context: float) -> int:
+        """The last state, or a restart; a new context for it where there are contexts."""
+        chain = self._mdp.contexts
+        if chain is None:
+            return _draw(self._cum_restart[0], u_state) if reset else last
+        n_base = self._mdp.n_states // len(chain)
+        context, base = divmod(last, n_base)
+        context = _draw(chain[context].cumsum(), u_context)
+        if reset:
+            base = _draw(self._cum_restart[context], u_state)
+        return context * n_base + base
+
+
+def check_start(mdp: FiniteMDP, start: State) -> int:
+    """A start must be a state that is not a reset state."""
+    if not 0 <= start < mdp.n_states or mdp.reset[start]:
+        raise InvalidInput(f"A start of '{mdp.name}' must be a state outside the reset set. Got {start} instead.")
+    return int(start)
+
+
+def simulate(
+    problem: Problem,
+    policy: Any,
+    episodes: int,
+    *,
+    seed: int | np.random.SeedSequence = 0,
+    starts: Starts = "adaptive",
+) -> Iterator[Episode]:
+    """Play one policy for many episodes under the reset-free protocol; everything random comes from one seed.
+
+    starts: "adaptive" (the paper: where the last episode ended, or a restart), a sequence of states, or an adversary
+    `f(k, last_episode) -> state`.
+
+    >>> import resetfree as rf
+    >>> mdp = rf.make("grid-v0")
+    >>> runs = list(simulate(mdp.problem(), rf.solve(mdp).policy, episodes=100, seed=1))
+    >>> sum(e.reset for e in runs)
+    0
+    """
+    if episodes < 0:
+        raise InvalidInput(f"The 'episodes' of simulate must not be negative. Got {episodes} instead.")
+    if isinstance(starts, str) and starts != "adaptive":
+        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {starts!r} instead.")
+    if not isinstance(starts, str) and not callable(starts) and len(starts) < episodes:
+        raise InvalidInput(
+            f"The 'starts' must name a state for each of {episodes} episodes. Got {len(starts)} instead."
+        )
+    rng = np.random.default_rng(seed)
+    start, last = problem.first_start(rng.random()), None
+    for k in range(episodes):
+        if callable(starts):
+            start = starts(k + 1, last)
+        elif not isinstance(starts, str):
+            start = starts[k]
+        last = problem.rollout(policy, start, rng.random(problem.n_uniforms))
+        yield last
+        start = last.next_start
+
+
+def _draw(cumulative: Floats, u: float) -> int:
+    """Inverse cumulative draw; rounding at the end falls on the last positive probability."""
+    i = int(np.searchsorted(cumulative, u, side="right"))
+    return i if i < len(cumulative) else int(np.searchsorted(cumulative, cumulative[-1]))

@@ -1,0 +1,90 @@
+"""Registered problems: a decorator in one file per problem, found by looking into the folder, never listed by hand."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from resetfree.errors import InvalidInput, UnknownName
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSpec:
+    """A registered problem: its versioned id, what it shows in one sentence, and how it is made."""
+
+    id: str
+    summary: str
+    factory: Callable[..., Any]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Names and defaults of its options."""
+        return {name: p.default for name, p in inspect.signature(self.factory).parameters.items()}
+
+
+_FOUND: dict[str, ProblemSpec] = {}
+
+
+def register(id: str, summary: str) -> Callable[[F], F]:
+    """Register a factory whose keyword arguments, all with defaults, are the problem's options."""
+
+    def add(factory: F) -> F:
+        _FOUND[id] = ProblemSpec(id, summary, factory)
+        return factory
+
+    return add
+
+
+@cache
+def _discover() -> None:
+    import resetfree.envs
+
+    for module in pkgutil.iter_modules(resetfree.envs.__path__):
+        importlib.import_module(f"resetfree.envs.{module.name}")
+
+
+def problems() -> dict[str, ProblemSpec]:
+    """Every registered problem by id.
+
+    >>> "grid-v0" in problems()
+    True
+    """
+    _discover()
+    return dict(sorted(_FOUND.items()))
+
+
+def make(id: str, **options: Any) -> Any:
+    """Make a registered problem.
+
+    >>> make("pits-v0", n=7, slip=0.1).n_states
+    49
+    >>> make("grid-v1")
+    Traceback (most recent call last):
+    resetfree.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
+    """
+    known = problems()
+    if id not in known:
+        raise UnknownName("problem", id, known)
+    spec = known[id]
+    for name, value in options.items():
+        if name not in spec.options:
+            raise UnknownName(f"option of problem '{id}'", name, spec.options)
+        _check_type(id, name, value, spec.options[name])
+    return spec.factory(**options)
+
+
+def _check_type(id: str, name: str, value: Any, default: Any) -> None:
+    """An option takes the type of its default (an int where a float is the default is fine)."""
+    if default is None:
+        return
+    wanted = (int, float) if isinstance(default, float) else (type(default),)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
+        kind = wanted[-1].__name__
+        raise InvalidInput(f"The option '{name}' of problem '{id}' must be {kind}. Got {value!r} instead.")
