@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.errors import InvalidInput
+from resetfree.kernels.planning import Model
 from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, compress
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ class FiniteMDP:
     reset: Boolean [S]. Arriving there ends the episode and costs one reset.
     horizon: H, actions per episode.
     start: a state, or a distribution [S]: where the first episode starts.
-    restart: likewise, where a reset puts the agent (default: as `start`). With contexts: [m, S/m], given the new context.
-    support: Boolean, shaped as `transition`: what is possible, where floats cannot say it (a probability that underflowed
-      to 0.0 may be possible). Default: the probabilities that are not exactly zero.
+    restart: likewise, where a reset puts the agent (default: as `start`); with contexts [m, S/m], one row each.
+    support: Boolean, shaped as `transition`: what is possible, where floats cannot say it (a probability that
+      underflowed to 0.0 may be possible). Default: the probabilities that are not exactly zero.
     boundary: "physical" or "literal" (docs/readings.md, A4).
     noise: 0 (rewards are deterministic), a standard deviation (Gaussian), or "bernoulli" (0 or 1 with mean `reward`).
     end_reset: Boolean [S], states in which the end of an episode calls for a reset (see `assumptions.close`).
@@ -58,7 +59,8 @@ class FiniteMDP:
     FiniteMDP(3 states, 2 actions, horizon 4, 1 reset state)
     >>> FiniteMDP(P * 0.9, np.zeros((3, 2)), [False, False, True], horizon=4)
     Traceback (most recent call last):
-    resetfree.errors.InvalidInput: Each row of the 'transition' of FiniteMDP must sum to one. Got 0.9 for state 0, action 0 instead.
+    resetfree.errors.InvalidInput: Each row of the 'transition' of FiniteMDP must sum to one.
+    Got 0.9 for state 0, action 0 instead.
     """
 
     def __init__(
@@ -106,17 +108,12 @@ class FiniteMDP:
         self.xi = self._check_features(xi, "xi", (self.n_states,))
         self.state_names = self._check_names(state_names, "state_names", self.n_states)
         self.action_names = self._check_names(action_names, "action_names", self.n_actions)
-        layered = np.arange(self.horizon)
-        self.row_of_step = layered * (0 if self.transition.stationary else self.n_states * self.n_actions)
-        """[H] first compressed row of the layer that each step uses."""
-        self.reward_of_step = layered * (0 if len(self.reward) == 1 else 1)
-        """[H] index into the first axis of `reward` that each step uses."""
-        self.last_reset: Bools = np.asarray(self.reset | self.end_reset)
-        """[S] states in which arriving at the end of an episode is a reset."""
-        self._given = {
-            "horizon": self.horizon, "boundary": boundary, "noise": noise, "end_reset": end_reset, "contexts": contexts,
-            "start": start, "restart": restart, "phi": phi, "xi": xi, "name": name, "state_names": state_names,
-            "action_names": action_names, "layout": layout, "transition": self.transition, "reward": reward, "reset": reset,
+        self.model = self._model()
+        self._given: dict[str, Any] = {
+            "transition": self.transition, "reward": reward, "reset": reset, "horizon": horizon, "start": start,
+            "restart": restart, "boundary": boundary, "noise": noise, "end_reset": end_reset, "contexts": contexts,
+            "phi": phi, "xi": xi, "name": name, "state_names": state_names, "action_names": action_names,
+            "layout": layout,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -146,6 +143,22 @@ class FiniteMDP:
         """How many of the H actions move the agent: all (physical), all but the last (literal)."""
         return self.horizon if self.boundary == "physical" else self.horizon - 1
 
+    @property
+    def last_reset(self) -> Bools:
+        """[S] states in which arriving at the end of an episode is a reset."""
+        return self.model.last_reset
+
+    def _model(self) -> Model:
+        """The arrays that every compiled pass reads."""
+        t, step = self.transition, np.arange(self.horizon)
+        row_of_step = step * (0 if t.stationary else self.n_states * self.n_actions)
+        reward_of_step = step * (0 if len(self.reward) == 1 else 1)
+        last_reset = np.asarray(self.reset | self.end_reset)
+        return Model(
+            t.indptr, t.indices, t.prob, row_of_step, self.reward, reward_of_step, self.reset, last_reset,
+            self.n_transitions,
+        )  # fmt: skip
+
     def _check_rows(self) -> None:
         """Empty rows are only for reset states."""
         t = self.transition
@@ -163,7 +176,8 @@ class FiniteMDP:
         shape = (self.n_states, self.n_actions)
         if array.shape not in (shape, (self.horizon, *shape)):
             raise InvalidInput(
-                f"The 'reward' of FiniteMDP must have shape {shape} or {(self.horizon, *shape)}. Got {array.shape} instead."
+                f"The 'reward' of FiniteMDP must have shape {shape} or {(self.horizon, *shape)}. "
+                f"Got {array.shape} instead."
             )
         array = array[None] if array.ndim == 2 else array
         bad = ~((array >= 0) & (array <= 1))
@@ -171,7 +185,8 @@ class FiniteMDP:
             h, s, a = np.argwhere(bad)[0]
             step = "" if len(array) == 1 else f", step {h + 1}"
             raise InvalidInput(
-                f"The 'reward' of FiniteMDP must lie in [0, 1]. Got {array[h, s, a]:.6g} for state {s}, action {a}{step} instead."
+                "The 'reward' of FiniteMDP must lie in [0, 1]. "
+                f"Got {array[h, s, a]:.6g} for state {s}, action {a}{step} instead."
             )
         array.setflags(write=False)
         return array
@@ -205,7 +220,7 @@ class FiniteMDP:
             if not 0 <= array < self.n_states:
                 raise InvalidInput(
                     f"The '{what}' of FiniteMDP must be a state in 0..{self.n_states - 1} or a distribution over "
-                    f"the states. Got {given} instead."
+                    f"the states. Got {given!r} instead."
                 )
             array = np.eye(1, self.n_states, int(array))
         if array.size == 0:
@@ -233,7 +248,8 @@ class FiniteMDP:
         array = np.array(given, dtype=np.float64)
         if array.shape[:-1] != lead or array.ndim != len(lead) + 1 or not np.isfinite(array).all():
             raise InvalidInput(
-                f"The '{what}' of FiniteMDP must be finite numbers of shape {(*lead, 'd')}. Got shape {array.shape} instead."
+                f"The '{what}' of FiniteMDP must be finite numbers of shape {(*lead, 'd')}. "
+                f"Got shape {array.shape} instead."
             )
         array.setflags(write=False)
         return array
@@ -250,7 +266,8 @@ def _states(given: ArrayLike, what: str, n: int | None) -> Bools:
     array = np.asarray(given)
     if array.ndim != 1 or len(array) == 0 or (n is not None and len(array) != n) or not np.isin(array, (0, 1)).all():
         raise InvalidInput(
-            f"The '{what}' of FiniteMDP must be Boolean, one entry per state. Got {array.dtype} of shape {array.shape} instead."
+            f"The '{what}' of FiniteMDP must be Boolean, one entry per state. "
+            f"Got {array.dtype} of shape {array.shape} instead."
         )
     result = array.astype(np.bool_)
     result.setflags(write=False)
@@ -273,6 +290,7 @@ def _check_noise(noise: float | Literal["bernoulli"]) -> float | Literal["bernou
         return "bernoulli"
     if isinstance(noise, str) or not (np.isfinite(noise) and noise >= 0):
         raise InvalidInput(
-            f"The 'noise' of FiniteMDP must be \"bernoulli\" or a standard deviation that is not negative. Got {noise!r} instead."
+            "The 'noise' of FiniteMDP must be \"bernoulli\" or a standard deviation that is not negative. "
+            f"Got {noise!r} instead."
         )
     return float(noise)

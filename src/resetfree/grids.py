@@ -1,4 +1,4 @@
-"""Grid worlds from masks: walls block, pits are reset states, slipping moves sideways; vectorised and exact in fractions."""
+"""Grid worlds from masks: walls block, pits are reset states, slipping moves sideways; exact as fractions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from resetfree.errors import InvalidInput
-from resetfree.finite import Bools, GridLayout
+from resetfree.finite import GridLayout
 from resetfree.rational import simplest_fraction
+from resetfree.transitions import Bools
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1), "stay": (0, 0)}
 
@@ -20,7 +21,7 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
     """Sparse [S*A, S] of moves on the cells of `free` [R, C] (pits included), one state per cell, row by row.
 
     A move goes where it is meant with probability 1 - slip and to each side with slip/2; "stay" never slips; what is
-    blocked stays. Weights are added as integers over one denominator, so that each entry is a correctly rounded fraction.
+    blocked stays. Weights are added as integers over one denominator: each entry is a correctly rounded fraction.
     """
     if not 0 <= slip <= 1:
         raise InvalidInput(f"The 'slip' of a grid must lie in [0, 1]. Got {slip} instead.")

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.errors import InvalidInput
-from resetfree.finite import FiniteMDP, Floats
+from resetfree.finite import FiniteMDP
+from resetfree.transitions import Floats
 
 
 def as_policy(policy: ArrayLike, mdp: FiniteMDP) -> Floats:
@@ -43,7 +44,8 @@ def check_policy(policy: ArrayLike, mdp: FiniteMDP, tolerance: float = 1e-9) -> 
     if off.any():
         h, s = np.argwhere(off)[0]
         raise InvalidInput(
-            f"Each row of a policy must be a distribution. Got {array[h, s].tolist()} at step {h + 1}, state {s}, instead."
+            "Each row of a policy must be a distribution. "
+            f"Got {array[h, s].tolist()} at step {h + 1}, state {s}, instead."
         )
     return array
 

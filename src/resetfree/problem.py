@@ -1,6 +1,6 @@
 """The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, and one episode.
 
-Legend: S states, A actions, H actions per episode, s_1 the start of an episode, tau the step at which a reset state is entered.
+Legend: S states, A actions, H actions per episode, s_1 its start, tau the step at which a reset state is entered.
 Readings of the episode's end (docs/readings.md, A4):
   physical  H actions, H transitions, a reset counts on arrival in s_2 .. s_{H+1}, the next episode starts at s_{H+1};
   literal   states s_1 .. s_H, the last action only earns, the next episode starts at s_H.
@@ -18,14 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from resetfree.errors import InvalidInput
-from resetfree.finite import Bools, FiniteMDP, Floats
+from resetfree.finite import FiniteMDP
 from resetfree.kernels.rollout import roll
 from resetfree.policy import as_policy
+from resetfree.transitions import Floats
 
 State: TypeAlias = Any  # an int in finite problems, whatever the environment observes elsewhere
 Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
 
-__all__ = ["Bools", "Episode", "FiniteMDP", "FiniteProblem", "Floats", "Problem", "Starts", "State", "simulate"]
+__all__ = ["Episode", "FiniteMDP", "FiniteProblem", "Problem", "Starts", "State", "simulate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,14 +120,10 @@ class FiniteProblem(Problem):
         if len(u) != self.n_uniforms:
             raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
         start = check_start(mdp, start)
-        t = mdp.transition
         states, actions = np.empty(horizon + 1, dtype=np.int64), np.empty(horizon, dtype=np.int64)
-        n, reset = roll(
-            t.indptr, t.indices, t.prob, mdp.row_of_step, t.n_actions, mdp.n_transitions, mdp.reset, mdp.last_reset,
-            as_policy(policy, mdp), start, u, states, actions,
-        )  # fmt: skip
+        n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions)
         seen = n + 1 if reset or n == mdp.n_transitions else n
-        rewards = mdp.reward[mdp.reward_of_step[:n], states[:n], actions[:n]]
+        rewards = mdp.reward[mdp.model.reward_of_step[:n], states[:n], actions[:n]]
         if mdp.noise == "bernoulli":
             rewards = (u[2 * horizon : 2 * horizon + n] < rewards).astype(np.float64)
         elif mdp.noise > 0:

@@ -109,8 +109,8 @@ def _freeze(
 def _check_shape(right: bool, got: object) -> None:
     if not right:
         raise InvalidInput(
-            "The 'transition' of FiniteMDP must have shape [S, A, S] or [H, S, A, S], or be a sparse [S*A, S] or a list "
-            f"of H of them, with S and H as in 'reset' and 'horizon'. Got {got} instead."
+            "The 'transition' of FiniteMDP must have shape [S, A, S] or [H, S, A, S], or be a sparse [S*A, S] or a "
+            f"list of H of them, with S and H as in 'reset' and 'horizon'. Got {got} instead."
         )
 
 
@@ -121,7 +121,7 @@ def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
         given = [given]
     elif not (isinstance(given, Sequence) and len(given) > 0 and all(sparse.issparse(x) for x in given)):
         try:
-            array = np.asarray(given, dtype=dtype)
+            array: NDArray[Any] = np.asarray(given, dtype=dtype)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"The '{what}' of FiniteMDP must be an array of numbers. Got one that NumPy refuses: {error}."

@@ -1,10 +1,12 @@
 """Backward passes over compressed rows, O(H nnz) each, memory O(S) beside what they return.
 
-Legend: h from 0; V_r expected reward until a reset or the end; V_c probability of a reset; a reset state has V_r = 0 and,
-on arrival, V_c = 1. `n_transitions` is H (physical boundary) or H - 1 (literal: the last action only earns).
+Legend: h from 0; V_r expected reward until a reset or the end; V_c probability of a reset; a reset state has V_r = 0
+and, on arrival, V_c = 1. `n_transitions` is H (physical boundary) or H - 1 (literal: the last action only earns).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,20 @@ from resetfree.kernels.jit import jit
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+
+
+class Model(NamedTuple):
+    """The arrays of a finite problem that every pass reads."""
+
+    indptr: Ints  # [L*S*A + 1]
+    indices: NDArray[np.int32]  # [nnz]
+    prob: Floats  # [nnz]
+    row_of_step: Ints  # [H] first row of the layer that step h uses
+    reward: Floats  # [1 or H, S, A]
+    reward_of_step: Ints  # [H]
+    reset: Bools  # [S]
+    last_reset: Bools  # [S] the reset set on arrival in the last state of an episode
+    n_transitions: int
 
 
 @jit
@@ -44,33 +60,23 @@ def safe_actions(
 
 
 @jit
-def backup(
-    indptr: Ints, indices: NDArray[np.int32], prob: Floats, row: int, dead: Bools, v_r: Floats, v_c: Floats
-) -> tuple[float, float]:
+def backup(m: Model, row: int, dead: Bools, v_r: Floats, v_c: Floats) -> tuple[float, float]:
     """Expected V_r and V_c after one transition; arriving in a `dead` state is worth 0 and costs 1."""
     q_r = 0.0
     q_c = 0.0
-    for j in range(indptr[row], indptr[row + 1]):
-        s = indices[j]
+    for j in range(m.indptr[row], m.indptr[row + 1]):
+        s = m.indices[j]
         if dead[s]:
-            q_c += prob[j]
+            q_c += m.prob[j]
         else:
-            q_r += prob[j] * v_r[s]
-            q_c += prob[j] * v_c[s]
+            q_r += m.prob[j] * v_r[s]
+            q_c += m.prob[j] * v_c[s]
     return q_r, q_c
 
 
 @jit
 def best_restricted(
-    indptr: Ints,
-    indices: NDArray[np.int32],
-    prob: Floats,
-    row_of_step: Ints,
-    reward: Floats,
-    reward_of_step: Ints,
-    reset: Bools,
-    last_reset: Bools,
-    n_transitions: int,
+    m: Model,
     allowed: Bools,  # [n_layers, S, A] zero-cost actions
     layer_of_step: Ints,  # [H]
     policy: NDArray[np.int16],  # [H, S] out
@@ -85,11 +91,11 @@ def best_restricted(
     n_actions = allowed.shape[2]
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        dead = last_reset if h == n_transitions - 1 else reset
+        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
         mask = allowed[layer_of_step[h]]
         for s in range(n_states):
             best_a, best_r, best_c = 0, -np.inf, np.inf
-            if reset[s]:
+            if m.reset[s]:
                 best_r, best_c = 0.0, 0.0
             else:
                 feasible = False
@@ -99,11 +105,9 @@ def best_restricted(
                     if feasible and not mask[s, a]:
                         continue
                     q_r, q_c = 0.0, 0.0
-                    if h < n_transitions:
-                        q_r, q_c = backup(
-                            indptr, indices, prob, row_of_step[h] + s * n_actions + a, dead, next_r, next_c
-                        )
-                    q_r += reward[reward_of_step[h], s, a]
+                    if h < m.n_transitions:
+                        q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
+                    q_r += m.reward[m.reward_of_step[h], s, a]
                     if feasible:
                         q_c = 0.0
                     if q_c < best_c or (q_c == best_c and q_r > best_r):
@@ -115,34 +119,24 @@ def best_restricted(
 
 @jit
 def best_lagrangian(
-    indptr: Ints,
-    indices: NDArray[np.int32],
-    prob: Floats,
-    row_of_step: Ints,
-    reward: Floats,
-    reward_of_step: Ints,
-    reset: Bools,
-    last_reset: Bools,
-    n_transitions: int,
+    m: Model,
     y: float,
     v_r: Floats,  # [S] out, at step 1
     v_c: Floats,  # [S] out
 ) -> None:
     """V_r and V_c of the policy that maximises V_r - y V_c from every state; ties go to the smaller V_c."""
-    n_states, n_actions = reward.shape[1:]
+    n_states, n_actions = m.reward.shape[1:]
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
-    for h in range(len(row_of_step) - 1, -1, -1):
-        dead = last_reset if h == n_transitions - 1 else reset
+    for h in range(len(m.row_of_step) - 1, -1, -1):
+        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             best, best_r, best_c = -np.inf, 0.0, 0.0
-            if not reset[s]:
+            if not m.reset[s]:
                 for a in range(n_actions):
                     q_r, q_c = 0.0, 0.0
-                    if h < n_transitions:
-                        q_r, q_c = backup(
-                            indptr, indices, prob, row_of_step[h] + s * n_actions + a, dead, next_r, next_c
-                        )
-                    q_r += reward[reward_of_step[h], s, a]
+                    if h < m.n_transitions:
+                        q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
+                    q_r += m.reward[m.reward_of_step[h], s, a]
                     composite = q_r - y * q_c
                     if composite > best or (composite == best and q_c < best_c):
                         best, best_r, best_c = composite, q_r, q_c
@@ -152,28 +146,19 @@ def best_lagrangian(
 
 @jit
 def newton_multipliers(
-    indptr: Ints,
-    indices: NDArray[np.int32],
-    prob: Floats,
-    row_of_step: Ints,
-    reward: Floats,
-    reward_of_step: Ints,
-    reset: Bools,
-    last_reset: Bools,
-    n_transitions: int,
+    m: Model,
     value: Floats,  # [S] the best reset-free value
     starts: Ints,  # [n] feasible states
 ) -> Floats:
     """Smallest optimal multiplier of each start, by Newton's iteration on y -> max_pi V_r - y V_c - V*.
 
-    The function is convex and piecewise linear. At y the maximiser has slope -V_c, and the next y is where its line meets
-    zero: (V_r - V*) / V_c. Slopes strictly decrease, so "no smaller slope" is the only stopping rule that rounding allows.
+    The function is convex and piecewise linear. At y the maximiser has slope -V_c, and the next y is where its line
+    meets zero: (V_r - V*) / V_c. Slopes strictly decrease, so "no smaller slope" is a stopping rule that survives
+    rounding.
     """
-    n_states = reward.shape[1]
+    n_states = m.reward.shape[1]
     v_r, v_c = np.empty(n_states), np.empty(n_states)
-    best_lagrangian(
-        indptr, indices, prob, row_of_step, reward, reward_of_step, reset, last_reset, n_transitions, 0.0, v_r, v_c
-    )
+    best_lagrangian(m, 0.0, v_r, v_c)
     result = np.empty(len(starts))
     first_r, first_c = v_r.copy(), v_c.copy()  # y = 0 is every start's first iterate
     for i in range(len(starts)):
@@ -184,20 +169,7 @@ def newton_multipliers(
             if not better > y:
                 break
             y, last_c = better, c
-            best_lagrangian(
-                indptr,
-                indices,
-                prob,
-                row_of_step,
-                reward,
-                reward_of_step,
-                reset,
-                last_reset,
-                n_transitions,
-                y,
-                v_r,
-                v_c,
-            )
+            best_lagrangian(m, y, v_r, v_c)
             r, c = v_r[s], v_c[s]
         result[i] = y
     return result
@@ -205,15 +177,7 @@ def newton_multipliers(
 
 @jit
 def evaluate(
-    indptr: Ints,
-    indices: NDArray[np.int32],
-    prob: Floats,
-    row_of_step: Ints,
-    reward: Floats,
-    reward_of_step: Ints,
-    reset: Bools,
-    last_reset: Bools,
-    n_transitions: int,
+    m: Model,
     policy: Floats,  # [H, S, A]
     v_r: Floats,  # [S] out, at step 1
     v_c: Floats,  # [S] out
@@ -222,32 +186,27 @@ def evaluate(
     horizon, n_states, n_actions = policy.shape
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        dead = last_reset if h == n_transitions - 1 else reset
+        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             v_r[s] = 0.0
             v_c[s] = 0.0
-            if reset[s]:
+            if m.reset[s]:
                 continue
             for a in range(n_actions):
                 weight = policy[h, s, a]
                 if weight == 0.0:
                     continue
                 q_r, q_c = 0.0, 0.0
-                if h < n_transitions:
-                    q_r, q_c = backup(indptr, indices, prob, row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
-                v_r[s] += weight * (q_r + reward[reward_of_step[h], s, a])
+                if h < m.n_transitions:
+                    q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
+                v_r[s] += weight * (q_r + m.reward[m.reward_of_step[h], s, a])
                 v_c[s] += weight * q_c
         next_r[:], next_c[:] = v_r, v_c
 
 
 @jit
 def may_happen(
-    indptr: Ints,
-    indices: NDArray[np.int32],
-    row_of_step: Ints,
-    reset: Bools,
-    last_reset: Bools,
-    n_transitions: int,
+    m: Model,
     policy: Floats,  # [H, S, A]
     event: Bools,  # [n_layers, S, A] actions whose being taken counts
     layer_of_step: Ints,  # [H]
@@ -257,19 +216,19 @@ def may_happen(
     horizon, n_states, n_actions = policy.shape
     now, after = np.zeros(n_states, dtype=np.bool_), np.zeros(n_states, dtype=np.bool_)
     for h in range(horizon - 1, -1, -1):
-        dead = last_reset if h == n_transitions - 1 else reset
+        dead = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             now[s] = False
-            if reset[s]:
+            if m.reset[s]:
                 continue
             for a in range(n_actions):
                 if policy[h, s, a] == 0.0:
                     continue
                 hit = event[layer_of_step[h], s, a]
-                if h < n_transitions:
-                    i = row_of_step[h] + s * n_actions + a
-                    for j in range(indptr[i], indptr[i + 1]):
-                        t = indices[j]
+                if h < m.n_transitions:
+                    i = m.row_of_step[h] + s * n_actions + a
+                    for j in range(m.indptr[i], m.indptr[i + 1]):
+                        t = m.indices[j]
                         hit = hit or (arrival if dead[t] else after[t])
                 now[s] = now[s] or hit
         after[:] = now

@@ -1,1 +1,1 @@
-"""Three ways to the exact answer (dynamic programming, linear program, fractions) that must agree, and one for a continuum."""
+"""Three ways to the exact answer that must agree (dynamic programming, linear program, fractions), and quadrature."""

@@ -1,22 +1,23 @@
 """Exact answers of a finite problem by dynamic programming on compressed rows: O(H nnz) per pass.
 
-Legend: Z_h states from which no reset is possible if one acts well from step h on; Abar_h(s) the actions that stay in Z_{h+1};
-V* the best reset-free value; lambda_hat(s) the smallest y >= 0 with max_pi V_r - y V_c = V*(s).
+Legend: Z_h states from which a reset can be avoided for certain from step h on; Abar_h(s) the actions that stay in
+Z_{h+1}; V* the best reset-free value; lambda_hat(s) the smallest y >= 0 with max_pi V_r - y V_c = V*(s).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.errors import AssumptionViolated, InvalidInput
-from resetfree.finite import Bools, FiniteMDP, Floats
+from resetfree.finite import FiniteMDP
 from resetfree.kernels import planning
 from resetfree.policy import check_policy
+from resetfree.transitions import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,9 @@ class SafeSets:
 
 
 def safe_sets(mdp: FiniteMDP, last: Bools | None = None) -> SafeSets:
-    """Z_h = {s not reset: some a has supp P_h(.|s,a) within Z_{h+1}}, from Z_{H+1} = `last` (default: not reset) backwards.
+    """Z_h = {s not reset: some a has supp P_h(.|s,a) within Z_{h+1}}, backwards from Z_{H+1} = `last`.
+
+    last: Boolean [S], where an episode may end (default: every state that is not a reset state then).
 
     Under stationary dynamics the sets stop changing after a few steps, and so does the work.
     """
@@ -48,7 +51,8 @@ def safe_sets(mdp: FiniteMDP, last: Bools | None = None) -> SafeSets:
     end = np.asarray(~mdp.last_reset if last is None else last & ~mdp.reset)
     if mdp.n_transitions == 0:  # nothing ever arrives anywhere
         end = ~mdp.reset
-    after, layers = end, []
+    after = end
+    layers: list[Bools] = []
     layer_of_step = np.zeros(mdp.horizon, dtype=np.int64)
     for h in range(mdp.horizon - 1, -1, -1):
         allowed = np.empty((mdp.n_states, mdp.n_actions), dtype=np.bool_)
@@ -57,7 +61,7 @@ def safe_sets(mdp: FiniteMDP, last: Bools | None = None) -> SafeSets:
             allowed[:] = safe[:, None]
         else:
             safe = np.empty(mdp.n_states, dtype=np.bool_)
-            planning.safe_actions(t.indptr, t.indices, int(mdp.row_of_step[h]), mdp.reset, after, allowed, safe)
+            planning.safe_actions(t.indptr, t.indices, int(mdp.model.row_of_step[h]), mdp.reset, after, allowed, safe)
         layer_of_step[h] = len(layers)
         layers.append(allowed)
         if t.stationary and h < mdp.n_transitions and np.array_equal(safe, after):
@@ -91,7 +95,7 @@ class Solution:
     def lambda_hat(self) -> Floats:
         """[S] smallest optimal multiplier, nan where infeasible or not asked for; computed when first read."""
         result = np.full(self.mdp.n_states, np.nan)
-        result[self.starts] = planning.newton_multipliers(*model_of(self.mdp), self.value, self.starts)
+        result[self.starts] = planning.newton_multipliers(self.mdp.model, self.value, self.starts)
         return result
 
     @property
@@ -105,15 +109,6 @@ class Values(NamedTuple):
 
     v_r: Floats  # [S] expected reward of an episode
     v_c: Floats  # [S] probability of a reset in it
-
-
-def model_of(mdp: FiniteMDP) -> tuple[Any, ...]:
-    """The arrays every planning kernel starts with, in their order."""
-    t = mdp.transition
-    return (
-        t.indptr, t.indices, t.prob, mdp.row_of_step, mdp.reward, mdp.reward_of_step, mdp.reset, mdp.last_reset,
-        mdp.n_transitions,
-    )  # fmt: skip
 
 
 def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
@@ -130,7 +125,7 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
     feasible = safe.states(1)
     policy = np.empty((mdp.horizon, mdp.n_states), dtype=np.int16)
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
-    planning.best_restricted(*model_of(mdp), safe.layers, safe.layer_of_step, policy, v_r, v_c)
+    planning.best_restricted(mdp.model, safe.layers, safe.layer_of_step, policy, v_r, v_c)
     if starts is None:
         chosen = np.flatnonzero(feasible)
     else:
@@ -140,7 +135,7 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
         if not feasible[chosen].all():
             bad = int(chosen[~feasible[chosen]][0])
             raise AssumptionViolated(
-                f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}), so it has no multiplier.",
+                f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}): it has no multiplier.",
                 assumption="feasibility", witness=bad,
             )  # fmt: skip
     v_c[mdp.reset] = 1.0
@@ -153,7 +148,7 @@ def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:
     Paper: value function V_{r,h}^pi, V_{c,1}^pi, cost c_h, s^dagger.
     """
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
-    planning.evaluate(*model_of(mdp), check_policy(policy, mdp), v_r, v_c)
+    planning.evaluate(mdp.model, check_policy(policy, mdp), v_r, v_c)
     return Values(v_r, v_c)
 
 
@@ -165,7 +160,7 @@ def best_response(mdp: FiniteMDP, multiplier: float) -> Values:
     if not multiplier >= 0:
         raise InvalidInput(f"A multiplier must be a number that is not negative. Got {multiplier} instead.")
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
-    planning.best_lagrangian(*model_of(mdp), float(multiplier), v_r, v_c)
+    planning.best_lagrangian(mdp.model, float(multiplier), v_r, v_c)
     return Values(v_r, v_c)
 
 
@@ -181,8 +176,4 @@ def can_leave(mdp: FiniteMDP, policy: ArrayLike, safe: SafeSets) -> Bools:
 
 
 def _may_happen(mdp: FiniteMDP, policy: ArrayLike, event: Bools, layer: NDArray[np.int64], arrival: bool) -> Bools:
-    t = mdp.transition
-    return planning.may_happen(
-        t.indptr, t.indices, mdp.row_of_step, mdp.reset, mdp.last_reset, mdp.n_transitions, check_policy(policy, mdp),
-        event, layer, arrival,
-    )  # fmt: skip
+    return planning.may_happen(mdp.model, check_policy(policy, mdp), event, layer, arrival)
