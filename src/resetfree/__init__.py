@@ -1,20 +1,34 @@
-"""Learn on systems you cannot reset: exact reset-free problems, oracles and theorems of the no-regret reduction."""
+"""Learn on systems you cannot reset: exact reset-free problems, oracles and theorems of the no-regret reduction.
 
+The tour: `problem` (what an episode is), `finite` (the model behind it), `oracle` (its exact answer), `assumptions`
+(what must hold), `regret` and `theorems` (what is proved, with both sides computed).
+"""
+
+from resetfree.assumptions import check, close
+from resetfree.certificate import Certificate
 from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable, ResetFreeError, UnknownName
-from resetfree.oracle.dynamic_programming import evaluate, solve
-from resetfree.problem import Episode, FiniteMDP, Problem, simulate
+from resetfree.finite import FiniteMDP
+from resetfree.oracle import solve
+from resetfree.oracle.dynamic_programming import Solution, evaluate
+from resetfree.problem import Episode, Problem, simulate
 from resetfree.registry import make, problems
+from resetfree.theorems import certify_problem
 
 __version__ = "0.1.0"
 __all__ = [
     "AssumptionViolated",
+    "Certificate",
     "Episode",
     "FiniteMDP",
     "InvalidInput",
     "NotCertifiable",
     "Problem",
     "ResetFreeError",
+    "Solution",
     "UnknownName",
+    "certify_problem",
+    "check",
+    "close",
     "evaluate",
     "make",
     "problems",

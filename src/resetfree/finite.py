@@ -119,8 +119,8 @@ class FiniteMDP:
     def __repr__(self) -> str:
         n = int(self.reset.sum())
         return (
-            f"FiniteMDP({self.n_states} states, {self.n_actions} actions, horizon {self.horizon}, "
-            f"{n} reset state{'' if n == 1 else 's'})"
+            f"FiniteMDP({self.n_states} states, {self.n_actions} action{'' if self.n_actions == 1 else 's'}, "
+            f"horizon {self.horizon}, {n} reset state{'' if n == 1 else 's'})"
         )
 
     def replace(self, **changes: Any) -> FiniteMDP:
@@ -143,6 +143,14 @@ class FiniteMDP:
         """How many of the H actions move the agent: all (physical), all but the last (literal)."""
         return self.horizon if self.boundary == "physical" else self.horizon - 1
 
+    def ends_within(self, starts: Bools) -> Bools:
+        """[S] states in which an episode may end so that the next start lies in `starts`, whatever context comes."""
+        if self.contexts is None:
+            return starts
+        possible = self.contexts > 0  # [m, m]
+        by_context = starts.reshape(len(possible), -1)
+        return np.stack([by_context[row].all(axis=0) for row in possible]).ravel()
+
     @property
     def last_reset(self) -> Bools:
         """[S] states in which arriving at the end of an episode is a reset."""
@@ -153,7 +161,8 @@ class FiniteMDP:
         t, step = self.transition, np.arange(self.horizon)
         row_of_step = step * (0 if t.stationary else self.n_states * self.n_actions)
         reward_of_step = step * (0 if len(self.reward) == 1 else 1)
-        last_reset = np.asarray(self.reset | self.end_reset)
+        # A change of context that would put the agent into a reset state calls for a reset before it.
+        last_reset = np.asarray(self.reset | self.end_reset | ~self.ends_within(~self.reset))
         return Model(
             t.indptr, t.indices, t.prob, row_of_step, self.reward, reward_of_step, self.reset, last_reset,
             self.n_transitions,

@@ -29,7 +29,7 @@ def as_policy(policy: ArrayLike, mdp: FiniteMDP) -> Floats:
                 f"A policy's actions must lie in 0..{shape[2] - 1}. Got {array.min()}..{array.max()} instead."
             )
         return np.ascontiguousarray(np.broadcast_to(np.eye(shape[2])[array], shape))
-    if array.dtype.kind in "fiu" and array.shape in (shape, shape[1:]):
+    if array.dtype.kind == "f" and array.shape in (shape, shape[1:]):
         return np.ascontiguousarray(np.broadcast_to(array.astype(np.float64), shape))
     raise InvalidInput(
         f"A policy of '{mdp.name}' must be integers of shape {shape[1:2]} or {shape[:2]}, or probabilities of shape "

@@ -36,6 +36,8 @@ def register(id: str, summary: str) -> Callable[[F], F]:
     """Register a factory whose keyword arguments, all with defaults, are the problem's options."""
 
     def add(factory: F) -> F:
+        if id in _FOUND and _FOUND[id].factory.__module__ != factory.__module__:
+            raise InvalidInput(f"A problem's id must be its own. Got '{id}', which is registered already.")
         _FOUND[id] = ProblemSpec(id, summary, factory)
         return factory
 

@@ -18,6 +18,9 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
+EPS = float(np.finfo(np.float64).eps)
+
+
 class Model(NamedTuple):
     """The arrays of a finite problem that every pass reads."""
 
@@ -92,26 +95,28 @@ def best_restricted(
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
         dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+        for s in range(n_states):  # what arriving in a dead state is worth, once, instead of a question per successor
+            if dead[s]:
+                next_r[s], next_c[s] = 0.0, 1.0
         mask = allowed[layer_of_step[h]]
         for s in range(n_states):
-            best_a, best_r, best_c = 0, -np.inf, np.inf
             if m.reset[s]:
-                best_r, best_c = 0.0, 0.0
-            else:
-                feasible = False
-                for a in range(n_actions):
-                    feasible = feasible or mask[s, a]
-                for a in range(n_actions):
-                    if feasible and not mask[s, a]:
-                        continue
-                    q_r, q_c = 0.0, 0.0
-                    if h < m.n_transitions:
-                        q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
-                    q_r += m.reward[m.reward_of_step[h], s, a]
-                    if feasible:
-                        q_c = 0.0
-                    if q_c < best_c or (q_c == best_c and q_r > best_r):
-                        best_a, best_r, best_c = a, q_r, q_c
+                policy[h, s], v_r[s], v_c[s] = 0, 0.0, 0.0
+                continue
+            feasible = mask[s].any()
+            best_a, best_r, best_c = 0, -np.inf, np.inf
+            for a in range(n_actions):
+                q_r, q_c = 0.0, 0.0
+                if h < m.n_transitions:
+                    row = m.row_of_step[h] + s * n_actions + a
+                    for j in range(m.indptr[row], m.indptr[row + 1]):
+                        q_r += m.prob[j] * next_r[m.indices[j]]
+                        q_c += m.prob[j] * next_c[m.indices[j]]
+                q_r += m.reward[m.reward_of_step[h], s, a]
+                if feasible:
+                    q_c = 0.0 if mask[s, a] else 2.0
+                if q_c < best_c or (q_c == best_c and q_r > best_r):
+                    best_a, best_r, best_c = a, q_r, q_c
             policy[h, s] = best_a
             v_r[s], v_c[s] = best_r, best_c
         next_r[:], next_c[:] = v_r, v_c
@@ -121,56 +126,79 @@ def best_restricted(
 def best_lagrangian(
     m: Model,
     y: float,
-    v_r: Floats,  # [S] out, at step 1
-    v_c: Floats,  # [S] out
+    baseline: NDArray[np.int16],  # [H, S] any policy; pi* makes the gains exact where they matter
+    w: Floats,  # [S] out: V_r of the baseline, at step 1
+    gain: Floats,  # [S] out: V_r of the maximiser, less w
+    v_c: Floats,  # [S] out: V_c of the maximiser
 ) -> None:
-    """V_r and V_c of the policy that maximises V_r - y V_c from every state; ties go to the smaller V_c."""
+    """The policy that maximises V_r - y V_c from every state, by its gain over a baseline; ties go to smaller V_c.
+
+    gain_h(s) = adv_h(s,a) + sum P gain_{h+1}, adv_h(s,a) = r + sum P w_{h+1} - w_h(s). Against pi*, safe actions have
+    adv <= 0 in floats too (the maximum was taken over these very numbers), and an advantage that is only rounding
+    counts as zero: otherwise it would be divided by a V_c that may be as small as 1e-300.
+    """
     n_states, n_actions = m.reward.shape[1:]
-    next_r, next_c = np.zeros(n_states), np.zeros(n_states)
+    rounding = 8.0 * EPS * len(m.row_of_step)
+    next_w, next_gain, next_c = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
+    earned, gained, cost = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
     for h in range(len(m.row_of_step) - 1, -1, -1):
         dead = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
-            best, best_r, best_c = -np.inf, 0.0, 0.0
-            if not m.reset[s]:
-                for a in range(n_actions):
-                    q_r, q_c = 0.0, 0.0
-                    if h < m.n_transitions:
-                        q_r, q_c = backup(m, m.row_of_step[h] + s * n_actions + a, dead, next_r, next_c)
-                    q_r += m.reward[m.reward_of_step[h], s, a]
-                    composite = q_r - y * q_c
-                    if composite > best or (composite == best and q_c < best_c):
-                        best, best_r, best_c = composite, q_r, q_c
-            v_r[s], v_c[s] = best_r, best_c
-        next_r[:], next_c[:] = v_r, v_c
+            w[s], gain[s], v_c[s] = 0.0, 0.0, 0.0
+            if m.reset[s]:
+                continue
+            for a in range(n_actions):
+                earned[a], gained[a], cost[a] = 0.0, 0.0, 0.0
+                if h < m.n_transitions:
+                    row = m.row_of_step[h] + s * n_actions + a
+                    for j in range(m.indptr[row], m.indptr[row + 1]):
+                        t = m.indices[j]
+                        if dead[t]:
+                            cost[a] += m.prob[j]
+                        else:
+                            earned[a] += m.prob[j] * next_w[t]
+                            gained[a] += m.prob[j] * next_gain[t]
+                            cost[a] += m.prob[j] * next_c[t]
+                earned[a] += m.reward[m.reward_of_step[h], s, a]
+            w[s] = earned[baseline[h, s]]
+            best = -np.inf
+            for a in range(n_actions):
+                advantage = earned[a] - w[s]
+                if abs(advantage) <= rounding * max(earned[a], w[s]):
+                    advantage = 0.0
+                total = gained[a] + advantage
+                composite = total - y * cost[a]
+                if composite > best or (composite == best and cost[a] < v_c[s]):
+                    best, gain[s], v_c[s] = composite, total, cost[a]
+        next_w[:], next_gain[:], next_c[:] = w, gain, v_c
 
 
 @jit
 def newton_multipliers(
     m: Model,
-    value: Floats,  # [S] the best reset-free value
+    best: NDArray[np.int16],  # [H, S] pi*
     starts: Ints,  # [n] feasible states
 ) -> Floats:
     """Smallest optimal multiplier of each start, by Newton's iteration on y -> max_pi V_r - y V_c - V*.
 
     The function is convex and piecewise linear. At y the maximiser has slope -V_c, and the next y is where its line
-    meets zero: (V_r - V*) / V_c. Slopes strictly decrease, so "no smaller slope" is a stopping rule that survives
-    rounding.
+    meets zero: gain / V_c. Slopes strictly decrease, so "no smaller slope" is a stopping rule that survives rounding.
     """
     n_states = m.reward.shape[1]
-    v_r, v_c = np.empty(n_states), np.empty(n_states)
-    best_lagrangian(m, 0.0, v_r, v_c)
+    w, gain, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    best_lagrangian(m, 0.0, best, w, gain, v_c)
+    first_gain, first_c = gain.copy(), v_c.copy()  # y = 0 is every start's first iterate
     result = np.empty(len(starts))
-    first_r, first_c = v_r.copy(), v_c.copy()  # y = 0 is every start's first iterate
     for i in range(len(starts)):
         s = starts[i]
-        y, r, c, last_c = 0.0, first_r[s], first_c[s], np.inf
-        while 0.0 < c < last_c:
-            better = (r - value[s]) / c
-            if not better > y:
+        y, g, c, last_c = 0.0, first_gain[s], first_c[s], np.inf
+        while c < last_c and g > y * c:
+            if c == 0.0:  # something is gained at a risk that underflows: the multiplier overflows
+                y = np.inf
                 break
-            y, last_c = better, c
-            best_lagrangian(m, y, v_r, v_c)
-            r, c = v_r[s], v_c[s]
+            y, last_c = g / c, c
+            best_lagrangian(m, y, best, w, gain, v_c)
+            g, c = gain[s], v_c[s]
         result[i] = y
     return result
 

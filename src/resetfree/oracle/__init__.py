@@ -1,1 +1,28 @@
 """Three ways to the exact answer that must agree (dynamic programming, linear program, fractions), and quadrature."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from numpy.typing import ArrayLike
+
+from resetfree.finite import FiniteMDP
+from resetfree.oracle import dynamic_programming, quadrature
+
+
+@overload
+def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> dynamic_programming.Solution: ...
+@overload
+def solve(mdp: quadrature.QuadraticMDP) -> quadrature.ContinuousSolution: ...
+def solve(
+    mdp: FiniteMDP | quadrature.QuadraticMDP, starts: ArrayLike | None = None
+) -> dynamic_programming.Solution | quadrature.ContinuousSolution:
+    """The exact answer: `dynamic_programming.solve` for a finite problem, `quadrature.solve` for a continuum of states.
+
+    >>> import resetfree as rf
+    >>> float(rf.solve(rf.make("grid-v0")).value[3]), float(rf.solve(rf.make("continuous-linear-v0")).value(0.5)) > 0
+    (8.0, True)
+    """
+    if isinstance(mdp, FiniteMDP):
+        return dynamic_programming.solve(mdp, starts)
+    return quadrature.solve(mdp)

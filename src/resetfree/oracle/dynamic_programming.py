@@ -95,7 +95,7 @@ class Solution:
     def lambda_hat(self) -> Floats:
         """[S] smallest optimal multiplier, nan where infeasible or not asked for; computed when first read."""
         result = np.full(self.mdp.n_states, np.nan)
-        result[self.starts] = planning.newton_multipliers(self.mdp.model, self.value, self.starts)
+        result[self.starts] = planning.newton_multipliers(self.mdp.model, self.policy, self.starts)
         return result
 
     @property
@@ -149,19 +149,34 @@ def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:
     """
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
     planning.evaluate(mdp.model, check_policy(policy, mdp), v_r, v_c)
+    v_c[mdp.reset] = 1.0
     return Values(v_r, v_c)
 
 
-def best_response(mdp: FiniteMDP, multiplier: float) -> Values:
+class Response(NamedTuple):
+    """The maximiser of V_r - y V_c over all policies, from every start."""
+
+    v_r: Floats  # [S]
+    v_c: Floats  # [S]
+    gain: Floats  # [S] V_r less the baseline's V_r, free of cancellation
+
+
+def best_response(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16] | None = None) -> Response:
     """V_r and V_c of the policy that maximises V_r - y V_c over ALL policies, for y = `multiplier`.
 
     Paper: max_pi V_{r,1}^pi(s) - y V_{c,1}^pi(s).
+
+    baseline: [H, S] actions to which `gain` is relative (default: always the first action); give pi* to ask what
+    leaving it brings.
     """
     if not multiplier >= 0:
         raise InvalidInput(f"A multiplier must be a number that is not negative. Got {multiplier} instead.")
-    v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
-    planning.best_lagrangian(mdp.model, float(multiplier), v_r, v_c)
-    return Values(v_r, v_c)
+    if baseline is None:
+        baseline = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int16)
+    w, gain, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states), np.empty(mdp.n_states)
+    planning.best_lagrangian(mdp.model, float(multiplier), baseline, w, gain, v_c)
+    v_c[mdp.reset] = 1.0
+    return Response(w + gain, v_c, gain)
 
 
 def can_reset(mdp: FiniteMDP, policy: ArrayLike) -> Bools:

@@ -1,0 +1,1 @@
+"""Pictures and tables: what a person looks at."""

@@ -1,0 +1,145 @@
+"""The command line: people get text, programs one JSON object, bad input one sentence and status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resetfree import make, problems
+from resetfree.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(words)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    status, out, err = run(capsys, *words, "--json")
+    assert (status, err) == (0, "")
+    assert out.count("\n") == 1
+    return json.loads(out)
+
+
+def test_demo_draws_and_checks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = run(capsys, "demo", "--out", str(tmp_path / "new"))
+    assert status == 0
+    assert "V* 8.000" in out
+    assert (tmp_path / "new" / "grid-v0.png").read_bytes().startswith(b"\x89PNG")
+    data = run_json(capsys, "demo", "--out", str(tmp_path))
+    assert data["assumptions_hold"]
+    assert data["claims_hold"]
+    assert data["claims"] > 5
+
+
+def test_list_shows_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "list", "problems")
+    assert [row["id"] for row in data["problems"]] == list(problems())
+    _, out, _ = run(capsys, "list")
+    assert all(id in out for id in problems())
+
+
+@pytest.mark.parametrize("id", sorted(problems()))
+def test_solve_works_on_every_problem(capsys: pytest.CaptureFixture[str], id: str) -> None:
+    data = run_json(capsys, "solve", id)
+    assert data["problem"] == id
+    assert len(data["value"]) == len(data["lambda_hat"])
+    status, out, _ = run(capsys, "solve", id)
+    assert (status, id in out) == (0, True)
+
+
+def test_solve_gives_the_oracle_s_answer_in_floats_and_fractions(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "solve", "grid-v0", "--exact", "--verify")
+    assert data["value"][3] == 8
+    assert data["value"][5] is None
+    assert data["exact"]["value"][0] == "22910937/50000000"
+    assert data["lambda_star"][2] == pytest.approx(38.8664632)
+    assert max(data["disagreement"].values()) < 1e-9
+    assert len(data["policy"]) == 8
+    _, out, _ = run(capsys, "solve", "grid-v0", "--exact", "--verify")
+    assert "22910937/50000000" in out
+
+
+def test_solve_takes_options_starts_and_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "field.svg"
+    words = ("solve", "pits-v0", "--set", "n=6", "--set", "slip=0.1", "--starts", "0,0;0,1", "--picture", str(picture))
+    data = run_json(capsys, *words)
+    assert (data["n_states"], data["horizon"]) == (36, 12)
+    assert sum(x is not None for x in data["lambda_hat"]) == 2
+    assert "<svg" in picture.read_text()
+
+
+def test_solve_says_when_multipliers_would_take_long(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("solve", "pits-v0", "--set", "n=60", "--set", "slip=0.1")
+    assert set(run_json(capsys, *words)["lambda_hat"]) == {None}
+    assert "--starts" in run(capsys, *words)[1]
+    data = run_json(capsys, *words, "--starts", "0,0")
+    assert data["lambda_hat"][0] is not None
+    assert data["policy"] is None
+
+
+def test_check_accepts_rejects_and_names_the_state(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_json(capsys, "check", "grid-v0", "--theorems")["holds"]
+    assert run_json(capsys, "check", "random-linear-v0")["holds"]
+    data = run_json(capsys, "check", "footnote-v0")
+    assert not data["holds"]
+    assert data["findings"][0]["witness"] == make("footnote-v0").state_names.index("bad")
+    status, out, _ = run(capsys, "check", "footnote-v0", "--strict")
+    assert status == 1
+    assert "bad" in out
+    assert run(capsys, "check", "grid-v0", "--strict", "--theorems")[0] == 0
+
+
+BAD = {
+    ("solve", "grid-v1"): "There is no problem 'grid-v1'. Did you mean 'grid-v0'?",
+    ("solve", "grid-v0", "--set", "slope=1"): "There is no option of problem 'grid-v0' 'slope'.",
+    ("solve", "grid-v0", "--set", "slip"): "must be KEY=VALUE. Got 'slip' instead.",
+    ("solve", "grid-v0", "--set", "horizon=much"): "must be int. Got 'much' instead.",
+    ("solve", "grid-v0", "--set", "horizon=0"): "Got 0 instead.",
+    ("solve", "grid-v0", "--starts", "99"): "must name states of the problem. Got '99' instead.",
+    ("solve", "footnote-v0", "--starts", "bad"): "No reset-free policy exists from state bad",
+    ("solve", "thresholds-v0", "--picture", "x.png"): "Only problems on a map can be drawn.",
+    ("solve", "grid-v0", "--picture", "no/such/folder/x.png"): "must go to a file that can be written.",
+    ("solve", "grid-v0", "--picture", "x.docx"): "must go to a file that can be written.",
+    ("check", "continuous-linear-v0"): "Only finite problems can be checked.",
+    ("check", "no_such_module:thing"): "must be a registered id or module:factory. Got 'no_such_module:thing'",
+    ("check", "json:nothing"): "which does not import",
+    ("check", "json:dumps"): "must return a problem. It raised",
+    ("check", "builtins:dict"): "must return a FiniteMDP. It returned dict instead.",
+    ("solve", "pits-v0", "--set", "n=60", "--exact"): "instead.",
+    ("list", "plants"): "is not 'problems'",
+    ("solve",): "Missing argument 'PROBLEM'",
+    ("fly",): "No such command 'fly'",
+    ("demo", "--out", "/dev/null/x"): "must be a folder that can be made.",
+}
+
+
+@pytest.mark.parametrize("words", BAD, ids=" ".join)
+def test_bad_input_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert BAD[words] in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_a_user_s_own_factory_is_found_where_the_command_is_run(tmp_path: Path) -> None:
+    (tmp_path / "plant.py").write_text(
+        "import resetfree as rf\ndef small(horizon=4):\n    return rf.make('grid-v0', horizon=horizon)\n"
+    )
+    words = [sys.executable, "-m", "resetfree.cli", "solve", "plant:small", "--set", "horizon=5", "--json"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ})
+    assert json.loads(done.stdout)["horizon"] == 5
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m resetfree.cli list --json | head -c 10"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,19 @@
+"""Every example runs as it stands, without warnings, and says what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SAYS = {"first_problem.py": "1000 episodes of the best reset-free policy: 0 resets", "reduction.py": "holds: Resets"}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_example(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", str(path)], capture_output=True, text=True, check=True)
+    assert SAYS[path.name] in done.stdout
+    assert "FAILS" not in done.stdout

@@ -1,0 +1,243 @@
+"""Every statement on problems whose answers are known, and that each certificate can fail."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
+import resetfree as rf
+from resetfree import AssumptionViolated, InvalidInput
+from resetfree.counterexamples import no_attained_multiplier, no_shared_optimum_above_zero
+from resetfree.oracle.dynamic_programming import Solution
+from resetfree.policy import random_policy, uniform
+from resetfree.regret import Rounds, exact_rounds
+from resetfree.theorems import (
+    certify_problem,
+    least_multiplier,
+    reduction,
+    regret_equivalence,
+    restricted_policies,
+    saddle_gap,
+    saddle_point,
+    second_saddle_point,
+    shared_saddle_point,
+)
+
+FINITE = [name for name in rf.problems() if isinstance(rf.make(name), rf.FiniteMDP)]
+
+
+@pytest.fixture
+def grid() -> rf.FiniteMDP:
+    problem: rf.FiniteMDP = rf.make("grid-v0")
+    return problem
+
+
+def random_rounds(mdp: rf.FiniteMDP, seed: int, n: int = 40) -> Rounds:
+    rng = np.random.default_rng(seed)
+    starts = rng.choice(np.flatnonzero(rf.solve(mdp, starts=[]).feasible), size=n)
+    return exact_rounds(mdp, [random_policy(mdp, rng) for _ in range(n)], rng.exponential(20, size=n), starts)
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_every_registered_problem_is_certified(name: str) -> None:
+    mdp = rf.make(name)
+    certificates = certify_problem(mdp)
+    assert len(certificates) >= 13
+    for certificate in certificates:
+        assert certificate.holds, certificate
+        json.dumps(certificate.to_dict(), allow_nan=False)
+    if rf.solve(mdp, starts=[]).feasible.any():
+        rounds = random_rounds(mdp, seed=1)
+        for certificate in [*reduction(rounds, rf.solve(mdp)), *saddle_gap(rounds, rf.solve(mdp))]:
+            assert certificate.holds, certificate
+
+
+@pytest.mark.parametrize("boundary", ["physical", "literal"])
+def test_both_boundaries_are_certified(grid: rf.FiniteMDP, boundary: str) -> None:
+    assert all(c.holds for c in certify_problem(grid.replace(boundary=boundary)))
+
+
+def test_the_saddle_point_of_the_grid(grid: rf.FiniteMDP) -> None:
+    safe, earns, second = shared_saddle_point(grid)
+    assert (safe.lhs, earns.lhs) == (0.0, 0.0)
+    assert second.detail["starts"] == 10
+    assert abs(second.slack) < 1e-12
+    assert second_saddle_point(grid)[-1].holds
+
+
+def test_below_lambda_hat_the_saddle_point_fails(grid: rf.FiniteMDP) -> None:
+    solution = rf.solve(grid)
+    hat = np.nan_to_num(solution.lambda_hat)
+    assert saddle_point(grid, hat, solution).holds
+    assert saddle_point(grid, hat + 5, solution).holds
+    certificate = saddle_point(grid, hat / 2, solution)
+    assert not certificate.holds
+    assert certificate.slack < -1e-3
+    one = hat.copy()
+    one[2] *= 1 - 1e-6
+    certificate = saddle_point(grid, one, solution)
+    assert not certificate.holds
+    assert certificate.witness == "0,2 (index 2)"
+    with pytest.raises(InvalidInput, match="'multipliers' of saddle_point"):
+        saddle_point(grid, hat[:3], solution)
+
+
+def test_the_multiplier_is_the_least(grid: rf.FiniteMDP) -> None:
+    certificate = least_multiplier(grid)
+    assert certificate.holds
+    assert certificate.detail["starts"] == 8
+    solution = rf.solve(grid)
+    solution.__dict__["lambda_hat"] = solution.lambda_hat * (1 + 1e-5)
+    assert not least_multiplier(grid, solution).holds
+
+
+@pytest.mark.parametrize(("more", "seen"), [(1e-6, True), (1e-13, True), (2e-16, False)])
+def test_small_gains_are_seen_and_rounding_is_not(more: float, seen: bool) -> None:
+    """Risk that earns a little more needs a small multiplier, unless the little is less than floats can tell."""
+    transition = np.zeros((2, 2, 2))
+    transition[0, 0, 0] = transition[0, 1, 1] = 1.0
+    reward = np.array([[0.5, 0.5 + more], [0, 0]])
+    mdp = rf.FiniteMDP(transition, reward, [False, True], 1)
+    certificate = least_multiplier(mdp)
+    assert certificate.holds
+    assert certificate.detail["starts"] == int(seen)
+    assert rf.solve(mdp).lambda_hat[0] == (reward[0, 1] - 0.5 if seen else 0.0)
+
+
+def test_only_the_starts_that_were_asked_for(grid: rf.FiniteMDP) -> None:
+    solution = rf.solve(grid, starts=[0, 2])
+    assert shared_saddle_point(grid, solution)[-1].detail["starts"] == 2
+    assert all(c.holds for c in certify_problem(grid, starts=[0, 2]))
+    rounds = random_rounds(grid, seed=2)  # starts beyond those asked for: their multipliers are computed
+    assert [c.to_dict() for c in reduction(rounds, solution)] == [
+        c.to_dict() for c in reduction(rounds, rf.solve(grid))
+    ]
+
+
+def test_the_corollary_compares_with_one_policy(grid: rf.FiniteMDP) -> None:
+    certificate = regret_equivalence(grid, [0, 0, 3, 11, 7])
+    assert certificate.holds
+    assert certificate.rhs == pytest.approx(2 * 0.45821874 + 8 + 1.44804471 + 2.12816628)
+    with pytest.raises(AssumptionViolated, match="bad"):
+        regret_equivalence(rf.make("footnote-v0"), [0, 1])
+    with pytest.raises(InvalidInput, match="at least one state"):
+        regret_equivalence(grid, [])
+
+
+def test_the_corollary_can_fail(grid: rf.FiniteMDP) -> None:
+    solution = rf.solve(grid)
+    wrong = Solution(
+        grid, solution.safe, solution.feasible, solution.value + 0.01, solution.policy, solution.cost, solution.starts
+    )
+    assert not regret_equivalence(grid, [0, 3], wrong).holds
+    assert not shared_saddle_point(grid, wrong)[1].holds
+
+
+def test_restricted_policies_on_the_support_where_numbers_underflow() -> None:
+    """A reset so unlikely that its probability is 0.0 is still a reset."""
+    n = 5
+    transition, support = np.zeros((n + 1, 2, n + 1)), np.zeros((n + 1, 2, n + 1), dtype=bool)
+    for s in range(n):
+        transition[s, :, 0] = 1.0
+        support[s, :, 0] = True
+        transition[s, 1, [0, s + 1]] = [1.0 - 1e-200, 1e-200]
+        support[s, 1, s + 1] = True
+    mdp = rf.FiniteMDP(transition, np.zeros((n + 1, 2)), np.arange(n + 1) == n, n, support=support)
+    assert rf.evaluate(mdp, uniform(mdp)).v_c[0] == 0.0
+    certificates = restricted_policies(mdp, uniform(mdp))
+    assert all(c.holds for c in certificates)
+    assert certificates[0].detail["underflowed"] > 0
+    assert certificates[0].detail["restricted"] == 0
+
+
+def test_restricted_policies_of_the_grid(grid: rf.FiniteMDP) -> None:
+    safe = restricted_policies(grid, rf.solve(grid).policy)
+    assert all(c.holds for c in safe)
+    assert safe[0].detail["restricted"] == 10
+    loose = restricted_policies(grid, uniform(grid))
+    assert all(c.holds for c in loose)
+    assert loose[0].detail["restricted"] == 0
+
+
+def test_the_reduction_on_random_rounds(grid: rf.FiniteMDP) -> None:
+    solution, rounds = rf.solve(grid), random_rounds(grid, seed=3)
+    certificates = {c.claim: c for c in reduction(rounds, solution)}
+    assert len(certificates) == 6
+    assert all(c.holds for c in certificates.values())
+    equality = certificates["Regret equals R_p(pi*) + R_d(0)"]
+    assert equality.kind == "=="
+    assert equality.witness == "round 40"
+    assert equality.lhs == pytest.approx(float(np.sum(solution.value[rounds.s1] - rounds.v_r)))
+    assert abs(equality.slack) < 1e-9
+
+
+def test_the_fixed_penalty_bound_appears_where_it_applies(grid: rf.FiniteMDP) -> None:
+    solution = rf.solve(grid)
+    policies: list[ArrayLike] = [uniform(grid), solution.policy] * 10
+    starts = [0, 2] * 10
+    bounded = reduction(exact_rounds(grid, policies, 40.0, starts), solution)
+    assert "fixed C" in bounded[-1].claim
+    assert all(c.holds for c in bounded)
+    assert not any("fixed C" in c.claim for c in reduction(exact_rounds(grid, policies, 30.0, starts), solution))
+    negative = reduction(exact_rounds(grid, policies, -1.0, starts), solution)
+    assert not any("never positive" in c.claim for c in negative)
+    assert all(c.holds for c in negative)
+
+
+def test_the_reduction_can_fail_and_shows_the_first_round(grid: rf.FiniteMDP) -> None:
+    """Values that no policy has: more reward than any policy without a single reset."""
+    solution, honest = rf.solve(grid), random_rounds(grid, seed=4)
+    v_r, v_c = honest.v_r.copy(), honest.v_c.copy()
+    v_r[17], v_c[17] = 5000.0, 0.0
+    failed = [c for c in reduction(Rounds(honest.s1, honest.lam, v_r, v_c), solution) if not c.holds]
+    assert failed
+    assert {c.kind for c in failed} == {"<="}  # the identities are algebra and hold for any numbers
+    assert {c.witness for c in failed} == {"round 18"}
+
+
+def test_the_reduction_names_an_infeasible_start() -> None:
+    mdp = rf.make("footnote-v0")
+    rounds = exact_rounds(mdp, [uniform(mdp)] * 3, 1.0, [0, 1, 1])
+    for statement in (reduction, saddle_gap):
+        with pytest.raises(AssumptionViolated, match="Round 2 starts in state bad"):
+            statement(rounds, rf.solve(mdp))
+
+
+def test_no_rounds_are_no_claim(grid: rf.FiniteMDP) -> None:
+    empty = exact_rounds(grid, [], [], [])
+    assert all(c.holds for c in reduction(empty, rf.solve(grid)))
+
+
+def test_no_multiplier_is_attained_in_the_limit() -> None:
+    certificates = no_attained_multiplier((3, 10, 40))
+    assert all(c.holds for c in certificates)
+    assert [c.lhs for c in certificates[2:]] == pytest.approx([36.0, 400.0, 6400.0])
+    assert certificates[0].detail["g"][0] == pytest.approx(2 / 3)
+    assert no_attained_multiplier(7)[-1].lhs == pytest.approx(196.0)
+    with pytest.raises(InvalidInput, match="positive integers"):
+        no_attained_multiplier(())
+
+
+def test_only_a_budget_of_zero_has_one_policy_for_all_starts() -> None:
+    above, zero = no_shared_optimum_above_zero()
+    assert above.holds
+    assert (above.lhs, above.rhs) == (0.75, 1.0)
+    assert (above.detail["p_from_A"], above.detail["p_from_B"]) == (0.5, 1.0)
+    assert zero.holds
+    assert (zero.lhs, zero.rhs) == (0.0, 0.0)
+    assert all(c.holds for c in no_shared_optimum_above_zero(0.2))
+    with pytest.raises(InvalidInput, match="must lie in"):
+        no_shared_optimum_above_zero(1.0)
+
+
+@pytest.mark.parametrize("module", ["theorems", "counterexamples"])
+def test_every_statement_names_what_it_is_in_the_paper(module: str) -> None:
+    import importlib
+
+    found = importlib.import_module(f"resetfree.{module}")
+    for name, item in vars(found).items():
+        if callable(item) and getattr(item, "__module__", "") == found.__name__ and not name.startswith("_"):
+            assert name in ("certify_problem", "saddle_point") or "Paper: " in (item.__doc__ or ""), name
