@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint format types bench clean
+.PHONY: demo test test-all lint format types bench bench-speed bench-rates bench-peers clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -32,6 +32,19 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/oracle.py
+
+bench-speed: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py
+
+bench-rates: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rates.py
+
+# rlberry pins an older Gymnasium, so it lives in an environment of its own. Takes about six minutes.
+bench-peers: $(VENV)/.core
+	test -d .venv-peers || $(PYTHON) -m venv .venv-peers
+	PIP_CONSTRAINT= .venv-peers/bin/pip install --quiet rlberry==0.7.3 rlberry-scool==0.7.3
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py --peer-seconds \
+	  $$(OMP_NUM_THREADS=1 .venv-peers/bin/python benchmarks/rlberry_lsvi.py 500 2>/dev/null)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "resetfree needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }

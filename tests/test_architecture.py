@@ -13,21 +13,23 @@ SRC = Path(resetfree.__file__).parent
 # Each layer may import those before it, and itself only where it is a folder.
 LAYERS = [
     ["errors", "rational", "kernels"],
-    ["certificate", "transitions"],
-    ["finite"],
+    ["certificate", "transitions", "state", "widths"],
+    ["finite", "sets"],
     ["policy", "grids", "registry"],
     ["problem", "contexts"],
-    ["oracle"],
+    ["oracle", "game"],
     ["assumptions"],
-    ["envs"],
-    ["regret"],
+    ["envs", "players"],
+    ["regret", "algorithm1", "resolve"],
     ["theorems", "counterexamples"],
-    ["report", "resolve"],
+    ["runs"],
+    ["certify"],
+    ["report"],
     ["cli", "__init__"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-# What must be imported late because it lies above: the simulator made from a model, discovery, the continuous oracle.
-LATE = {("finite", "problem"), ("registry", "envs"), ("counterexamples", "registry")}
+# What must be imported late because it lies above: the simulator made from a model, discovery, a run's certificates.
+LATE = {("finite", "problem"), ("registry", "envs"), ("counterexamples", "registry"), ("runs", "certify")}
 
 
 def imports(path: Path) -> set[str]:

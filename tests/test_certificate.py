@@ -50,7 +50,7 @@ def test_it_becomes_json_whatever_it_holds() -> None:
     data = json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
     assert data == {
         "claim": "claim", "lhs": 1.0, "kind": "<=", "rhs": None, "tolerance": 1e-9, "slack": None, "holds": True,
-        "witness": "s0", "detail": {"a": [0, 1], "b": None, "c": {"3": True}},
+        "witness": "s0", "detail": {"a": [0, 1], "b": None, "c": {"3": True}}, "status": "proved", "why": "",
     }  # fmt: skip
 
 
@@ -64,7 +64,24 @@ def test_it_reads_as_a_sentence() -> None:
     assert str(Certificate("Resets are few", 2.0, 1.0, witness="round 3")).startswith("FAILS: Resets are few: 2 <= 1")
 
 
-@pytest.mark.parametrize("changes", [{"kind": ">="}, {"tolerance": -1.0}, {"tolerance": math.nan}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"kind": ">="}, {"tolerance": -1.0}, {"tolerance": math.nan}, {"status": "guessed"}, {"status": "not applicable"}],
+)
 def test_what_it_must_be(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match="of Certificate must"):
         Certificate("claim", 1.0, 2.0, **changes)  # type: ignore[arg-type]
+
+
+def test_what_does_not_apply_carries_no_numbers() -> None:
+    certificate = Certificate.not_applicable("Resets are few", "needs an oracle")
+    assert not certificate.applies
+    assert not certificate.holds
+    assert str(certificate) == "not applicable: Resets are few: needs an oracle"
+    data = certificate.to_dict()
+    assert {data[key] for key in ("lhs", "rhs", "slack", "holds")} == {None}
+    assert (data["status"], data["why"]) == ("not applicable", "needs an oracle")
+
+
+def test_what_is_tuned_says_so() -> None:
+    assert str(Certificate("Resets are few", 2.0, 1.0, status="tuned")).startswith("FAILS (tuned): Resets are few")

@@ -32,11 +32,17 @@ def test_demo_draws_and_checks(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     status, out, _ = run(capsys, "demo", "--out", str(tmp_path / "new"))
     assert status == 0
     assert "V* 8.000" in out
-    assert (tmp_path / "new" / "grid-v0.png").read_bytes().startswith(b"\x89PNG")
-    data = run_json(capsys, "demo", "--out", str(tmp_path))
+    assert "resets, realised" in out
+    for name in ("grid-v0.png", "learning.png"):
+        assert (tmp_path / "new" / name).read_bytes().startswith(b"\x89PNG")
+    data = run_json(capsys, "demo", "--out", str(tmp_path / "new"))  # its own run file is replaced
     assert data["assumptions_hold"]
     assert data["claims_hold"]
-    assert data["claims"] > 5
+    assert data["claims"] > 20
+    assert data["realised_resets"] < 100
+    certified = run_json(capsys, "certify", data["run_file"], "--strict")
+    assert certified["holds"]
+    assert certified["stored"]
 
 
 def test_list_shows_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +120,7 @@ BAD = {
     ("check", "json:dumps"): "must return a problem. It raised",
     ("check", "builtins:dict"): "must return a FiniteMDP. It returned dict instead.",
     ("solve", "pits-v0", "--set", "n=60", "--exact"): "instead.",
-    ("list", "plants"): "is not 'problems'",
+    ("list", "plants"): "is not one of 'problems', 'players'",
     ("solve",): "Missing argument 'PROBLEM'",
     ("fly",): "No such command 'fly'",
     ("demo", "--out", "/dev/null/x"): "must be a folder that can be made.",

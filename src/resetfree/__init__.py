@@ -6,12 +6,14 @@ The tour: `problem` (what an episode is), `finite` (the model behind it), `oracl
 
 from resetfree.assumptions import check, close
 from resetfree.certificate import Certificate
-from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable, ResetFreeError, RunError, UnknownName
 from resetfree.finite import FiniteMDP
 from resetfree.oracle import solve
 from resetfree.oracle.dynamic_programming import Solution, evaluate
 from resetfree.problem import Episode, Problem, simulate
 from resetfree.registry import make, problems
+from resetfree.runs.learning import Stopped, learn, load
+from resetfree.runs.run import Run
 from resetfree.theorems import certify_problem
 
 __version__ = "0.1.0"
@@ -24,12 +26,17 @@ __all__ = [
     "NotCertifiable",
     "Problem",
     "ResetFreeError",
+    "Run",
+    "RunError",
     "Solution",
+    "Stopped",
     "UnknownName",
     "certify_problem",
     "check",
     "close",
     "evaluate",
+    "learn",
+    "load",
     "make",
     "problems",
     "simulate",

@@ -39,3 +39,7 @@ class AssumptionViolated(ResetFreeError):
 
 class NotCertifiable(ResetFreeError):
     """The claim needs something (an oracle, a finite problem, a feature map) that is not there."""
+
+
+class RunError(ResetFreeError):
+    """A run file cannot be written, read or continued; the sentence says why, and what was in it stays in it."""

@@ -69,6 +69,8 @@ class Problem(ABC):
     n_actions: int
     n_states: int | None  # None where states are not finite
     stationary: bool  # whether the learner may pool its data over the steps of an episode
+    n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
+    end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Floats | None  # known features of start states, [S, d']
 
@@ -99,10 +101,11 @@ class FiniteProblem(Problem):
 
     def __init__(self, mdp: FiniteMDP) -> None:
         self._mdp = mdp
-        self._cum_restart = mdp.restart.cumsum(axis=1)
+        self._cum_start, self._cum_restart = mdp.start.cumsum(), mdp.restart.cumsum(axis=1)
         self.name = mdp.name
         self.horizon, self.n_actions, self.n_states = mdp.horizon, mdp.n_actions, mdp.n_states
-        self.stationary = mdp.stationary
+        self.stationary, self.n_transitions = mdp.stationary, mdp.n_transitions
+        self.end_resets = bool((mdp.last_reset != mdp.reset).any())
         self.phi, self.xi = mdp.phi, mdp.xi
 
     @property
@@ -112,7 +115,7 @@ class FiniteProblem(Problem):
 
     def first_start(self, u: float) -> int:
         """Drawn from the start distribution."""
-        return _draw(self._mdp.start.cumsum(), u)
+        return _draw(self._cum_start, u)
 
     def rollout(self, policy: ArrayLike, start: int, u: Floats) -> Episode:
         """Play a Markov policy (see `as_policy` for the accepted forms) from `start`."""
@@ -121,15 +124,17 @@ class FiniteProblem(Problem):
             raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
         start = check_start(mdp, start)
         states, actions = np.empty(horizon + 1, dtype=np.int64), np.empty(horizon, dtype=np.int64)
-        n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions)
+        rewards = np.empty(horizon)
+        n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions, rewards)
+        if n < horizon:
+            actions, rewards = actions[:n], rewards[:n]
         seen = n + 1 if reset or n == mdp.n_transitions else n
-        rewards = mdp.reward[mdp.model.reward_of_step[:n], states[:n], actions[:n]]
         if mdp.noise == "bernoulli":
             rewards = (u[2 * horizon : 2 * horizon + n] < rewards).astype(np.float64)
         elif mdp.noise > 0:
             rewards = rewards + mdp.noise * ndtri(np.clip(u[2 * horizon : 2 * horizon + n], 1e-16, 1 - 1e-16))
         next_start = self._next_start(int(states[seen - 1]), bool(reset), u[-2], u[-1])
-        return Episode(states[:seen], actions[:n], rewards, bool(reset), next_start)
+        return Episode(states[:seen], actions, rewards, bool(reset), next_start)
 
     def _next_start(self, last: int, reset: bool, u_state: float, u_context: float) -> int:
         """The last state, or a restart; a new context for it where there are contexts."""

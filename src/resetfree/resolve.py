@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from resetfree.errors import InvalidInput, ResetFreeError
-from resetfree.registry import make
+from resetfree.errors import InvalidInput, ResetFreeError, UnknownName
+from resetfree.registry import make, problems
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -38,6 +39,25 @@ def _value(text: str) -> bool | int | float | str:
     return text
 
 
+def option_names(problem: str) -> list[str] | None:
+    """The options that a problem takes, None where any name will do.
+
+    >>> option_names("grid-v0")
+    ['slip', 'horizon']
+    """
+    if ":" not in problem:
+        known = problems()
+        if problem not in known:
+            raise UnknownName("problem", problem, known)
+        return list(known[problem].options)
+    try:
+        parameters = inspect.signature(_factory(problem)).parameters
+    except (TypeError, ValueError):  # not a function: what it takes shows when it is called
+        return None
+    free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return None if free else list(parameters)
+
+
 def resolve(problem: str, options: dict[str, Any]) -> Any:
     """Make the problem that `problem` names.
 
@@ -46,15 +66,7 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
     """
     if ":" not in problem:
         return make(problem, **options)
-    module_name, _, factory_name = problem.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a user's own module lies where the command is run
-    try:
-        factory = getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(
-            f"A PROBLEM must be a registered id or module:factory. Got '{problem}', which does not import: {error}."
-        ) from error
+    factory = _factory(problem)
     try:
         made = factory(**options)
     except ResetFreeError:
@@ -66,3 +78,16 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
             f"The factory '{problem}' must return a FiniteMDP. It returned {type(made).__name__} instead."
         )
     return made
+
+
+def _factory(problem: str) -> Any:
+    """What module:factory names."""
+    module_name, _, factory_name = problem.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # a user's own module lies where the command is run
+    try:
+        return getattr(importlib.import_module(module_name), factory_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(
+            f"A PROBLEM must be a registered id or module:factory. Got '{problem}', which does not import: {error}."
+        ) from error

@@ -154,7 +154,7 @@ class ContinuousProblem(Problem):
         self._mdp = mdp
         self.name, self.horizon, self.n_actions = mdp.name, mdp.horizon, mdp.n_actions
         self.n_states = None
-        self.stationary = True
+        self.stationary, self.n_transitions, self.end_resets = True, mdp.horizon, False
         self.phi, self.xi = None, None
         self.d = mdp.d
 

@@ -31,14 +31,16 @@ def roll(
     u: NDArray[np.float64],  # [>= 2H] H for actions, then H for transitions
     states: NDArray[np.int64],  # [H + 1] out
     actions: NDArray[np.int64],  # [H] out
+    rewards: NDArray[np.float64],  # [H] out, the means
 ) -> tuple[int, bool]:
-    """Fill states and actions; return how many actions were taken and whether a reset state was entered."""
+    """Fill states, actions, rewards; return how many actions were taken and whether a reset state was entered."""
     horizon, n_actions = policy.shape[0], policy.shape[2]
     s = start
     states[0] = s
     for h in range(horizon):
         a = pick(policy[h, s], u[h])
         actions[h] = a
+        rewards[h] = m.reward[m.reward_of_step[h], s, a]
         if h == m.n_transitions:
             return h + 1, False
         i = m.row_of_step[h] + s * n_actions + a

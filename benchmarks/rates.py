@@ -1,0 +1,71 @@
+"""Do Regret and Resets flatten? Late growth exponents of Algorithm 1 over 20 seeds, with 95 % bootstrap intervals.
+
+Run: make bench-rates. The exponent of f between K/4 and K is log(f(K) / f(K/4)) / log 4: 1 linear, 1/2 sqrt(K), 0
+flat. Regret may fall below zero (an unsafe policy out-earns pi*): seeds where it does have no exponent and are counted.
+Widths here are tuned, so no theorem speaks of these curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import resetfree as rf
+
+
+def late_exponent(curve: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """Growth exponent over the last three quarters; nan where the curve is not positive there."""
+    early, late = curve[len(curve) // 4 - 1], curve[-1]
+    return float(np.log(late / early) / np.log(4)) if early > 0 and late > 0 else float("nan")
+
+
+def interval(values: list[float]) -> str:
+    """Mean and 95 % bootstrap interval over the seeds that have a value."""
+    there = np.array([v for v in values if np.isfinite(v)])
+    if len(there) < 2:
+        return "-"
+    rng = np.random.default_rng(0)
+    means = rng.choice(there, size=(2000, len(there))).mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    missing = len(values) - len(there)
+    return f"{there.mean():.3g} [{low:.3g}, {high:.3g}]" + (f" ({missing} without)" if missing else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--episodes", type=int, default=8000)
+    parser.add_argument("--scale", type=float, default=0.1)
+    arguments = parser.parse_args()
+    table = Table("problem", "feedback", "Regret", "Resets", "realised", "exponent of Regret", "exponent of Resets")
+    for id in ("grid-v0", "random-linear-v0"):
+        mdp = rf.make(id)
+        for feedback in ("realised", "optimistic"):
+            runs = [
+                rf.learn(
+                    mdp, episodes=arguments.episodes, seed=seed, feedback=feedback,
+                    settings={"primal": {"scale": arguments.scale}},
+                )
+                for seed in range(arguments.seeds)
+            ]  # fmt: skip
+            columns = (
+                [float(run.regret[-1]) for run in runs],
+                [float(run.resets[-1]) for run in runs],
+                [float(run.realised_resets[-1]) for run in runs],
+                [late_exponent(run.regret) for run in runs],
+                [late_exponent(run.resets) for run in runs],
+            )
+            table.add_row(id, feedback, *map(interval, columns))
+    console = Console()
+    console.print(
+        f"Algorithm 1, tuned width (scale {arguments.scale}), K = {arguments.episodes}, {arguments.seeds} seeds, "
+        "physical boundary"
+    )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Algorithm 1 of the paper: the game between `linear-ucb` and `projected-gradient`, with the paper's constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.primal.linear_ucb import LinearUCB
+
+
+def algorithm1(B: float | None = None, **settings: Any) -> tuple[LinearUCB, ProjectedGradient]:
+    """The two players of Algorithm 1, to hand to `learn` or `play`.
+
+    Paper: Algorithm 1.
+
+    B: the bound of Assumption 3 that both players know (None: taken from the oracle where there is one).
+    settings: options of the primal player (`width`, `lagged`, `anytime`, ...).
+
+    As analysed (the default): plan at the start of an episode with the multiplier of that start; values under the
+    softmax of the same Q; costs on arrival; eta_k = B / sqrt(k); the dual is told the optimistic V_c^k(s_1^k). As
+    printed: `lagged=True`, and a problem with `boundary="literal"`.
+
+    >>> primal, dual = algorithm1(B=5.0, width="theory")
+    >>> primal.name, dual.name
+    ('linear-ucb', 'projected-gradient')
+    """
+    return LinearUCB(B=B, **settings), ProjectedGradient(B=B)

@@ -1,0 +1,47 @@
+"""The command line: tables for people, `--json` for programs; bad input is one sentence and status 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+import resetfree as rf
+from resetfree.cli.certify import certify
+from resetfree.cli.check import check
+from resetfree.cli.demo import demo
+from resetfree.cli.listing import list_
+from resetfree.cli.run import run
+from resetfree.cli.solve import solve
+from resetfree.errors import ResetFreeError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.version_option(rf.__version__, prog_name="resetfree")
+def app() -> None:
+    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`) or module:factory."""
+
+
+for command in (demo, list_, check, solve, run, certify):
+    app.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped."""
+    try:
+        status = app.main(args=arguments, prog_name="resetfree", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except rf.Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return 130
+    except (ResetFreeError, click.ClickException) as error:
+        sentence = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        print(" ".join(sentence.split()), file=sys.stderr)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output went away: not our failure
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,230 @@
+"""`resetfree run`: let two players learn on a problem, and keep every round in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import resetfree as rf
+from resetfree.certificate import plain
+from resetfree.cli.common import as_json as json_option
+from resetfree.cli.common import say
+from resetfree.cli.progress import Display
+from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable, RunError, UnknownName
+from resetfree.game import FEEDBACK
+from resetfree.players import BASES, Role, discover, make_player
+from resetfree.players import settings as defaults_of
+from resetfree.resolve import option_names, parse_options
+from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.preparing import GROUPS
+
+Settings = dict[str, dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a run is asked for, from the command line or from the file that is resumed."""
+
+    problem: str
+    primal: str
+    dual: str
+    episodes: int
+    seed: int
+    feedback: str
+    settings: Settings
+
+    @property
+    def default_file(self) -> Path:
+        """A name that tells runs apart."""
+        words = f"{self.problem}-{self.primal}-{self.dual}-seed{self.seed}"
+        return Path("runs") / (re.sub(r"[^\w.-]+", "-", words) + ".rfrun")
+
+
+@click.command()
+@click.argument("problem")
+@click.option("--primal", default="linear-ucb", show_default=True, help="The player that chooses the policy.")
+@click.option("--dual", default="projected-gradient", show_default=True, help="The player that chooses the multiplier.")
+@click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True, help="Rounds to play.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
+@click.option(
+    "--feedback",
+    type=click.Choice(list(FEEDBACK)),
+    default="optimistic",
+    show_default=True,
+    help="What the dual player is told.",
+)
+@click.option("--bound", type=float, help="Bound B on the multipliers; default: the oracle's least one.")
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting: problem.n=7, primal.scale=0.1, dual.B=40, or the bare key where it fits one only; repeat.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
+@click.option("--resume", is_flag=True, help="Go on with the run file; what is not said again is taken from it.")
+@click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
+@json_option
+@click.pass_context
+def run(
+    context: click.Context,
+    problem: str,
+    primal: str,
+    dual: str,
+    episodes: int,
+    seed: int,
+    feedback: str,
+    bound: float | None,
+    pairs: Sequence[str],
+    out: Path | None,
+    resume: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the episode being played, and saves it."""
+    asked = Asked(problem, primal, dual, episodes, seed, feedback, {})
+    file = out or asked.default_file
+    if resume:
+        asked = _resumed(context, asked, file, with_bound=bound is None)
+    elif file.exists() and not overwrite:
+        raise RunError(
+            f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
+        )
+    given = split_settings(asked, pairs)
+    settings = {group: asked.settings.get(group, {}) | given[group] for group in GROUPS}
+    try:
+        with Display(asked.episodes, file if resume else None) as progress:
+            done = rf.learn(
+                asked.problem, asked.primal, asked.dual, episodes=asked.episodes, seed=asked.seed,
+                feedback=asked.feedback, path=file, resume=resume, overwrite=overwrite, B=bound, settings=settings,
+                progress=progress,
+            )  # fmt: skip
+    except rf.Stopped as stopped:
+        words = shlex.join(["resetfree", "run", asked.problem, "--resume", "--out", str(file)])
+        click.echo(f"{stopped} Go on with: {words}", err=True)
+        raise click.exceptions.Exit(130) from None
+    data = summary(done)
+    say(data, as_json, lambda console: show(console, data))
+
+
+def summary(run: rf.Run) -> dict[str, Any]:
+    """What a run came to, as plain data."""
+    spec = run.spec
+    regret: float | None = None
+    resets: float | None = None
+    try:
+        regret, resets = float(run.regret[-1]), float(run.resets[-1])
+    except NotCertifiable:
+        pass
+    except AssumptionViolated:  # a start without a reset-free policy: regret is not defined, resets are
+        resets = float(run.resets[-1])
+    result: dict[str, Any] = plain({
+        "problem": spec["problem"], "primal": spec["primal"]["name"], "dual": spec["dual"]["name"],
+        "episodes": spec["episodes"], "seed": spec["seed"], "regret": regret, "resets": resets,
+        "realised_resets": int(run.realised_resets[-1]), "seconds": run.seconds,
+        "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
+        "B_source": spec["B_source"], "statements": spec["statements"], "problem_options": spec["problem_options"],
+        "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
+    })  # fmt: skip
+    return result
+
+
+def show(console: Console, data: Mapping[str, Any]) -> None:
+    """The same for people."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    k = data["episodes"]
+    bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
+    rows = [
+        ("problem", data["problem"]),
+        (
+            "players",
+            f"{data['primal']} against {data['dual']}, feedback {data['feedback']}, seed {data['seed']}{bound}",
+        ),
+        ("episodes", f"{k} in {data['seconds']:.2f} s"),
+        ("regret", _per_episode(data["regret"], k)),
+        ("resets, expected", _per_episode(data["resets"], k)),
+        ("resets, realised", _per_episode(data["realised_resets"], k)),
+    ]
+    for role in ("primal", "dual"):
+        statement = data["statements"][role]
+        constants = " ".join(f"{key}={_short(value)}" for key, value in statement["constants"].items())
+        verdict = "guaranteed" if statement["covered"] else "no guarantee"
+        rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
+    rows.append(("run file", data["run_file"]))
+    for name, text in rows:
+        table.add_row(Text(name), Text(str(text)))
+    console.print(table)
+
+
+def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
+    """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player."""
+    names: dict[str, list[str] | None] = {"problem": option_names(asked.problem)}
+    players: dict[Role, str] = {"primal": asked.primal, "dual": asked.dual}
+    for role, player in players.items():
+        make_player(role, player)  # an unknown name is refused here
+        names[role] = list(defaults_of(discover(role)[player]))
+    result: Settings = {group: {} for group in GROUPS}
+    for key, value in parse_options(pairs).items():
+        group, dot, name = key.partition(".")
+        if dot and group in GROUPS:
+            result[group][name] = value
+            continue
+        fits = [group for group in GROUPS if key in (names[group] or ())]
+        if not fits and names["problem"] is None:
+            fits = ["problem"]
+        if not fits:
+            raise UnknownName("setting", key, sorted({name for group in GROUPS for name in names[group] or ()}))
+        if len(fits) > 1:
+            ways = " or ".join(f"{group}.{key}" for group in fits)
+            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
+        result[fits[0]][key] = value
+    return result
+
+
+def _resumed(context: click.Context, asked: Asked, file: Path, *, with_bound: bool) -> Asked:
+    """What was not said again, from the file."""
+    spec = read_spec_of(file)
+    if spec["problem"] != asked.problem:
+        raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{asked.problem}'.")
+    stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
+    silent = [
+        name
+        for name in ("primal", "dual", "episodes", "seed", "feedback")
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT
+    ]
+    settings: Settings = {"problem": dict(spec["problem_options"])}
+    for role in BASES:
+        # What is left out is either a default or told by the oracle, and comes out the same again.
+        known = discover(role).get(stored[role])
+        defaults = {} if known is None else defaults_of(known)
+        skip = () if with_bound and spec["B_source"] == "given" else ("B",)
+        settings[role] = {
+            name: value
+            for name, value in spec[role]["settings"].items()
+            if name not in skip and isinstance(value, bool | int | float | str) and value != defaults.get(name)
+        }
+    return dataclasses.replace(asked, **{name: stored[name] for name in silent}, settings=settings)
+
+
+def _per_episode(value: float | None, k: int) -> str:
+    return (
+        "not known: no oracle, or a start without a reset-free policy"
+        if value is None
+        else (f"{value:.6g}   ({value / k:.4g} per episode)")
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

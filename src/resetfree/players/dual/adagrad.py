@@ -1,0 +1,81 @@
+"""Projected gradient ascent whose steps shrink with the costs seen, not with time.
+
+Legend: theta the parameter of lambda(s) = <xi(s), theta>, U its set, D the diameter of U, B the bound on |theta|,
+g_k in [0, 1] the cost signal, x_k = xi(s_1^k) g_k the gradient, K rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import Functions, Theta, bounded, functions, positive, signal
+from resetfree.problem import Problem, State
+
+
+@dataclass(slots=True)
+class Learned:
+    """Where the ascent stands, and how much it has been pushed so far."""
+
+    theta: Theta
+    total: float  # sum of |x_i|^2
+    gamma: float = field(metadata={"saved": False})
+    among: Functions = field(metadata={"saved": False}, repr=False)
+
+
+@dataclass(frozen=True)
+class AdagradNorm(DualPlayer[Learned]):
+    """theta <- P_U(theta + eta_k x_k) with eta_k = gamma / sqrt(|x_1|^2 + ... + |x_k|^2).
+
+    Dual regret against any u in U: at most (D_u^2 / (2 gamma) + gamma) sqrt(sum_k |x_k|^2), D_u = max_k |theta_k - u|;
+    that is sqrt(2) D sqrt(sum_k |x_k|^2) by default. Rounds without cost cost nothing: told the realised resets, its
+    regret grows with the square root of their number and no longer with K.
+
+    B: bound on |theta*|.  gamma: scale of the steps (default: D / sqrt(2)).  feasible_set: see `functions`.
+
+    >>> import resetfree as rf
+    >>> round(AdagradNorm(B=40.0).statement(rf.make("grid-v0").problem(), 100).constants["dual_regret_bound"], 3)
+    565.685
+    """
+
+    name: ClassVar[str] = "adagrad-norm"
+    B: float | None = None
+    gamma: float | None = None
+    feasible_set: str = "auto"
+
+    def _gamma(self, among: Functions) -> float:
+        # A U that is {0} has no diameter; any step is right there.
+        default = among.diameter / math.sqrt(2.0) or 1.0
+        return default if self.gamma is None else positive(self.gamma, "gamma", self.name)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """Start at theta = 0, no cost seen."""
+        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        return Learned(among.zero(), 0.0, self._gamma(among), among)
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """clip(<xi(s1), theta>, 0, B)."""
+        return state.among.at(state.theta, s1)
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """One step, its own gradient counted in its size."""
+        g = signal(round)
+        if g > 0.0:
+            state.total += g * g * state.among.squared(round.s1)
+            if state.total > 0.0:  # still zero where xi(s1) is, or where the square of g is too small for a float
+                step = state.gamma / math.sqrt(state.total) * g
+                state.theta = state.among.moved(state.theta, round.s1, step)
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """The scale of the steps, and the regret if every cost signal were 1."""
+        B = positive(self.B, "B", self.name)
+        among = functions(problem, B, self.feasible_set, self.name)
+        D, G, gamma = among.diameter, among.largest_xi, self._gamma(among)
+        bound = (D**2 / (2 * gamma) + gamma) * G * math.sqrt(episodes)
+        return bounded(
+            {"B": B, "gamma": gamma, "U": among.kind, "D": D, "tuned": self.gamma is not None}, bound, B, episodes, G
+        )

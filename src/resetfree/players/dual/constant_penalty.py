@@ -1,0 +1,73 @@
+"""A constant penalty for a reset: no dual learning at all, and the baseline to beat.
+
+Legend: C the penalty, B a bound on every lambda*(s) = lambda_hat(s) + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import not_negative, positive
+from resetfree.problem import Problem, State
+
+
+@dataclass(slots=True)
+class Learned:
+    """Nothing is learned; the penalty is kept where `multiplier` finds it."""
+
+    lam: float
+
+
+@dataclass(frozen=True)
+class ConstantPenalty(DualPlayer[Learned]):
+    """lam = C in every round.
+
+    If C >= lambda*(s) for all starts, the dual regret against lambda* is at most 0: every term (lambda* - C) V_c is.
+    Then Regret <= R_p and Resets <= R_p / (C - max lambda_hat), with R_p the regret of an ordinary learner whose reward
+    is r - C c. Since the paper's player must know B as well, its learning buys nothing in the bound.
+
+    B: bound on |theta*|.  C: the penalty (default: B).
+
+    >>> import resetfree as rf
+    >>> player = ConstantPenalty(B=40.0)
+    >>> player.multiplier(player.init(rf.make("grid-v0").problem(), 100, 0), 3, lambda lam: None)
+    40.0
+    """
+
+    name: ClassVar[str] = "constant-penalty"
+    B: float | None = None
+    C: float | None = None
+
+    def _penalty(self) -> float:
+        if self.C is not None:
+            return not_negative(self.C, "C", self.name)
+        return positive(self.B, "B", self.name)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """C, or B in its place."""
+        return Learned(self._penalty())
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """C."""
+        return state.lam
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """Nothing."""
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Zero dual regret if C is large enough."""
+        C = self._penalty()
+        if self.B is None:
+            return Statement(
+                {"C": C}, False, "it needs C >= lambda*(s) at every start, and no B is given to compare with"
+            )
+        B = positive(self.B, "B", self.name)
+        constants: dict[str, float | str | bool] = {"B": B, "C": C, "tuned": C != B}
+        if C < B:
+            return Statement(constants, False, "C is below B, so it may be below some lambda*(s)")
+        why = "its dual regret is at most 0, as C >= B >= lambda*(s) at every start; in the primal part C stands for B"
+        return Statement({**constants, "dual_regret_bound": 0.0}, True, why)

@@ -1,0 +1,72 @@
+"""Projected gradient ascent with one step size for all rounds.
+
+Legend: theta the parameter of lambda(s) = <xi(s), theta>, U its set, B the bound on |theta|, eta the step,
+g in [0, 1] the cost signal, K rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import Functions, Theta, bounded, functions, positive, root, signal
+from resetfree.problem import Problem, State
+
+
+@dataclass(slots=True)
+class Learned:
+    """Where the ascent stands."""
+
+    theta: Theta
+    eta: float = field(metadata={"saved": False})
+    among: Functions = field(metadata={"saved": False}, repr=False)
+
+
+@dataclass(frozen=True)
+class ConstantStep(DualPlayer[Learned]):
+    """theta <- P_U(theta + eta xi(s_1) g); it plays clip(<xi(s_1), theta>, 0, B).
+
+    Dual regret against any u in U: at most |u|^2 / (2 eta) + (eta / 2) sum_k |xi(s_1^k)|^2 g_k^2, which is B sqrt(K)
+    with the default step. It must know K, and its first steps are smaller than those of `projected-gradient`.
+
+    B: bound on |theta*|.  eta: the step (default: B / sqrt(K)).  feasible_set: see `functions`.
+
+    >>> import resetfree as rf
+    >>> ConstantStep(B=40.0).statement(rf.make("grid-v0").problem(), 100).constants["dual_regret_bound"]
+    400.0
+    """
+
+    name: ClassVar[str] = "constant-step"
+    B: float | None = None
+    eta: float | None = None
+    feasible_set: str = "auto"
+
+    def _eta(self, episodes: int) -> float:
+        B = positive(self.B, "B", self.name)
+        return B / root(episodes) if self.eta is None else positive(self.eta, "eta", self.name)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """Start at theta = 0."""
+        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        return Learned(among.zero(), self._eta(episodes), among)
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """clip(<xi(s1), theta>, 0, B)."""
+        return state.among.at(state.theta, s1)
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """One step."""
+        g = signal(round)
+        if g > 0.0:
+            state.theta = state.among.moved(state.theta, round.s1, state.eta * g)
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """The step, and the regret if every cost signal were 1."""
+        B, eta = positive(self.B, "B", self.name), self._eta(episodes)
+        among = functions(problem, B, self.feasible_set, self.name)
+        G = among.largest_xi
+        bound = B**2 / (2 * eta) + eta / 2 * G**2 * episodes
+        return bounded({"B": B, "eta": eta, "U": among.kind, "tuned": self.eta is not None}, bound, B, episodes, G)

@@ -1,0 +1,65 @@
+"""The multiplier counts resets: no bound B, and nothing to be told but the resets that happened.
+
+Legend: N the resets so far, eta what each adds, lambda_hat(s) the smallest optimal multiplier, H the horizon, X such
+that the primal player's regret is at most (H + max lam) X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import positive
+from resetfree.problem import Problem, State
+
+
+@dataclass(slots=True)
+class Learned:
+    """The count."""
+
+    n: int  # N
+
+
+@dataclass(frozen=True)
+class Counting(DualPlayer[Learned]):
+    """lam = eta N, one multiplier for all starts and no ceiling.
+
+    With eta = 1 / (2X), up to martingale terms and rounding: N <= 4 X (lambda_hat_max + 1) + 2 H X,
+    max lam <= 2 (lambda_hat_max + 1) + H, Regret <= (2H + 2 lambda_hat_max + 2) X.
+      Proof. (lambda_hat_max + 1) / eta resets happen until lam is at least lambda_hat_max + 1; in the rounds after that
+      they are at most the primal regret of those rounds, (H + eta N) X. Solve for N.
+
+    eta: what one reset adds. The default 1 is tuned, not derived: X grows with K and is seldom known.
+
+    >>> player = Counting(eta=0.5)
+    >>> player.multiplier(Learned(n=3), 0, lambda lam: None)
+    1.5
+    """
+
+    name: ClassVar[str] = "counting"
+    eta: float = 1.0
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """No reset yet."""
+        positive(self.eta, "eta", self.name)
+        return Learned(0)
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """The count times eta."""
+        return self.eta * state.n
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """Count the reset that happened, whatever the cost signal is."""
+        state.n += round.episode.reset
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Not the paper's."""
+        return Statement(
+            {"eta": positive(self.eta, "eta", self.name), "tuned": True},
+            False,
+            "the theorem's dual part needs a multiplier bounded by B; this one has a bound of its own, "
+            "only with eta = 1/(2X) for a primal player whose regret is at most (H + max lam) X",
+        )

@@ -1,0 +1,107 @@
+"""Optimistic gradient ascent: the start is known before the multiplier is chosen, so its usual cost is a hint.
+
+Legend: theta the parameter of lambda(s) = <xi(s), theta>, U its set, B the bound on |theta|, eta the step, g in [0, 1]
+the cost signal, h(s) the hint for start s, K rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.errors import InvalidInput
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import Functions, Theta, bounded, functions, positive, root, signal
+from resetfree.problem import Problem, State
+from resetfree.transitions import Floats
+
+HINTS = ("last", "frequency")
+
+
+@dataclass(slots=True)
+class Learned:
+    """Where the ascent stands without hints, and the hints."""
+
+    y: Theta
+    hint: Floats  # [S] h(s); [1] where states are not finite: one hint for all starts
+    seen: NDArray[np.int64]  # as `hint`: episodes that started there
+    eta: float = field(metadata={"saved": False})
+    finite: bool = field(metadata={"saved": False})
+    among: Functions = field(metadata={"saved": False}, repr=False)
+
+
+@dataclass(frozen=True)
+class OptimisticGradient(DualPlayer[Learned]):
+    """It plays theta_k = P_U(y + eta xi(s_1) h(s_1)); then y <- P_U(y + eta xi(s_1) g), and h(s_1) learns from g.
+
+    Paper: optimistic mirror descent (other instantiations).
+
+    Dual regret against any u in U: at most |u|^2 / (2 eta) + (eta / 2) sum_k |xi(s_1^k)|^2 (g_k - h(s_1^k))^2, which is
+    at most B sqrt(K) with the default step, and less the better the hints are.
+      Proof. Let x be the gradient, m its hint, y' the next y. Then <x, u - theta> = <x - m, y' - theta> +
+      <m, y' - theta> + <x, u - y'>. The first is at most eta |x - m|^2 / 2 + |y' - theta|^2 / (2 eta); the projections
+      bound the second by (|y' - y|^2 - |theta - y|^2 - |y' - theta|^2) / (2 eta) and the third by
+      (|u - y|^2 - |u - y'|^2 - |y' - y|^2) / (2 eta). Sum over the rounds.
+
+    B: bound on |theta*|.  eta: the step (default: B / sqrt(K)).  feasible_set: see `functions`.
+    hint: "last" (the last cost signal at this start) or "frequency" (their mean); 0 at a start not seen before.
+
+    >>> import resetfree as rf
+    >>> OptimisticGradient(B=40.0).statement(rf.make("grid-v0").problem(), 100).constants["dual_regret_bound"]
+    400.0
+    """
+
+    name: ClassVar[str] = "optimistic-gradient"
+    B: float | None = None
+    eta: float | None = None
+    hint: str = "last"
+    feasible_set: str = "auto"
+
+    def _eta(self, episodes: int) -> float:
+        B = positive(self.B, "B", self.name)
+        return B / root(episodes) if self.eta is None else positive(self.eta, "eta", self.name)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """Start at y = 0, without hints."""
+        if self.hint not in HINTS:
+            raise InvalidInput(
+                f"The 'hint' of {self.name} must be one of {', '.join(HINTS)}. Got {self.hint!r} instead."
+            )
+        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        n = problem.n_states or 1
+        finite = problem.n_states is not None
+        return Learned(among.zero(), np.zeros(n), np.zeros(n, dtype=np.int64), self._eta(episodes), finite, among)
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """clip(<xi(s1), theta_k>, 0, B)."""
+        h = state.hint.item(s1 if state.finite else 0)
+        theta = state.among.moved(state.y, s1, state.eta * h) if h > 0.0 else state.y
+        return state.among.at(theta, s1)
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """The step that the hint stood in for, and a new hint."""
+        g, i = signal(round), round.s1 if state.finite else 0
+        if g > 0.0:
+            state.y = state.among.moved(state.y, round.s1, state.eta * g)
+        n = state.seen.item(i) + 1
+        state.seen[i] = n
+        state.hint[i] = g if self.hint == "last" else state.hint.item(i) + (g - state.hint.item(i)) / n
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """The step, and the regret if every hint were as wrong as it can be."""
+        B, eta = positive(self.B, "B", self.name), self._eta(episodes)
+        among = functions(problem, B, self.feasible_set, self.name)
+        G = among.largest_xi
+        bound = B**2 / (2 * eta) + eta / 2 * G**2 * episodes
+        return bounded(
+            {"B": B, "eta": eta, "hint": self.hint, "U": among.kind, "tuned": self.eta is not None},
+            bound,
+            B,
+            episodes,
+            G,
+        )

@@ -1,0 +1,88 @@
+"""Search within the episode: planning costs no interaction, so try multipliers until the plan is safe enough.
+
+Legend: B the largest multiplier, tol the cost that is small enough, v_c the primal player's own estimate of the reset
+probability of its plan, K rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from resetfree.errors import InvalidInput
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import bounded, not_negative, positive, root
+from resetfree.problem import Problem, State
+
+
+@dataclass(slots=True)
+class Learned:
+    """Nothing is learned; the settings are kept where `multiplier` finds it."""
+
+    B: float = field(metadata={"saved": False})
+    tol: float = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class Search(DualPlayer[Learned]):
+    """The smallest lam in [0, B] whose plan has v_c <= tol, up to B / 2^n_steps; B if even B does not reach it.
+
+    0 is tried first, then B, then the middle of what is left. What is played has itself been asked, so v_c <= tol holds
+    for it even where v_c does not fall with lam (then it need not be the smallest).
+    Dual regret against any u in [0, B], counted in the v_c of the plans: at most B tol K, because in each round either
+    v_c <= tol or lam = B >= u; that is B sqrt(K) by default. It costs up to n_steps + 2 plans per episode, and while
+    the primal player is so optimistic that v_c is 0 it plays 0, however many resets happen.
+
+    B: bound on the multipliers.  tolerance: tol (default: 1 / sqrt(K)).  n_steps: halvings.
+
+    >>> found = Search().multiplier(Learned(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
+    >>> round(found, 4)
+    3.0
+    """
+
+    name: ClassVar[str] = "search"
+    B: float | None = None
+    tolerance: float | None = None
+    n_steps: int = 20
+
+    def _tolerance(self, episodes: int) -> float:
+        given = self.tolerance
+        return 1.0 / root(episodes) if given is None else not_negative(given, "tolerance", self.name)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """Nothing to begin with."""
+        B = positive(self.B, "B", self.name)
+        if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 0:
+            raise InvalidInput(
+                f"The 'n_steps' of {self.name} must be an integer that is not negative. Got {self.n_steps!r} instead."
+            )
+        return Learned(B, self._tolerance(episodes))
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """Bisection; `high` is always a multiplier that was asked and found safe enough."""
+        tol = state.tol
+        if ask(0.0).v_c <= tol:
+            return 0.0
+        low, high = 0.0, state.B
+        if not ask(high).v_c <= tol:
+            return high
+        for _ in range(self.n_steps):
+            middle = 0.5 * (low + high)
+            if ask(middle).v_c <= tol:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """Nothing."""
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """The tolerance, and the regret that it leaves."""
+        B, tol = positive(self.B, "B", self.name), self._tolerance(episodes)
+        tuned = self.tolerance is not None
+        return bounded(
+            {"B": B, "tolerance": tol, "n_steps": self.n_steps, "tuned": tuned}, B * tol * episodes, B, episodes, 1.0
+        )

@@ -1,0 +1,68 @@
+"""The player that knows the model: the exact best answer to every multiplier. For experiments with dual players."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.errors import InvalidInput
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.planning import Model
+from resetfree.kernels.responding import respond
+from resetfree.oracle.dynamic_programming import solve
+from resetfree.oracle.exact import model_behind
+from resetfree.problem import Problem, State
+
+
+@dataclass
+class BestResponseState:
+    """Nothing is learned: the model is known."""
+
+    model: Model = field(metadata={"saved": False})
+    safe: NDArray[np.int16] = field(metadata={"saved": False})  # [H, S] pi*, to which gains are relative
+
+
+@dataclass(frozen=True)
+class BestResponse(PrimalPlayer[BestResponseState]):
+    """pi^k = argmax_pi V_r^pi - lam^k V_c^pi by dynamic programming on the true model; ties go to smaller V_c.
+
+    It is the best at every state and step, so its policy depends on the multiplier alone and not on the start. It is
+    no learner: it looks at the model, and refuses problems that have no exact oracle.
+
+    >>> import resetfree as rf
+    >>> player = BestResponse()
+    >>> state = player.init(rf.make("politex-trap-v0").problem(), 10, 0)
+    >>> [(plan.v_r, plan.v_c) for plan in (player.plan(state, 0, lam) for lam in (0.5, 1.0))]
+    [(1.0, 1.0), (0.0, 0.0)]
+    """
+
+    name: ClassVar[str] = "best-response"
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> BestResponseState:
+        """Look behind the problem."""
+        mdp = model_behind(problem)
+        return BestResponseState(mdp.model, solve(mdp, starts=[]).policy)
+
+    def plan(self, state: BestResponseState, s1: State, lam: float) -> Plan:
+        """One backward pass; `upper` is V_r - lam V_c at s1, which is at least V*(s1) where a multiplier exists."""
+        if not 0 <= lam < np.inf:
+            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+        horizon, n_states = state.safe.shape
+        policy = np.empty((horizon, n_states), dtype=np.int16)
+        v_r, v_c = np.empty(n_states), np.empty(n_states)
+        respond(state.model, float(lam), state.safe, policy, v_r, v_c)
+        gain, cost = float(v_r[s1]), float(v_c[s1])
+        return Plan(policy, min(max(gain, 0.0), float(horizon)), min(max(cost, 0.0), 1.0), gain - lam * cost)
+
+    def update(self, state: BestResponseState, round: Round) -> BestResponseState:
+        """Learns nothing: nothing is left to learn."""
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Its regret against any policy is at most zero in every round."""
+        return Statement(
+            {}, True, "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is told the model)"
+        )

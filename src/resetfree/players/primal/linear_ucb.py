@@ -1,0 +1,226 @@
+"""The primal player of Algorithm 1: softmax of optimistic least-squares values for reward and cost.
+
+Legend: phi features of pairs [S*A, d]; reg the ridge constant; beta_r, beta_c widths of the bonuses; alpha inverse
+temperature; lam the multiplier of this episode; Q_r in [0, H-h+1] from above, Q_c in [0, 1] from below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, isfinite, log
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.errors import InvalidInput, NotCertifiable
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.regression import Regression, empty, learn_episode, softmax_plan
+from resetfree.problem import Problem, State
+from resetfree.transitions import Bools, Floats
+from resetfree.widths import paper_beta, softmax_alpha, theory_beta
+
+Width: TypeAlias = Literal["tuned", "theory", "paper"]
+LARGEST_STATE = 2_000_000_000  # bytes of regression that are still sensible
+
+
+@dataclass
+class LinearState:
+    """What has been learned, and the constants of this run."""
+
+    k: int  # episodes seen
+    regression: Regression
+    known: Bools  # [S]
+    known_last: Bools  # [S]
+    old: Floats  # [H, S, A] last policy if lagged, else empty
+    phi: Floats = field(metadata={"saved": False})  # what the regression's form needs of the features
+    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
+    shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
+    n_transitions: int = field(metadata={"saved": False})
+    end_resets: bool = field(metadata={"saved": False})
+    beta_r: float = field(metadata={"saved": False})
+    beta_c: float = field(metadata={"saved": False})
+    alpha: float = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class LinearUCB(PrimalPlayer[LinearState]):
+    """Softmax LSVI-UCB for reward and cost, as analysed: plan at the start, V under the softmax of the same Q.
+
+    Paper: primal player of Algorithm 1 (optimistic values, softmax policy).
+
+    B: bound on the multipliers (enters alpha and the proved width).
+    width: "tuned" (beta_r = scale H, beta_c = scale), "theory" (proved, see `widths.theory_beta`) or "paper" (its
+      formula with `constant` for its unspecified C).
+    split: separate widths for reward and cost; joint ones (False) use the reward's for both.
+    alpha: inverse temperature; None for the paper's formula, which knows K; `anytime` uses k in place of K.
+    lagged: average the new Q with the old policy, as printed (readings.md, A1).
+    pooled: one regression for all steps (only for stationary problems), not one per step.
+    reg: the ridge; None for 1 (proved and paper) or scale^2 (tuned). With ridge 1 and a small width an untried action
+      looks worse than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
+
+    >>> import resetfree as rf
+    >>> player = LinearUCB(B=5.0, width="theory")
+    >>> player.statement(rf.make("random-linear-v0").problem(), 10_000).covered
+    True
+    """
+
+    name: ClassVar[str] = "linear-ucb"
+    B: float | None = None
+    width: Width = "tuned"
+    scale: float = 0.1
+    constant: float = 1.0
+    split: bool = True
+    alpha: float | None = None
+    anytime: bool = False
+    lagged: bool = False
+    pooled: bool = False
+    reg: float | None = None
+    p: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.width not in ("tuned", "theory", "paper"):
+            raise InvalidInput(f"The 'width' of linear-ucb must be tuned, theory or paper. Got {self.width!r} instead.")
+        for what, value, good in (
+            ("B", self.B, self.B is None or (isfinite(self.B) and self.B >= 0)),
+            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
+            ("constant", self.constant, isfinite(self.constant) and self.constant >= 0),
+            ("alpha", self.alpha, self.alpha is None or (isfinite(self.alpha) and self.alpha >= 0)),
+            ("reg", self.reg, self.reg is None or (isfinite(self.reg) and self.reg > 0)),
+            ("p", self.p, 0 < self.p < 1),
+        ):
+            if not good:
+                raise InvalidInput(f"The '{what}' of linear-ucb must be a sensible number. Got {value} instead.")
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState:
+        """No data yet; refuses problems that are not finite and layered problems if pooled."""
+        if problem.n_states is None:
+            raise NotCertifiable("The player 'linear-ucb' needs a finite problem. Got a continuum of states instead.")
+        if self.pooled and not problem.stationary:
+            raise InvalidInput("The 'pooled' of linear-ucb must be false for dynamics that change with the step.")
+        n_layers = 1 if self.pooled else problem.horizon
+        n_pairs = problem.n_states * problem.n_actions
+        width = min(n_pairs, n_pairs if problem.phi is None else problem.phi.shape[2])
+        entries = n_layers * (width**2 + problem.n_states * width)
+        if 8 * entries > LARGEST_STATE:
+            raise InvalidInput(
+                f"The player 'linear-ucb' keeps {8 * entries / 1e9:.1f} GB of regression for this problem, which must "
+                f"be at most {LARGEST_STATE / 1e9:.0f} GB: use features of smaller dimension."
+            )
+        regression, kept = empty(features_of(problem), problem.n_states, n_layers, self.ridge())
+        shape = (problem.horizon, problem.n_states, problem.n_actions)
+        beta_r, beta_c = self.betas(problem, episodes)
+        return LinearState(
+            0, regression, np.zeros(shape[1], dtype=np.bool_), np.zeros(shape[1], dtype=np.bool_),
+            np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)), kept,
+            np.zeros(shape[0], dtype=np.int64) if self.pooled else np.arange(shape[0]), shape, problem.n_transitions,
+            problem.end_resets, beta_r, beta_c, self.temperature(problem, episodes),
+        )  # fmt: skip
+
+    def plan(self, state: LinearState, s1: State, lam: float) -> Plan:
+        """Run the backward pass for this multiplier."""
+        if not (lam >= 0 and isfinite(lam)):
+            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+        policy, v_r, v_c, _, _ = self.backward(state, lam)
+        alpha = self.alpha_now(state)
+        entropy = state.shape[0] * log(state.shape[2])
+        slack = entropy / alpha if alpha > 0 else (inf if entropy > 0 else 0.0)
+        estimate_r, estimate_c = float(v_r[s1]), float(v_c[s1])
+        return Plan(policy, estimate_r, estimate_c, estimate_r - lam * estimate_c + slack)
+
+    def backward(self, state: LinearState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The whole pass: policy [H, S, A], V_r and V_c [S] at step 1, Q_r and Q_c [H, S*A]."""
+        horizon, n_states, n_actions = state.shape
+        policy = np.empty(state.shape)
+        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
+        v_r, v_c = np.empty(n_states), np.empty(n_states)
+        softmax_plan(
+            state.regression, state.phi, state.layer_of_step, state.n_transitions, state.beta_r, state.beta_c,
+            self.alpha_now(state), lam, state.known, state.known_last, state.old, policy, q_r, q_c, v_r, v_c,
+        )  # fmt: skip
+        return policy, v_r, v_c, q_r, q_c
+
+    def update(self, state: LinearState, round: Round) -> LinearState:
+        """Add the steps that were taken; remember which states turned out to be reset states."""
+        episode = round.episode
+        learn_episode(
+            state.regression, state.phi, state.layer_of_step, state.shape[2], episode.states, episode.actions,
+            episode.rewards,
+        )  # fmt: skip
+        if episode.reset:
+            where = episode.states[-1]
+            state.known_last[where] = True
+            if not state.end_resets or len(episode.actions) < state.n_transitions:
+                state.known[where] = True
+        if self.lagged:
+            state.old = np.asarray(round.plan.policy)
+        state.k += 1
+        return state
+
+    def alpha_now(self, state: LinearState) -> float:
+        """The inverse temperature of the coming episode."""
+        return state.alpha * (state.k + 1) if self.anytime else state.alpha
+
+    def temperature(self, problem: Problem, episodes: int) -> float:
+        """alpha, or its factor before k if `anytime`."""
+        if self.alpha is not None:
+            return self.alpha
+        return softmax_alpha(1 if self.anytime else episodes, problem.horizon, problem.n_actions, self.bound())
+
+    def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
+        """Widths for reward and cost."""
+        horizon, n_actions, d = problem.horizon, problem.n_actions, features_of(problem).shape[1]
+        if self.width == "tuned":
+            beta_r, beta_c = self.scale * horizon, self.scale
+        elif self.width == "paper":
+            beta_r = beta_c = paper_beta(self.constant, d, horizon, episodes, n_actions, self.p)
+        else:
+            alpha = self.temperature(problem, episodes) * (episodes if self.anytime else 1)
+            beta_r, beta_c = (
+                theory_beta(d, horizon, episodes, self.bound(), self.p, alpha, r) for r in (float(horizon), 1.0)
+            )
+        return beta_r, beta_c if self.split else beta_r
+
+    def ridge(self) -> float:
+        """The ridge constant of this run."""
+        if self.reg is not None:
+            return self.reg
+        return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
+
+    def bound(self) -> float:
+        """B, or a sentence that it is needed."""
+        if self.B is None:
+            raise InvalidInput("The 'B' of linear-ucb must be a bound on the multipliers. Got None instead.")
+        return self.B
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Constants of this run, and what is proved with them."""
+        beta_r, beta_c = self.betas(problem, episodes)
+        phi = features_of(problem)
+        alpha = self.temperature(problem, episodes)
+        constants: dict[str, Any] = {
+            "beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge(), "p": self.p, "width": self.width,
+            "B": self.bound(), "d": phi.shape[1],
+        }  # fmt: skip
+        lacks = [
+            reason
+            for reason, there in (
+                (f"the width is {self.width}, not proved", self.width != "theory"),
+                ("the values are averaged with the old policy (lagged)", self.lagged),
+                ("the temperature is not the theorem's", self.alpha is not None),
+                ("data are pooled over the steps", self.pooled),
+                ("the proved width is for ridge 1", self.ridge() != 1.0),
+                ("a feature is longer than 1", bool((phi**2).sum(axis=1).max() > 1 + 1e-12)),
+            )
+            if there
+        ]
+        if lacks:
+            return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
+        return Statement(constants, True, "the rate theorem covers it where the paper's three assumptions hold")
+
+
+def features_of(problem: Problem) -> Floats:
+    """[S*A, d] the known features, one-hot if there are none."""
+    assert problem.n_states is not None
+    n = problem.n_states * problem.n_actions
+    return np.eye(n) if problem.phi is None else np.ascontiguousarray(problem.phi.reshape(n, -1))

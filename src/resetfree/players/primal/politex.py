@@ -1,0 +1,197 @@
+"""Exponential weights of summed action values, with the trap that varying starts set for it, and the ways out.
+
+Legend: qhat_i = Q_r^i - lam^i Q_c^i the action values of round i's policy under round i's multiplier; eta step size;
+B bound on the multipliers; K episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite, log, sqrt
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.assumptions.safety import reachable_starts
+from resetfree.errors import InvalidInput, NotCertifiable
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.action_values import Counts, count, counted_values, exponential_weights, true_values
+from resetfree.kernels.planning import Model
+from resetfree.oracle.exact import model_behind
+from resetfree.problem import Problem, State
+from resetfree.transitions import Bools, Floats
+
+Values: TypeAlias = Literal["counts", "exact"]
+LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (400 MB)
+ROOM = 4  # successors per pair to begin with; rows grow as more are seen
+
+
+@dataclass
+class PolitexState:
+    """Summed values, and the counts from which values are estimated (empty where the model is known)."""
+
+    total: Floats  # [1 or S, H, S, A] sum of qhat_i, one for all starts or one per start
+    tried: NDArray[np.int64]  # [L, S, A]
+    earned: Floats  # [L, S, A]
+    moved: NDArray[np.int64]  # [L, S, A]
+    successor: NDArray[np.int32]  # [L, S, A, W]
+    seen: NDArray[np.int64]  # [L, S, A, W]
+    known: Bools  # [S] states whose entering was a reset
+    known_last: Bools  # [S]
+    eta: float = field(metadata={"saved": False})
+    n_transitions: int = field(metadata={"saved": False})
+    end_resets: bool = field(metadata={"saved": False})
+    model: Model | None = field(metadata={"saved": False})  # the truth, if it is known
+
+    @property
+    def counts(self) -> Counts:
+        """The counts as one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+
+@dataclass(frozen=True)
+class Politex(PrimalPlayer[PolitexState]):
+    """pi^k_h(a|s) proportional to exp(eta sum_{i<k} qhat_i(h,s,a)), eta = sqrt(8 ln A / K) / (H + B).
+
+    Paper: variation of POLITEX (other instantiations).
+
+    B: bound on the multipliers (None: filled in by whoever sets up the run).
+    model: "counts" estimates the values from what was seen, with a bonus of scale H / sqrt(n) on rewards and
+      scale / sqrt(n) off costs; "exact" takes them from the true model (an oracle player, for experiments).
+    scale: of the bonus; 0 leaves exploration to chance.
+    copies: keep one sum per start, S times the memory.
+
+    The trap: each state's values are summed over all episodes with equal weight, but what the reduction weighs them by
+    is how often pi* visits the state from that episode's start. Where the multiplier depends on the start, many
+    harmless starts, whose multiplier stays 0, outvote a rare dangerous one for ever, and resets grow linearly
+    (`politex-trap-v0`). Ways out: `copies=True` (resets grow like sqrt(K), times the number of starts), a multiplier
+    that is the same for every start (xi = 1), a fixed penalty, or a best response to the multiplier at hand.
+
+    >>> import resetfree as rf
+    >>> problem = rf.make("politex-trap-v0").problem()
+    >>> [Politex(B=3.0, model="exact", copies=copies).statement(problem, 100).covered for copies in (False, True)]
+    [False, True]
+    """
+
+    name: ClassVar[str] = "politex"
+    B: float | None = None
+    model: Values = "counts"
+    scale: float = 0.1
+    copies: bool = False
+
+    def __post_init__(self) -> None:
+        if self.model not in ("counts", "exact"):
+            raise InvalidInput(f"The 'model' of politex must be counts or exact. Got {self.model!r} instead.")
+        for what, value in (("B", self.B), ("scale", self.scale)):
+            if value is not None and not (isfinite(value) and value >= 0):
+                raise InvalidInput(
+                    f"The '{what}' of politex must be a finite number that is not negative. Got {value} instead."
+                )
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> PolitexState:
+        """No values summed yet, so every action is equally likely at first."""
+        if problem.n_states is None:
+            raise NotCertifiable("The player 'politex' needs a finite problem. Got a continuum of states instead.")
+        n, n_actions = problem.n_states, problem.n_actions
+        shape = (n if self.copies else 1, problem.horizon, n, n_actions)
+        entries = shape[0] * shape[1] * shape[2] * shape[3]
+        if entries > LARGEST_SUM:
+            raise InvalidInput(
+                f"The summed values of politex must have at most {LARGEST_SUM:,} entries. Got {entries:,} instead"
+                f"{': one copy per start is too much here.' if self.copies else '.'}"
+            )
+        known = self.model == "exact"
+        rows = (0, 0, 0) if known else (1 if problem.stationary else problem.horizon, n, n_actions)
+        return PolitexState(
+            np.zeros(shape), np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
+            np.zeros((*rows, ROOM), dtype=np.int32), np.zeros((*rows, ROOM), dtype=np.int64),
+            np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), self.eta(problem, episodes),
+            problem.n_transitions, problem.end_resets, model_behind(problem).model if known else None,
+        )  # fmt: skip
+
+    def plan(self, state: PolitexState, s1: State, lam: float) -> Plan:
+        """The exponential weights for this start; the multiplier at hand does not enter, only those of the past."""
+        if not (lam >= 0 and isfinite(lam)):
+            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+        total = self._total(state, s1)
+        policy = np.empty(total.shape)
+        exponential_weights(total, state.eta, policy)
+        q_r, q_c = self._values(state, policy)
+        v_r, v_c = float(policy[0, s1] @ q_r[0, s1]), float(policy[0, s1] @ q_c[0, s1])
+        return Plan(policy, min(max(v_r, 0.0), float(len(policy))), min(max(v_c, 0.0), 1.0))
+
+    def update(self, state: PolitexState, round: Round) -> PolitexState:
+        """Learn what the episode showed, then add the values of the policy that was played."""
+        if state.model is None:
+            self._learn(state, round)
+        q_r, q_c = self._values(state, round.plan.policy)
+        q_c *= round.lam
+        q_r -= q_c
+        total = self._total(state, round.s1)
+        total += q_r
+        return state
+
+    def eta(self, problem: Problem, episodes: int) -> float:
+        """The step size that is best for K rounds of values within an interval of length H + B."""
+        if episodes < 1:
+            raise InvalidInput(f"The 'episodes' of politex must be a positive integer. Got {episodes} instead.")
+        return sqrt(8.0 * log(problem.n_actions) / episodes) / (problem.horizon + self.bound())
+
+    def bound(self) -> float:
+        """B, or a sentence that it is needed."""
+        if self.B is None:
+            raise InvalidInput("The 'B' of politex must be a bound on the multipliers. Got None instead.")
+        return self.B
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Proved for exact values and one start per sum: R_p <= (n + 1) H (H + B) sqrt(K ln A / 8) for n starts.
+
+        Per sum and step exponential weights lose at most ln A / eta + eta (H + B)^2 K_n / 8 over its K_n rounds.
+        """
+        eta = self.eta(problem, episodes)
+        constants: dict[str, float | str | bool] = {
+            "eta": eta, "B": self.bound(), "model": self.model, "scale": self.scale, "copies": self.copies,
+        }  # fmt: skip
+        trap = (
+            "values are summed over episodes from different starts, whose multipliers differ: resets can grow linearly "
+            "(politex-trap-v0)"
+        )
+        if self.model == "counts":
+            lacks = "values are estimated with a tuned bonus" + ("" if self.copies else "; where starts vary, " + trap)
+            return Statement(constants, False, f"no theorem covers this run: {lacks}")
+        n_starts = int(reachable_starts(model_behind(problem)).states.sum())
+        if n_starts > 1 and not self.copies:
+            return Statement(constants, False, f"no theorem covers this run: {trap}")
+        horizon, root = problem.horizon, sqrt(episodes * log(problem.n_actions) / 8.0)
+        constants["primal_regret_bound"] = (n_starts + 1) * horizon * (horizon + self.bound()) * root
+        return Statement(
+            constants, True, "exponential weights per start on exact values (told the model), for multipliers in [0, B]"
+        )
+
+    def _total(self, state: PolitexState, s1: State) -> Floats:
+        """[H, S, A] the sum that this start plays from."""
+        return np.asarray(state.total[s1 if self.copies else 0])
+
+    def _values(self, state: PolitexState, policy: Floats) -> tuple[Floats, Floats]:
+        """Q_r and Q_c [H, S, A] of a policy, true or estimated."""
+        q_r, q_c = np.empty(policy.shape), np.empty(policy.shape)
+        if state.model is not None:
+            true_values(state.model, policy, q_r, q_c)
+        else:
+            counted_values(state.counts, state.n_transitions, self.scale, policy, q_r, q_c)
+        return q_r, q_c
+
+    def _learn(self, state: PolitexState, round: Round) -> None:
+        """Count the steps that were taken, and remember a state that turned out to be a reset state."""
+        episode = round.episode
+        h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
+        while h < len(episode.actions):  # a pair has more successors than its row has room for
+            state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
+            state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
+            h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
+        if episode.reset:
+            where = episode.states[-1]
+            state.known_last[where] = True
+            if not state.end_resets or len(episode.actions) < state.n_transitions:
+                state.known[where] = True

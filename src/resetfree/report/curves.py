@@ -1,0 +1,54 @@
+"""A run as a figure: Regret, Resets and the multiplier over the episodes. Reads the run, imports no player."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from resetfree.errors import InvalidInput
+from resetfree.runs.run import Run
+
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"  # told apart by the colour-blind too
+POINTS = 2000  # enough for a curve; a million rounds would only make the file large
+
+
+def draw_run(run: Run, path: Path) -> Path:
+    """Write the picture (PNG, SVG or PDF by the name's ending) and return its path."""
+    from matplotlib.figure import Figure  # half a second to import: only when a picture is wanted
+
+    if len(run) == 0:
+        raise InvalidInput("A run must have rounds to be drawn. Got none instead.")
+    k = np.unique(np.linspace(0, len(run) - 1, min(len(run), POINTS)).astype(int))
+    episodes = k + 1
+    figure = Figure(figsize=(12, 3.6), layout="constrained")
+    regret_axes, resets_axes, multiplier_axes = figure.subplots(1, 3)
+    if run.mdp is not None:
+        regret_axes.plot(episodes, run.regret[k], color=BLUE, label="exact")
+        regret_axes.axhline(0, color=GREY, lw=0.8)
+        resets_axes.plot(episodes, run.resets[k], color=BLUE, label="expected (exact)")
+    else:
+        regret_axes.text(0.5, 0.5, "no oracle", ha="center", transform=regret_axes.transAxes, color=GREY)
+    resets_axes.step(episodes, run.realised_resets[k], where="post", color=ORANGE, label="realised")
+    resets_axes.legend(frameon=False)
+    multiplier_axes.plot(episodes, run.columns["lam"][k], ".", ms=2, color=GREEN)
+    _label(regret_axes, "Regret against the best policy that never resets", "reward")
+    _label(resets_axes, "Resets", "resets")
+    _label(multiplier_axes, "Multiplier played at the start of the episode", "reward per reset")
+    figure.suptitle(
+        f"{run.spec['problem']}: {run.spec['primal']['name']} against {run.spec['dual']['name']}, "
+        f"{run.spec['feedback']} feedback, seed {run.spec['seed']}, n = 1 run"
+    )
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"The picture must go to a file that can be written. Got '{path}': {error}.") from error
+    return path
+
+
+def _label(axes: Any, title: str, unit: str) -> None:
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("episode")
+    axes.set_ylabel(unit)
+    axes.spines[["top", "right"]].set_visible(False)

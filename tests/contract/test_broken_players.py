@@ -1,0 +1,337 @@
+"""The battery catches what it is there to catch: for each clause a player that breaks it, and no other clause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from resetfree.errors import InvalidInput, ResetFreeError
+from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.players.checks import Check, ContractBroken, check_dual, check_primal, dual_checks, primal_checks
+from resetfree.players.trials import corners
+from resetfree.problem import Problem, State
+
+
+@dataclass
+class Means:
+    """Mean rewards, and a few fields in which the broken ones hide what they do."""
+
+    paid: NDArray[np.float64]  # [S, A]
+    tries: NDArray[np.float64]  # [S, A]
+    spare: NDArray[Any]
+    turns: int
+    horizon: int
+    hidden: NDArray[np.int64] = field(metadata={"saved": False})
+    buffer: NDArray[np.float64] = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class Good(PrimalPlayer[Means]):
+    """Mostly the action with the largest mean reward so far; it keeps the contract."""
+
+    name: ClassVar[str] = "good"
+    B: float | None = None
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        if self.B is None or not self.B >= 0:
+            raise InvalidInput(f"The 'B' of good must not be negative. Got {self.B} instead.")
+        shape = (problem.n_states or 0, problem.n_actions)
+        hidden, buffer = np.zeros(1, dtype=np.int64), np.zeros((problem.horizon, *shape))
+        return Means(np.zeros(shape), np.zeros(shape), np.zeros(1), 0, problem.horizon, hidden, buffer)
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        means = np.where(state.tries > 0, state.paid / np.maximum(state.tries, 1.0), 1.0)
+        chance = 0.2 if lam > 2.0 else 0.1
+        rows = np.full(means.shape, chance / means.shape[1])
+        rows[np.arange(len(rows)), means.argmax(axis=1)] += 1.0 - chance
+        return Plan(np.tile(rows, (state.horizon, 1, 1)), 0.5, 0.5)
+
+    def update(self, state: Means, round: Round) -> Means:
+        episode = round.episode
+        for s, a, r in zip(episode.states, episode.actions, episode.rewards, strict=False):
+            state.tries[s, a] += 1.0
+            state.paid[s, a] += r
+        return state
+
+
+class Rows(Good):
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        plan = super().plan(state, s1, lam)
+        return replace(plan, policy=0.9 * plan.policy)
+
+
+class Ranges(Good):
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        return replace(super().plan(state, s1, lam), v_c=-0.1)
+
+
+class Counts(Good):
+    """Counts how often it was asked."""
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        state.turns += 1
+        return super().plan(state, s1, lam)
+
+
+class Overwrites(Good):
+    """Hands out one array again and again: what it said of one multiplier is gone when it is asked about the next."""
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        plan = super().plan(state, s1, lam)
+        state.buffer[...] = plan.policy
+        return replace(plan, policy=state.buffer)
+
+
+class Wavers(Good):
+    """What it was asked before, kept in what is not saved, changes what it says now."""
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        before, state.hidden[0] = state.hidden[0], lam > 10.0  # only the battery asks for that much
+        return replace(super().plan(state, s1, lam), v_r=0.25 if before else 0.5)
+
+
+class Chance(Good):
+    """Every game differs from the last."""
+
+    games: ClassVar[count[int]] = count(1)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        return replace(super().init(problem, episodes, seed), turns=next(self.games))
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        return replace(super().plan(state, s1, lam), v_r=1.0 / (1 + state.turns))
+
+
+class Unsaved(Good):
+    """What it learns is in a field that is not saved."""
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        return replace(super().plan(state, s1, lam), v_r=1.0 / (1.0 + state.hidden[0]))
+
+    def update(self, state: Means, round: Round) -> Means:
+        state.hidden[0] += 1
+        return super().update(state, round)
+
+
+class Objects(Good):
+    """Keeps Python objects, which could only be pickled."""
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        return replace(super().init(problem, episodes, seed), spare=np.array([None]))
+
+
+class Stubborn(Good):
+    """Always the first action."""
+
+    def update(self, state: Means, round: Round) -> Means:
+        return state
+
+
+class Crashes(Good):
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        if not lam >= 0:
+            raise ZeroDivisionError("the multiplier")
+        return super().plan(state, s1, lam)
+
+
+class AnyBound(Good):
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        return Good(B=1.0).init(problem, episodes, seed)
+
+
+@dataclass(frozen=True)
+class Unwritable(Good):
+    labels: frozenset[str] = frozenset({"JSON has no sets"})
+
+
+@dataclass
+class Thawed(PrimalPlayer[Means]):
+    """Good, but its settings can be changed."""
+
+    name: ClassVar[str] = "thawed"
+    B: float | None = None
+    init = Good.init
+    plan = Good.plan
+    update = Good.update
+
+
+@dataclass(frozen=True)
+class Stumbles(Good):
+    """Fails on one of the corners."""
+
+    corner: str = ""
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        if problem.name == self.corner:
+            raise IndexError("not here")
+        return super().init(problem, episodes, seed)
+
+
+@dataclass
+class Weight:
+    theta: float
+    turns: int
+    spare: NDArray[Any]
+    hidden: NDArray[np.int64] = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class GoodDual(DualPlayer[Weight]):
+    """Gradient steps of size 1 / sqrt(k); it keeps the contract."""
+
+    name: ClassVar[str] = "good-dual"
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+        return Weight(0.0, 0, np.zeros(1), np.zeros(1, dtype=np.int64))
+
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+        return state.theta
+
+    def update(self, state: Weight, round: Round) -> Weight:
+        state.theta += round.cost_signal / math.sqrt(round.k)
+        return state
+
+
+class NegativeDual(GoodDual):
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+        return -1e-3 if 1.0 < state.theta < 1.5 else state.theta
+
+
+class CountsDual(GoodDual):
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+        state.turns += 1
+        return state.theta
+
+
+class ChanceDual(GoodDual):
+    games: ClassVar[count[int]] = count(1)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+        return replace(super().init(problem, episodes, seed), theta=1.0 / next(self.games))
+
+
+class UnsavedDual(GoodDual):
+    def multiplier(self, state: Weight, s1: State, ask: Callable[[float], Plan]) -> float:
+        return state.theta + float(state.hidden[0])
+
+    def update(self, state: Weight, round: Round) -> Weight:
+        state.hidden[0] += 1
+        return super().update(state, round)
+
+
+class ObjectsDual(GoodDual):
+    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+        return replace(super().init(problem, episodes, seed), spare=np.array([None]))
+
+
+class StubbornDual(GoodDual):
+    def update(self, state: Weight, round: Round) -> Weight:
+        return state
+
+
+class CrashesDual(GoodDual):
+    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+        return replace(super().init(problem, episodes, seed), theta=0.0 / episodes)
+
+
+@dataclass(frozen=True)
+class UnwritableDual(GoodDual):
+    scale: float = float("nan")
+
+
+@dataclass(frozen=True)
+class StumblesDual(GoodDual):
+    corner: str = ""
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+        if problem.name == self.corner:
+            raise IndexError("not here")
+        return super().init(problem, episodes, seed)
+
+
+def broken(checks: dict[str, Check], player: Any) -> set[str]:
+    """The names of the clauses that a player breaks."""
+    found = set()
+    for name, check in checks.items():
+        try:
+            check(player)
+        except ContractBroken:
+            found.add(name)
+    return found
+
+
+PRIMAL: list[tuple[str, Any]] = [
+    ("policy-rows", Rows()), ("value-ranges", Ranges()), ("planning-is-pure", Counts()),
+    ("planning-is-pure", Overwrites()), ("planning-is-pure", Wavers()), ("same-seed", Chance()),
+    ("save-and-load", Unsaved()),
+    ("plain-state", Objects()), ("learns", Stubborn()), ("bad-input", Crashes()), ("bad-input", AnyBound()),
+    ("settings", Unwritable()), ("settings", Thawed()),
+    *((f"works-{corner}", Stumbles(corner=corner)) for corner in corners() if corner != "physical"),
+]  # fmt: skip
+DUAL: list[tuple[str, Any]] = [
+    ("multiplier-range", NegativeDual()), ("multiplier-is-pure", CountsDual()), ("same-seed", ChanceDual()),
+    ("save-and-load", UnsavedDual()), ("plain-state", ObjectsDual()), ("learns", StubbornDual()),
+    ("bad-input", CrashesDual()), ("settings", UnwritableDual()),
+    *((f"works-{corner}", StumblesDual(corner=corner)) for corner in corners() if corner != "physical"),
+]  # fmt: skip
+
+
+def label(value: Any) -> str:
+    return value if isinstance(value, str) else type(value).__name__
+
+
+@pytest.mark.parametrize(("clause", "player"), PRIMAL, ids=label)
+def test_a_broken_primal_player_breaks_its_clause_and_no_other(clause: str, player: Any) -> None:
+    assert broken(primal_checks(), player) == {clause}
+
+
+@pytest.mark.parametrize(("clause", "player"), DUAL, ids=label)
+def test_a_broken_dual_player_breaks_its_clause_and_no_other(clause: str, player: Any) -> None:
+    assert broken(dual_checks(), player) == {clause}
+
+
+def test_good_players_break_nothing() -> None:
+    check_primal(Good())
+    check_dual(GoodDual())
+
+
+def test_every_clause_has_a_player_that_breaks_it() -> None:
+    # Every other check plays 'physical' too, so nobody stumbles there alone.
+    assert {clause for clause, _ in PRIMAL} == primal_checks().keys() - {"works-physical"}
+    assert {clause for clause, _ in DUAL} == dual_checks().keys() - {"works-physical"}
+
+
+def test_a_player_declared_not_to_learn_is_not_asked_to() -> None:
+    class Declared(Stubborn):
+        learns: ClassVar[bool] = False
+
+    assert broken(primal_checks(), Declared()) == set()
+
+
+def test_what_is_broken_is_said_in_one_sentence() -> None:
+    with pytest.raises(ContractBroken, match=r"^The player 'good' must estimate 0 <= v_r <= H .* Got v_r = 0.5, v_c ="):
+        check_primal(Ranges())
+    with pytest.raises(AssertionError):  # so that it reads as a failed test where it is used in one
+        check_primal(Rows())
+    with pytest.raises(ResetFreeError, match=r"Got IndexError \(not here\) instead\."):
+        primal_checks()["works-literal"](Stumbles(corner="literal"))
+
+
+def test_a_state_that_cannot_be_saved_is_named() -> None:
+    @dataclass
+    class Listed(Means):
+        things: list[int] = field(default_factory=list)
+
+    class Keeps(Good):
+        def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+            return Listed(**vars(super().init(problem, episodes, seed)))
+
+    with pytest.raises(ContractBroken, match=r"must keep a state of arrays and numbers.*list in 'things'"):
+        primal_checks()["plain-state"](Keeps())

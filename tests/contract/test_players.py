@@ -1,0 +1,54 @@
+"""Every player that is discovered keeps every clause of the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from resetfree.players import Role, discover
+from resetfree.players.checks import Check, check_dual, check_primal, dual_checks, primal_checks
+from resetfree.players.trials import corners
+from resetfree.registry import make
+
+CHECKS: dict[Role, dict[str, Check]] = {"primal": primal_checks(), "dual": dual_checks()}
+PAIRS = [
+    pytest.param(cls, check, id=f"{name}-{check.name}")
+    for role, checks in CHECKS.items()
+    for name, cls in discover(role).items()
+    for check in checks.values()
+]
+
+
+@pytest.mark.parametrize(("cls", "check"), PAIRS)
+def test_every_player_keeps_every_clause(cls: Any, check: Check) -> None:
+    check(cls())
+
+
+def test_every_file_of_a_player_is_discovered() -> None:
+    assert {"best-response", "linear-ucb", "politex", "uniform"} <= discover("primal").keys()
+    assert "projected-gradient" in discover("dual")
+
+
+@pytest.mark.parametrize(
+    "options", [{"model": "exact"}, {"copies": True}, {"model": "exact", "copies": True}, {"scale": 0.0}], ids=str
+)
+def test_options_of_politex_keep_the_contract_too(options: dict[str, Any]) -> None:
+    check_primal(discover("primal")["politex"](**options))
+
+
+def test_the_battery_runs_on_a_problem_of_ones_own() -> None:
+    problem = make("grid-v0").problem()
+    check_primal(discover("primal")["best-response"](), problem)
+    check_dual(discover("dual")["projected-gradient"](), problem)
+    check_primal(
+        discover("primal")["uniform"](), make("continuous-linear-v0").problem()
+    )  # policies are functions there
+
+
+def test_corners_are_what_their_names_say() -> None:
+    c = corners()
+    assert (c["physical"].n_transitions, c["literal"].n_transitions) == (3, 2)
+    assert not c["layered"].stationary
+    assert (c["one-step"].horizon, c["one-action"].n_actions) == (1, 1)
+    assert c["features"].phi is not None
