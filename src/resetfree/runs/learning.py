@@ -1,0 +1,247 @@
+"""`learn`: play the game, keep every round, and go on after anything as if nothing had happened.
+
+Everything random comes from one seed, and a checkpoint holds where the game stands between two rounds. What is played
+after the newest checkpoint is played again when a run is resumed, with the same result bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from resetfree import state
+from resetfree.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play
+from resetfree.runs.ledger import Contents, Ledger, read
+from resetfree.oracle.exact import Evaluator
+from resetfree.runs.run import Run
+from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
+from resetfree.runs.preparing import Setup, World, find_world, prepare
+from resetfree.runs.spec import difference
+
+Progress: TypeAlias = Callable[[Game, Round], object]
+LEAST_REST = 20  # a checkpoint of a large state takes at most one part in so many of the time
+FIRST = 0.1  # seconds to the first checkpoint: somebody who looks at a young run sees something
+
+
+class Stopped(ResetFreeError):
+    """The user stopped a run (Ctrl-C); it is saved, and `run` is what was played."""
+
+    def __init__(self, run: Run) -> None:
+        where = "" if run.path is None else f", saved in '{run.path}'"
+        super().__init__(f"Stopped after {len(run)} of {run.spec['episodes']} episodes{where}.")
+        self.run = run
+
+
+def learn(
+    problem: Any,
+    primal: str | PrimalPlayer[Any] = "linear-ucb",
+    dual: str | DualPlayer[Any] = "projected-gradient",
+    *,
+    episodes: int = 2000,
+    seed: int = 0,
+    feedback: str = "optimistic",
+    path: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    B: float | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    progress: Progress | None = None,
+    checkpoint_every: float = 2.0,
+) -> Run:
+    """Let two players play `episodes` rounds on a problem, and keep every round.
+
+    problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
+    primal, dual: names or players.  settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
+    feedback: what the dual player is told, see `game.FEEDBACK`.
+    B: bound on the multipliers for players that need one (default: the oracle's least one, where there is an oracle).
+    path: the run file (default: none is written).  overwrite: whether it may replace one.
+    resume: continue the run of that file, asked for with the same arguments; a finished one is only read.
+    progress: called after every round with the game and the round.
+    checkpoint_every: seconds between two checkpoints (less at the start), which is what a crash can cost.
+
+    Ctrl-C ends the run after the round that is being played, saves it and raises `Stopped`; a second one does not wait.
+    If a player or the problem raises, the rounds so far are saved before the exception goes on.
+
+    >>> import resetfree as rf
+    >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
+    >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
+    (50, 27, 27)
+    """
+    if path is None and (resume or overwrite):
+        raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
+    if resume and overwrite:
+        raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
+    file = None if path is None else Path(path)
+    world = find_world(problem, (settings or {}).get("problem"))
+    if not resume or file is None:
+        setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {})
+        check_arrays(_checkpoint(setup.game, 0.0).arrays)  # what cannot be saved is refused before the first round
+        ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
+        return _learn(setup, ledger, 0.0, progress, checkpoint_every)
+    ledger = Ledger.reopen(file)
+    try:
+        setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {}, before=ledger.spec)
+        different = difference(ledger.spec, setup.spec)
+        if different:
+            raise RunError(f"The run file '{file}' {different}.")
+        setup = dataclasses.replace(setup, spec=ledger.spec)
+        k, seconds = ledger.saved()
+        if k >= episodes:
+            run = _run(world, ledger.contents(), file)
+            ledger.close()
+            return run
+        checkpoint = ledger.resume()
+        if checkpoint is not None:
+            _restore(setup.game, checkpoint, file)
+    except BaseException:
+        ledger.close()
+        raise
+    return _learn(setup, ledger, seconds, progress, checkpoint_every)
+
+
+def load(path: str | Path, problem: Any = None) -> Run:
+    """Read a run file, also while it is being written.
+
+    problem: the problem of the run. A registered one is made again by itself (unless it has changed since); anything
+    else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names it.
+    """
+    contents = read(path)
+    spec = contents.spec
+    if problem is not None:
+        world = find_world(problem, spec["problem_options"] if isinstance(problem, str) else None)
+        if world.fingerprint != spec["fingerprint"]:
+            raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
+        return _run(world, contents, Path(path))
+    if ":" in spec["problem"]:
+        return _run(None, contents, Path(path))
+    try:
+        found = find_world(spec["problem"], spec["problem_options"])
+    except Exception:  # not registered here, or not with these options, which a stranger may have made up
+        return _run(None, contents, Path(path))
+    return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, Path(path))
+
+
+def _learn(setup: Setup, ledger: Ledger, before: float, progress: Progress | None, every: float) -> Run:
+    """The loop; closes the ledger."""
+    world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
+    as_text = _start_type(setup) == "TEXT"
+    oracle = None if world.mdp is None else Evaluator(world.mdp)
+    rounds = play(
+        world.problem, setup.primal, setup.dual, game,
+        episodes=setup.spec["episodes"], feedback=setup.spec["feedback"], oracle=oracle,
+    )  # fmt: skip
+    append, fresh, start = ledger.append, game.k == 0, clock()
+    began, due = start - before, start + min(every, FIRST)
+    between = True  # whether the game stands between two rounds: only then is there a state to keep
+    with _interrupts() as stop, ledger:
+        try:
+            while game.k < setup.spec["episodes"] and not stop:
+                between = False
+                this = next(rounds)
+                between = True
+                append(_row(this, as_text))
+                if progress is not None:
+                    progress(game, this)
+                if clock() >= due:
+                    then = clock()
+                    ledger.commit(_checkpoint(game, then - began))
+                    due = clock() + max(min(every, then - start), LEAST_REST * (clock() - then))
+            ledger.commit(_checkpoint(game, clock() - began))
+        except BaseException as error:
+            if ledger.broken or (fresh and ledger.last == 0 and not isinstance(error, KeyboardInterrupt)):
+                if not ledger.broken:
+                    ledger.discard()  # nothing was played: do not leave an empty file in the way
+                raise
+            try:
+                whole = between and ledger.last == game.k
+                ledger.commit(_checkpoint(game, clock() - began) if whole else None)
+            except ResetFreeError as failure:
+                error.add_note(f"The last rounds could not be saved: {failure}")
+                raise error from None
+            if isinstance(error, KeyboardInterrupt):
+                raise Stopped(_run(world, ledger.contents(), file)) from None
+            raise
+        run = _run(world, ledger.contents(), file)
+        if stop and len(run) < setup.spec["episodes"]:
+            raise Stopped(run)
+        return run
+
+
+def _row(this: Round, as_text: bool) -> tuple[Any, ...]:
+    """The columns of a round, as the plain types that SQLite takes."""
+    plan, episode = this.plan, this.episode
+    s1, next_start = this.s1, episode.next_start
+    if as_text:
+        s1, next_start = encode_start(s1), encode_start(next_start)
+    elif type(s1) is not type(next_start) or not isinstance(s1, int | float):
+        kind = int if isinstance(s1, int | np.integer) else float
+        s1, next_start = kind(s1), kind(next_start)
+    v_r, v_c = (None, None) if this.exact is None else this.exact
+    return (
+        this.k, s1, float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal),
+        float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), next_start, v_r, v_c,
+    )  # fmt: skip
+
+
+def _start_type(setup: Setup) -> str:
+    """How the starts of this problem are kept."""
+    if setup.world.problem.n_states is not None:
+        return "INTEGER"
+    if isinstance(setup.game.s1, float | np.floating):
+        return "REAL"
+    encode_start(setup.game.s1)  # raises if it cannot be kept
+    return "TEXT"
+
+
+def _checkpoint(game: Game, seconds: float) -> Checkpoint:
+    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
+    return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
+
+
+def _restore(game: Game, checkpoint: Checkpoint, file: Path) -> None:
+    """Put a fresh game where the checkpoint was taken."""
+    try:
+        game.rng.bit_generator.state = checkpoint.rng
+        state.load(game.primal, checkpoint.arrays, "primal.")
+        state.load(game.dual, checkpoint.arrays, "dual.")
+    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunError(f"The checkpoint in '{file}' does not fit these players: {error}") from error
+    game.k, game.s1 = checkpoint.k, checkpoint.s1
+
+
+def _run(world: World | None, contents: Contents, file: Path | None) -> Run:
+    mdp = None if world is None else world.mdp
+    return Run(contents.spec, contents.columns, mdp, file, contents.seconds)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that the first Ctrl-C makes true; a second one interrupts at once.
+
+    A round must not be cut in two: players change their state in place, and half a round is no state to go on from.
+    """
+    asked: list[int] = []
+    usual = signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
+        yield asked
+        return
+
+    def note(number: int, frame: Any) -> None:
+        if asked:
+            usual(number, frame)
+        asked.append(number)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, usual)

@@ -1,0 +1,223 @@
+"""From the arguments of `learn` to what is played: the problem, two players with all their settings, and the spec."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from resetfree.assumptions import dual_class
+from resetfree.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.runs.fingerprint import describe, fingerprint
+from resetfree.finite import FiniteMDP
+from resetfree.game import FEEDBACK, DualPlayer, Game, PrimalPlayer, begin
+from resetfree.oracle.exact import model_behind
+from resetfree.players import Role, discover, make_player
+from resetfree.problem import Problem
+from resetfree.resolve import resolve
+
+GROUPS = ("problem", "primal", "dual")
+
+
+@dataclass(frozen=True)
+class World:
+    """A problem, the model behind it if it is known, and how to ask for it again."""
+
+    problem: Problem
+    mdp: FiniteMDP | None
+    name: str
+    options: dict[str, Any]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """See `fingerprint.fingerprint`."""
+        return fingerprint(self.problem)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything a run is made of, its spec, and the game before its first round."""
+
+    world: World
+    primal: PrimalPlayer[Any]
+    dual: DualPlayer[Any]
+    spec: dict[str, Any]
+    game: Game
+
+
+def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
+    """The problem that an argument means; `options` are for one that is given by name.
+
+    >>> world = find_world("grid-v0", {"horizon": 4})
+    >>> world.problem.horizon, world.mdp
+    (4, FiniteMDP(12 states, 5 actions, horizon 4, 2 reset states))
+    """
+    given = problem
+    if isinstance(problem, str):
+        given = resolve(problem, dict(options or {}))
+    elif options:
+        raise InvalidInput("Only a problem that is given by name takes options. Got a problem that is made instead.")
+    if not isinstance(given, Problem):
+        if not hasattr(given, "problem"):
+            raise InvalidInput(
+                "The 'problem' must be a name, a FiniteMDP, a Problem or something with a method problem(). "
+                f"Got {type(given).__name__} instead."
+            )
+        given = given.problem()
+    try:
+        mdp = model_behind(given)
+    except NotCertifiable:
+        mdp = None
+    name = problem if isinstance(problem, str) else given.name
+    return World(given, mdp, name, dict(options or {}))
+
+
+def prepare(
+    world: World,
+    primal: str | PrimalPlayer[Any],
+    dual: str | DualPlayer[Any],
+    episodes: int,
+    seed: int,
+    feedback: str,
+    B: float | None,
+    settings: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Any] | None = None,
+) -> Setup:
+    """Check the arguments, make the players, and write down what is asked for.
+
+    before: the spec of the run that goes on, if one does: what the oracle told it is not computed again.
+    """
+    for what, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidInput(f"The '{what}' of a run must be an integer from {least}. Got {value!r} instead.")
+    if feedback not in FEEDBACK:
+        raise UnknownName("feedback", str(feedback), FEEDBACK)
+    if feedback == "exact" and world.mdp is None:
+        raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
+    for group in settings:
+        if group not in GROUPS:
+            raise UnknownName("group of settings", group, GROUPS)
+    players = {"primal": _player("primal", primal, settings), "dual": _player("dual", dual, settings)}
+    told = before["B"] if before is not None and before["B_source"] == "oracle" else None
+    bound, source = _bound(world, players, B, told)
+    if source == "unknown":
+        _check_without_bound(world, players, int(episodes), int(seed))
+        source = None
+    made: dict[str, Any] = {
+        role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
+        for role, player in players.items()
+    }
+    game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
+    statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    spec = {
+        "problem": world.name, "problem_options": describe(world.options),
+        **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
+        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
+        "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
+        "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
+        "n_actions": world.problem.n_actions,
+    }  # fmt: skip
+    return Setup(world, made["primal"], made["dual"], spec, game)
+
+
+def _player(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:
+    options = settings.get(role, {})
+    cls = discover(role).get(player) if isinstance(player, str) else type(player)
+    if cls is not None and dataclasses.is_dataclass(cls):
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name, value in options.items():
+            if name not in known:
+                raise UnknownName(f"setting of {role} player '{cls.name}'", name, known)  # type: ignore[attr-defined]
+            _check_setting(role, cls, name, value)
+    return make_player(role, player, options)
+
+
+def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
+    """A setting takes what its annotation says, as far as that speaks of numbers, text and choices."""
+    try:
+        wanted = typing.get_type_hints(cls)[name]
+    except (NameError, KeyError, TypeError):  # names that only a type checker sees
+        return
+    choices = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+    words = []
+    for choice in choices:
+        if typing.get_origin(choice) is typing.Literal:
+            good, word = value in typing.get_args(choice), " or ".join(map(str, typing.get_args(choice)))
+        elif choice in (int, float, bool, str, type(None)):
+            kinds = (int, float) if choice is float else (choice,)
+            good = isinstance(value, kinds) and (choice is bool or not isinstance(value, bool))
+            word = "none" if choice is type(None) else choice.__name__
+        else:
+            return
+        if good:
+            return
+        words.append(word)
+    raise InvalidInput(
+        f"The setting '{name}' of {role} player '{cls.name}' must be {' or '.join(words)}. Got {value!r} instead."
+    )
+
+
+def _settings(player: Any) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(player):
+        return {}
+    return {f.name: describe(getattr(player, f.name)) for f in dataclasses.fields(player)}
+
+
+def _wants_bound(player: Any) -> bool:
+    return dataclasses.is_dataclass(player) and getattr(player, "B", 0.0) is None
+
+
+def _bound(
+    world: World, players: Mapping[str, Any], B: float | None, told: float | None
+) -> tuple[float | None, str | None]:
+    """The bound on the multipliers that the players play with, and where it comes from; `told` by the oracle before."""
+    having = {role: player.B for role, player in players.items() if hasattr(player, "B")}
+    set_already = [value for role in ("dual", "primal") if (value := having.get(role)) is not None]
+    wanting = [player.name for player in players.values() if _wants_bound(player)]
+    if B is not None:
+        if isinstance(B, bool) or not isinstance(B, int | float | np.number) or not (np.isfinite(B) and B >= 0):
+            raise InvalidInput(f"The bound B must be a finite number that is not negative. Got {B!r} instead.")
+        if not wanting:
+            raise InvalidInput(
+                f"No player here takes the bound B (or it is set already). Got B = {B} for '{players['primal'].name}' "
+                f"and '{players['dual'].name}' instead."
+            )
+        return float(B), "given"
+    if not wanting:
+        return (float(set_already[0]), "given") if set_already else (None, None)
+    if set_already:  # one player knows it: the other is told the same
+        return float(set_already[0]), "given"
+    if told is not None:
+        return told, "oracle"
+    found = None if world.mdp is None else dual_class(world.mdp).detail.get("B")
+    return (None, "unknown") if found is None else (float(found), "oracle")
+
+
+def _check_without_bound(world: World, players: Mapping[str, Any], episodes: int, seed: int) -> None:
+    """A player may do without B (a penalty that is set); if one cannot, say what is missing."""
+    for player in players.values():
+        complaint = _complaint(player, world.problem, episodes, seed)
+        if complaint is None:
+            continue
+        if _wants_bound(player) and not _complaint(dataclasses.replace(player, B=1.0), world.problem, episodes, seed):
+            why = "has no oracle to tell one" if world.mdp is None else "has no least one that the oracle can tell"
+            raise InvalidInput(
+                f"The player '{player.name}' needs a bound B on the multipliers, and '{world.name}' {why}: "
+                "give it as B (--bound on the command line)."
+            ) from complaint
+        raise complaint
+
+
+def _complaint(player: Any, problem: Problem, episodes: int, seed: int) -> ResetFreeError | None:
+    try:
+        player.init(problem, episodes, seed)
+        player.statement(problem, episodes)
+    except ResetFreeError as error:
+        return error
+    return None

@@ -1,0 +1,81 @@
+"""A finished or interrupted run, read back: its rounds as columns, and what follows from them.
+
+Legend: K rounds; column names as in docs/columns.md; regret and resets are cumulative and exact (they need an oracle),
+realised resets are what happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree import regret as measures
+from resetfree.certificate import Certificate
+from resetfree.errors import NotCertifiable
+from resetfree.finite import FiniteMDP
+from resetfree.oracle.dynamic_programming import Solution, solve
+from resetfree.regret import Rounds
+from resetfree.transitions import Floats
+
+# What the ledger keeps of a round: v_r, v_c exact (nan without an oracle), v_r_hat, v_c_hat, upper the player's own.
+COLUMNS = (
+    "k", "s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start",
+    "v_r", "v_c",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run: what was asked (`spec`), what happened (`columns`), and the model if it is known (`mdp`)."""
+
+    spec: dict[str, Any]
+    columns: dict[str, NDArray[Any]] = field(repr=False)  # each [K]
+    mdp: FiniteMDP | None = field(repr=False)
+    path: Path | None
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.columns["k"])
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The oracle's answer for the starts that occurred."""
+        if self.mdp is None:
+            raise NotCertifiable("This run has no oracle: regret and expected resets cannot be computed exactly.")
+        starts = np.unique(np.asarray(self.columns["s1"], dtype=np.int64))
+        feasible = solve(self.mdp, starts=[]).feasible
+        return solve(self.mdp, starts=starts[feasible[starts]])
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The rounds with exact values, as the theorems take them."""
+        if self.mdp is None:
+            raise NotCertifiable("This run has no oracle: its policies were not evaluated exactly.")
+        c = self.columns
+        return Rounds(c["s1"].astype(np.int64), c["lam"], c["v_r"], c["v_c"])
+
+    @property
+    def regret(self) -> Floats:
+        """[K] cumulative Regret(k), exact, never clipped."""
+        return measures.regret(self.rounds, self.solution)
+
+    @property
+    def resets(self) -> Floats:
+        """[K] cumulative expected Resets(k), exact."""
+        return measures.resets(self.rounds)
+
+    @property
+    def realised_resets(self) -> NDArray[np.int64]:
+        """[K] cumulative number of resets that happened."""
+        return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    def certificates(self) -> list[Certificate]:
+        """Every claim that can be checked on this run."""
+        from resetfree.certify import certify
+
+        return certify(self)

@@ -1,0 +1,292 @@
+"""The format of a run file: one SQLite database of plain data, opened with suspicion. Nothing in it is ever executed.
+
+A file counts as ours if its header carries our application id, its version is known, and its schema is ours word for
+word: no views, no triggers, nothing that SQLite would run. Arrays are uncompressed .npz, read without pickle.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import sqlite3
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.errors import InvalidInput, RunError
+from resetfree.problem import State
+from resetfree.runs.run import COLUMNS
+from resetfree.runs.spec import validate
+
+APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
+FORMAT = 1  # the first number of a format that this version cannot read is the next one
+MAGIC = b"SQLite format 3\x00"
+START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
+PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
+READ_BATCH = 10_000
+_INTEGERS, _STARTS = ("k", "reset", "steps"), ("s1", "next_start")
+
+
+def schema(start_type: str) -> list[str]:
+    """The tables; the type of a start depends on the problem."""
+    kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
+    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in COLUMNS)
+    return [
+        "CREATE TABLE meta (key TEXT NOT NULL, json TEXT NOT NULL)",
+        "CREATE TABLE spec (json TEXT NOT NULL)",
+        f"CREATE TABLE rounds ({columns})",
+        "CREATE TABLE checkpoints (k INTEGER, part INTEGER, seconds REAL, rng TEXT, s1 TEXT, arrays BLOB)",
+        "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where a game stands, as plain data: enough to go on bit for bit."""
+
+    k: int
+    seconds: float  # spent on the run so far, over all sessions
+    rng: dict[str, Any]  # state of the bit generator
+    s1: State
+    arrays: dict[str, NDArray[Any]]
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions and platform, for the record; no names of machines, people or folders."""
+    versions = {name: version(name) for name in ("resetfree", "numpy", "numba")}
+    return {
+        "versions": {**versions, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def named(path: Path | None) -> str:
+    """How a sentence begins."""
+    return "The run" if path is None else f"The run file '{path}'"
+
+
+@contextmanager
+def sentences(path: Path | None) -> Iterator[None]:
+    """What SQLite reports, as one sentence each."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeError) as error:  # the latter where a damaged file is quoted in SQLite's own message
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        known = {
+            sqlite3.SQLITE_FULL: "could not be written: the disk is full. What was saved before is intact; "
+            "free some space and resume.",
+            sqlite3.SQLITE_READONLY: "cannot be written: it or its folder is read-only.",
+            sqlite3.SQLITE_CANTOPEN: "cannot be opened: its folder does not let it.",
+            sqlite3.SQLITE_BUSY: "is being written by another program.",
+            sqlite3.SQLITE_IOERR: f"could not be read or written: {error}. What was saved before is intact.",
+        }
+        raise RunError(f"{named(path)} {known.get(code, f'is damaged or cut short ({error}).')}") from error
+
+
+def check_header(path: Path) -> None:
+    """Refuse what is not a run file, before SQLite touches it."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError as error:
+        raise RunError(f"There is no run file '{path}'.") from error
+    except OSError as error:
+        raise RunError(f"The run file '{path}' cannot be read: {error.strerror}.") from error
+    if header[: len(MAGIC)] != MAGIC:
+        raise RunError(f"The file '{path}' is not a run file of resetfree.")
+    if len(header) < 100:
+        raise RunError(f"The run file '{path}' is damaged or cut short (it has {len(header)} bytes).")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise RunError(f"The file '{path}' is a SQLite database, but not a run file of resetfree.")
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a file that is ours, with `mode` "ro" or "rw", and check that it is."""
+    check_header(path)
+    with sentences(path):
+        connection = _open(path, mode)
+        try:
+            if mode == "ro" and not _readable(connection):
+                # A file that was left in WAL mode, in a folder where SQLite may not put what it needs to read it.
+                connection.close()
+                connection = _open(path, "ro&immutable=1")
+            _check_ours(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30.0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def _readable(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        if (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            return False
+        raise
+    return True
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found > FORMAT:
+        raise RunError(
+            f"The run file '{path}' has format {found}, and this version of resetfree reads formats up to {FORMAT}. "
+            "Install a newer one."
+        )
+    tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
+    if found < 1 or not any(tables == {("table", sql) for sql in schema(kind)} for kind in START_TYPES):
+        raise RunError(f"The file '{path}' is not a run file of resetfree: its tables are others.")
+
+
+def start_type(connection: sqlite3.Connection) -> str:
+    """How the starts of this run are kept: one of START_TYPES."""
+    (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'rounds'").fetchone()
+    return next(kind for kind in START_TYPES if schema(kind)[2] == sql)
+
+
+def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, Any]:
+    """The spec, checked."""
+    try:
+        rows = connection.execute("SELECT json FROM spec").fetchall()
+        if len(rows) != 1:
+            raise ValueError(f"it has {len(rows)} specs")
+        return validate(json.loads(rows[0][0]))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path | None, error: BaseException) -> RunError:
+    """The sentence for a file whose contents cannot be."""
+    return RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.")
+
+
+def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str, NDArray[Any]]:
+    """Every round, as one array [K] per column; batches keep the memory to that of the arrays."""
+    (n,) = connection.execute("SELECT count(*) FROM rounds").fetchone()
+    starts = start_type(connection)
+    integers = (*_INTEGERS, *(_STARTS if starts == "INTEGER" else ()))
+    texts = _STARTS if starts == "TEXT" else ()
+    columns: dict[str, NDArray[Any]] = {}
+    for name in COLUMNS:
+        dtype: Any = object if name in texts else np.int64 if name in integers else np.float64
+        columns[name] = np.empty(n, dtype=np.bool_ if name == "reset" else dtype)
+    cursor = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k")
+    done = 0
+    try:
+        while batch := cursor.fetchmany(READ_BATCH):
+            rows = slice(done, done + len(batch))
+            if texts:
+                for name, column in zip(COLUMNS, zip(*batch, strict=True), strict=True):
+                    values = [decode_start(text) for text in column] if name in texts else column
+                    for i, value in enumerate(values):  # one by one: a start may itself be an array
+                        columns[name][done + i] = np.nan if value is None else value
+            else:
+                block = np.array(batch, dtype=np.float64)  # [n, 13]; NULL, which is how SQLite keeps nan, becomes nan
+                for i, name in enumerate(COLUMNS):
+                    if name in integers and not np.isfinite(block[:, i]).all():
+                        raise ValueError(f"a round has no '{name}'")
+                    columns[name][rows] = block[:, i]
+            done += len(batch)
+        if done != n or not np.array_equal(columns["k"], np.arange(1, n + 1)):
+            raise ValueError("its rounds are not numbered from 1 without gaps")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(path, error) from error
+    return columns
+
+
+def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkpoint | None:
+    """The newest checkpoint, None before the first."""
+    rows = connection.execute(
+        "SELECT k, seconds, rng, s1, arrays FROM checkpoints WHERE k = (SELECT max(k) FROM checkpoints) ORDER BY part"
+    ).fetchall()
+    if not rows:
+        return None
+    k, seconds, rng, s1, _ = rows[0]
+    try:
+        if not (isinstance(k, int) and k >= 0 and isinstance(seconds, float) and isinstance(rng, str)):
+            raise ValueError("its checkpoint is none")
+        arrays = unpack(b"".join(row[-1] for row in rows))
+        return Checkpoint(k, seconds, json.loads(rng), decode_start(s1), arrays)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(path, error) from error
+
+
+def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint in the place of the one before, inside the caller's transaction."""
+    connection.execute("DELETE FROM checkpoints")
+    packed = memoryview(pack(checkpoint.arrays))
+    head = (checkpoint.k, checkpoint.seconds, json.dumps(checkpoint.rng), encode_start(checkpoint.s1))
+    for part, at in enumerate(range(0, len(packed), PART)):
+        row = (head[0], part, *head[1:], packed[at : at + PART])
+        connection.execute("INSERT INTO checkpoints (k, part, seconds, rng, s1, arrays) VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def check_arrays(arrays: dict[str, NDArray[Any]]) -> None:
+    """Refuse what could only be pickled."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufcUS":
+            raise InvalidInput(
+                f"A checkpoint must hold arrays of numbers or text. Got {array.dtype} in '{name}' instead."
+            )
+
+
+def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Named arrays as uncompressed .npz."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def unpack(packed: bytes) -> dict[str, NDArray[Any]]:
+    """What `pack` packed; raises ValueError for anything else, and unpickles nothing."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            if any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist()):
+                raise ValueError("its arrays are compressed, which ours never are")  # a small file could fill memory
+        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+            return {name: np.asarray(arrays[name]) for name in arrays.files}
+    except (zipfile.BadZipFile, EOFError, KeyError, OSError, MemoryError, OverflowError, NotImplementedError) as error:
+        raise ValueError(f"its arrays cannot be read ({error})") from error
+
+
+def encode_start(s1: State) -> str:
+    """A start as JSON that gives back the same type and the same bits."""
+    if isinstance(s1, np.generic):
+        s1 = s1.item()
+    if isinstance(s1, np.ndarray) and not s1.dtype.hasobject:
+        return json.dumps({"dtype": s1.dtype.str, "shape": s1.shape, "values": s1.ravel().tolist()})
+    if isinstance(s1, int | float | str):
+        return json.dumps(s1)
+    raise InvalidInput(f"A run file holds starts that are numbers, text or arrays. Got {type(s1).__name__} instead.")
+
+
+def decode_start(text: str) -> State:
+    """What `encode_start` encoded; raises ValueError for anything else."""
+    value = json.loads(text)
+    if isinstance(value, dict) and {"dtype", "shape", "values"} == set(value):
+        dtype = np.dtype(value["dtype"])
+        if dtype.hasobject:
+            raise ValueError("a start holds objects")
+        return np.array(value["values"], dtype=dtype).reshape(value["shape"])
+    if isinstance(value, int | float | str):
+        return value
+    raise ValueError(f"a start must be a number, text or an array, and is {type(value).__name__}")
