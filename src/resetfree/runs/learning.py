@@ -20,11 +20,11 @@ import numpy as np
 from resetfree import state
 from resetfree.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play
-from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.oracle.exact import Evaluator
+from resetfree.runs.ledger import Contents, Ledger, read
+from resetfree.runs.preparing import Setup, World, find_world, prepare
 from resetfree.runs.run import Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
-from resetfree.runs.preparing import Setup, World, find_world, prepare
 from resetfree.runs.spec import difference
 
 Progress: TypeAlias = Callable[[Game, Round], object]

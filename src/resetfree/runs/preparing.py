@@ -14,13 +14,13 @@ import numpy as np
 
 from resetfree.assumptions import dual_class
 from resetfree.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
-from resetfree.runs.fingerprint import describe, fingerprint
 from resetfree.finite import FiniteMDP
 from resetfree.game import FEEDBACK, DualPlayer, Game, PrimalPlayer, begin
 from resetfree.oracle.exact import model_behind
 from resetfree.players import Role, discover, make_player
 from resetfree.problem import Problem
 from resetfree.resolve import resolve
+from resetfree.runs.fingerprint import describe, fingerprint
 
 GROUPS = ("problem", "primal", "dual")
 
