@@ -34,7 +34,7 @@ def best_of(task: object, repeats: int = REPEATS) -> float:
 
 
 def main() -> None:
-    console = Console()
+    console = Console(width=120)
     rf.solve(rf.make("pits-v0"), starts=[0]).lambda_hat.sum()  # compile, or load what was compiled before
     base = peak_megabytes()
     table = Table("n", "states", "non-zeros", "solve (ms)", "ns per step and non-zero", "peak MB above start")

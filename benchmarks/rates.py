@@ -40,14 +40,14 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=8000)
     parser.add_argument("--scale", type=float, default=0.1)
     arguments = parser.parse_args()
-    table = Table("problem", "feedback", "Regret", "Resets", "realised", "exponent of Regret", "exponent of Resets")
-    for id in ("grid-v0", "random-linear-v0"):
+    table = Table("problem", "data", "feedback", "Regret", "Resets", "realised", "exp. of Regret", "exp. of Resets")
+    for id, pooled in (("grid-v0", False), ("grid-v0", True), ("random-linear-v0", False), ("random-linear-v0", True)):
         mdp = rf.make(id)
         for feedback in ("realised", "optimistic"):
             runs = [
                 rf.learn(
-                    mdp, episodes=arguments.episodes, seed=seed, feedback=feedback,
-                    settings={"primal": {"scale": arguments.scale}},
+                    mdp, "linear-ucb", "projected-gradient", episodes=arguments.episodes, seed=seed, feedback=feedback,
+                    settings={"primal": {"scale": arguments.scale, "pooled": pooled}},
                 )
                 for seed in range(arguments.seeds)
             ]  # fmt: skip
@@ -58,8 +58,8 @@ def main() -> None:
                 [late_exponent(run.regret) for run in runs],
                 [late_exponent(run.resets) for run in runs],
             )
-            table.add_row(id, feedback, *map(interval, columns))
-    console = Console()
+            table.add_row(id, "pooled" if pooled else "per step", feedback, *map(interval, columns))
+    console = Console(width=150)
     console.print(
         f"Algorithm 1, tuned width (scale {arguments.scale}), K = {arguments.episodes}, {arguments.seeds} seeds, "
         "physical boundary"

@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--peer-seconds", type=float, help="CPU seconds of rlberry's LSVI-UCB for 500 episodes")
     parser.add_argument("--episodes", type=int, default=100_000)
     arguments = parser.parse_args()
-    console = Console()
+    console = Console(width=120)
     field = rf.make("pits-v0")  # S = 25, A = 4, H = 10
     cases = {
         "one-hot, d = 100": (field, arguments.episodes),

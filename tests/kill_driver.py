@@ -12,12 +12,20 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import resetfree as rf
 
 
 def play(path: Path, episodes: int) -> None:
-    rf.learn("grid-v0", episodes=episodes, seed=5, path=path, resume=path.exists(), checkpoint_every=0.003)
+    asked: dict[str, Any] = {
+        "episodes": episodes,
+        "seed": 5,
+        "path": path,
+        "resume": path.exists(),
+        "checkpoint_every": 0.003,
+    }
+    rf.learn("grid-v0", "linear-ucb", **asked)
 
 
 def child(path: Path, episodes: int) -> int:
@@ -35,7 +43,7 @@ def child(path: Path, episodes: int) -> int:
 def main() -> None:
     path, episodes, wanted = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     chance = random.Random(int(sys.argv[4]))
-    rf.learn("grid-v0", episodes=3)  # compile once, before the forks
+    rf.learn("grid-v0", "linear-ucb", episodes=3)  # compile once, before the forks
     kills = 0
     while True:
         pid = child(path, episodes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +18,14 @@ LAYERS = [
     ["finite", "sets"],
     ["policy", "grids", "registry"],
     ["problem", "contexts"],
-    ["oracle", "game"],
+    ["oracle", "game", "features"],
     ["assumptions"],
-    ["envs", "players"],
+    ["envs", "players", "nonepisodic", "choosing"],
     ["regret", "algorithm1", "resolve"],
     ["theorems", "counterexamples"],
     ["runs"],
     ["certify"],
+    ["experiments"],
     ["report"],
     ["cli", "__init__"],
 ]
@@ -67,3 +69,16 @@ def test_importing_the_package_leaves_slow_libraries_alone() -> None:
     code = "import sys, resetfree; print([m for m in ('matplotlib', 'scipy.optimize') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_no_player_imports_another_player() -> None:
+    """What players share lies in files that begin with an underscore; a baseline may build on the player it varies."""
+    wrong = []
+    for path in (SRC / "players").rglob("*.py"):
+        if path.name.startswith("_") or path.parent.name not in ("primal", "dual"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = getattr(node, "module", None) or ""
+            if re.match(r"resetfree\.players\.(primal|dual)\.[a-z]", module):
+                wrong.append(f"{path.name} imports {module}")
+    assert not wrong

@@ -24,6 +24,18 @@ from resetfree.runs.ledger import Ledger, read
 from resetfree.runs.run import COLUMNS
 from resetfree.widths import theory_beta
 
+
+def learn(
+    problem: Any,
+    primal: Any = "linear-ucb",
+    dual: Any = "projected-gradient",
+    feedback: str = "optimistic",
+    **asked: Any,
+) -> rf.Run:
+    """The paper's players unless others are named: most claims are about them."""
+    return rf.learn(problem, primal, dual, feedback=feedback, **asked)
+
+
 REPLAYED = "the multipliers are those of the dual player"
 DUALS = ("projected-gradient", "constant-step", "adagrad-norm", "optimistic-gradient", "coin-betting",
          "constant-penalty", "counting", "search")  # fmt: skip
@@ -32,7 +44,7 @@ DUALS = ("projected-gradient", "constant-step", "adagrad-norm", "optimistic-grad
 @cache
 def play(problem: str = "grid-v0", width: str = "theory", dual: str = "projected-gradient", **options: Any) -> rf.Run:
     settings = {"primal": {"width": width}} if width else {}
-    return rf.learn(problem, dual=dual, **{"episodes": 300, "seed": 1, "settings": settings, **options})
+    return learn(problem, dual=dual, **{"episodes": 300, "seed": 1, "settings": settings, **options})
 
 
 def find(certificates: list[Certificate], words: str) -> Certificate:
@@ -105,7 +117,7 @@ def test_every_dual_player_keeps_its_bound(dual: str, feedback: str) -> None:
 def test_bounds_hold_for_functions_of_many_features(dual: str) -> None:
     """One-hot xi: iterates move apart from theta*, and the printed 1.5 is no theorem where they are farther than B."""
     mdp = rf.make("grid-v0").replace(xi=np.eye(12), name="one-hot")
-    found = certify(rf.learn(mdp, "uniform", dual, episodes=200, feedback="realised"))
+    found = certify(learn(mdp, "uniform", dual, episodes=200, feedback="realised"))
     assert not [c for c in found if c.status == "proved" and not c.holds]
     for name in ("0", "lambda*"):
         assert find(found, f"online regret against {name} is at most its bound").applies
@@ -113,11 +125,11 @@ def test_bounds_hold_for_functions_of_many_features(dual: str) -> None:
 
 def test_the_printed_constant_is_claimed_only_where_it_is_proved() -> None:
     mdp = rf.make("grid-v0").replace(xi=np.eye(12), name="one-hot")
-    run = rf.learn(mdp, "uniform", episodes=200, feedback="realised", settings={"dual": {"B": 60.0}})
+    run = learn(mdp, "uniform", episodes=200, feedback="realised", settings={"dual": {"B": 60.0}})
     found = certify(run)
     assert find(found, "against 0 is at most 1.5 B sqrt(k)").holds
     assert "outside of the dual player's set" in find(found, "online regret against lambda*").why
-    far = certify(rf.learn(mdp, "uniform", episodes=200, feedback="realised"))
+    far = certify(learn(mdp, "uniform", episodes=200, feedback="realised"))
     printed = find(far, "against lambda* is at most 1.5 B sqrt(k)")
     assert not printed.applies
     assert "1.5 is proved where |theta_k - u| is at most B" in printed.why
@@ -237,7 +249,7 @@ def test_policies_that_were_not_evaluated() -> None:
 
 
 def test_a_start_without_a_safe_policy_ends_what_is_defined() -> None:
-    run = rf.learn("footnote-v0", "uniform", "coin-betting", episodes=60, feedback="realised", seed=0)
+    run = learn("footnote-v0", "uniform", "coin-betting", episodes=60, feedback="realised", seed=0)
     found = certify(run)
     assert "no reset-free policy exists" in find(found, "Regret equals").why
     assert find(found, "Resets are at most what the resets so far allow").holds  # resets are defined all the same
@@ -260,7 +272,7 @@ def rf_penalty(C: float) -> Any:
 
 
 def test_the_oracle_player_is_within_every_rate() -> None:
-    found = certify(rf.learn("random-linear-v0", "best-response", episodes=200))
+    found = certify(learn("random-linear-v0", "best-response", episodes=200))
     assert failing(found) == set()
     assert find(found, RATES[0]).rhs == 0
     assert find(found, RATES[2]).status == "proved"
@@ -268,7 +280,7 @@ def test_the_oracle_player_is_within_every_rate() -> None:
 
 
 def test_players_that_promise_nothing() -> None:
-    found = certify(rf.learn("grid-v0", "uniform", episodes=50))
+    found = certify(learn("grid-v0", "uniform", episodes=50))
     for claim in (*OPTIMISM, "Regret is at most what the primal player's upper bounds"):
         assert "names no upper bound" in find(found, claim).why
     assert "No theorem bounds the regret of the primal player 'uniform'" in find(found, RATES[0]).why
@@ -276,13 +288,13 @@ def test_players_that_promise_nothing() -> None:
 
 def test_what_a_proved_width_rests_on() -> None:
     settings = {"primal": {"width": "theory"}}
-    noisy = rf.learn(rf.make("grid-v0").replace(noise=0.1), episodes=50, settings=settings)
+    noisy = learn(rf.make("grid-v0").replace(noise=0.1), episodes=50, settings=settings)
     assert "Gaussian noise" in find(certify(noisy), OPTIMISM[0]).why
-    coin = rf.learn(rf.make("grid-v0").replace(noise="bernoulli"), episodes=50, settings=settings)
+    coin = learn(rf.make("grid-v0").replace(noise="bernoulli"), episodes=50, settings=settings)
     assert find(certify(coin), OPTIMISM[0]).status == "proved"
     blurred = rf.make("grid-v0").replace(phi=np.ones((12, 5, 1)))
-    assert "not known to be linear" in find(certify(rf.learn(blurred, episodes=50, settings=settings)), OPTIMISM[0]).why
-    large = rf.learn("grid-v0", dual="counting", episodes=60, settings={**settings, "dual": {"eta": 10.0}})
+    assert "not known to be linear" in find(certify(learn(blurred, episodes=50, settings=settings)), OPTIMISM[0]).why
+    large = learn("grid-v0", dual="counting", episodes=60, settings={**settings, "dual": {"eta": 10.0}})
     found = certify(large)
     assert find(found, OPTIMISM[0]).status == "tuned"
     assert "multipliers up to B" in find(found, OPTIMISM[0]).why
@@ -320,7 +332,7 @@ def test_an_interrupted_run_is_certified_as_far_as_it_went() -> None:
 
 def test_a_temperature_that_grows() -> None:
     settings = {"primal": {"width": "theory", "anytime": True}}
-    found = certify(rf.learn("random-linear-v0", episodes=200, settings=settings))
+    found = certify(learn("random-linear-v0", episodes=200, settings=settings))
     assert failing(found) == set()
     assert find(found, RATES[0]).status == "proved"
 
@@ -342,7 +354,7 @@ def test_claims_over_rounds() -> None:
 
 
 def saved(path: Path, width: str = "theory") -> Path:
-    rf.learn("grid-v0", episodes=60, path=path, settings={"primal": {"width": width}})
+    learn("grid-v0", episodes=60, path=path, settings={"primal": {"width": width}})
     return path
 
 

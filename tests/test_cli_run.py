@@ -30,6 +30,10 @@ START = (
 )
 
 
+# The paper's players unless others are named: most of these tests are not about who plays.
+PAPER = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -37,7 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(("run", *words))
+    status = main(("run", *(() if "--resume" in words else PAPER), *words))
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -130,7 +134,7 @@ def test_an_existing_file_needs_a_word(capsys: pytest.CaptureFixture[str]) -> No
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert "exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)." in err
-    assert run_json(capsys, *words, "--resume")["episodes"] == 20  # a finished run is only read
+    assert run_json(capsys, *words, "--resume", "--out", DEFAULT)["episodes"] == 20  # a finished run is only read
     assert rows(DEFAULT) == before
     assert run_json(capsys, *words, "--overwrite", "--set", "primal.scale=0.9")["episodes"] == 20
     assert rows(DEFAULT) != before
@@ -172,7 +176,7 @@ BAD = {
     ("grid-v0", "--dual", "nobody"): "There is no dual player 'nobody'.",
     ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
     ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
-    ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'optimistic', 'realised', 'exact'",
+    ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
     ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
     ("grid-v0", "--set", "B=4"): "must say whose it is: primal.B or dual.B.",
     ("grid-v0", "--set", "scal=4"): "There is no setting 'scal'. Did you mean 'scale'?",
@@ -216,7 +220,7 @@ def test_a_user_s_own_factory_can_be_run_and_resumed(
     data = run_json(capsys, *words, "--set", "horizon=3")
     assert data["run_file"] == "runs/my_plant-small-uniform-projected-gradient-seed0.rfrun"
     assert data["problem_options"] == {"horizon": 3}
-    assert run_json(capsys, *words, "--resume")["regret"] == data["regret"]
+    assert run_json(capsys, *words, "--resume", "--out", data["run_file"])["regret"] == data["regret"]
 
 
 def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
@@ -274,3 +278,19 @@ def test_progress_shows_speed_resets_multiplier_and_time_left(here: Path) -> Non
     with Display(100, None, Console(file=silent)) as progress:
         rf.learn("grid-v0", episodes=100, progress=progress)
     assert silent.getvalue() == ""
+
+
+def test_auto_is_the_default_and_says_what_it_chose_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    for problem, primal, dual in (
+        ("grid-v0", "support-elimination", "constant-penalty"),
+        ("random-linear-v0", "greedy-composite", "constant-penalty"),
+    ):
+        assert main(("run", problem, "--episodes", "50", "--json")) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert (data["primal"], data["dual"], data["feedback"]) == (primal, dual, "realised")
+        assert data["chosen"]
+        assert data["run_file"] == f"runs/{problem}-auto-seed0.rfrun"
+        assert main(("run", problem, "--resume", "--episodes", "50", "--json")) == 0
+        capsys.readouterr()
+    assert main(("run", "grid-v0", "--episodes", "50", "--set", "scale=0.2", "--set", "slip=0.1", "--overwrite")) == 0
+    assert "chosen because" in capsys.readouterr().out

@@ -23,6 +23,18 @@ from resetfree.problem import Episode, Problem, State
 from resetfree.runs import ledger
 from resetfree.runs.ledger import read
 
+
+def learn(
+    problem: Any,
+    primal: Any = "linear-ucb",
+    dual: Any = "projected-gradient",
+    feedback: str = "optimistic",
+    **asked: Any,
+) -> rf.Run:
+    """The paper's players unless others are named: these tests are about the ledger, not about who plays."""
+    return rf.learn(problem, primal, dual, feedback=feedback, **asked)
+
+
 DRIVER = Path(__file__).parent / "kill_driver.py"
 
 
@@ -109,21 +121,21 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> None:
     problem, asked = CASES[case]
     asked = {"episodes": 120, "seed": 3, **asked}
-    whole = rf.learn(problem, path=tmp_path / "whole.rfrun", **asked)
+    whole = learn(problem, path=tmp_path / "whole.rfrun", **asked)
     path = tmp_path / "parts.rfrun"
     resume = False
     for k, every in ((1, 2.0), (40, 0.0), (41, 2.0), (90, 2.0)):
         progress = stop_at(k, error=OSError)
         with pytest.raises(OSError):  # noqa: PT011
-            rf.learn(problem, path=path, resume=resume, progress=progress, checkpoint_every=every, **asked)
+            learn(problem, path=path, resume=resume, progress=progress, checkpoint_every=every, **asked)
         resume = True
         assert len(rf.load(path)) == k
-    run = rf.learn(problem, path=path, resume=True, **asked)
+    run = learn(problem, path=path, resume=True, **asked)
     assert rows(path) == rows(tmp_path / "whole.rfrun")
     assert len(run) == len(whole) == 120
     for name, column in whole.columns.items():
         assert np.array_equal(np.stack(list(run.columns[name])), np.stack(list(column)), equal_nan=name != "s1"), name
-    in_memory = rf.learn(problem, **asked)
+    in_memory = learn(problem, **asked)
     assert in_memory.columns["reward"].tobytes() == whole.columns["reward"].tobytes()
     assert in_memory.path is None
 
@@ -131,13 +143,13 @@ def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("breaks_with", [RuntimeError, KeyboardInterrupt, SystemExit])
 def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: Path) -> None:
     asked: dict[str, Any] = {"dual": "counting", "feedback": "realised", "episodes": 60}
-    rf.learn(Walk(), Chatty(), path=tmp_path / "whole.rfrun", **asked)
+    learn(Walk(), Chatty(), path=tmp_path / "whole.rfrun", **asked)
     path = tmp_path / "parts.rfrun"
     whole = rows(tmp_path / "whole.rfrun")
     broken = Chatty(breaks_at=30, breaks_with=breaks_with)
     expected = rf.Stopped if breaks_with is KeyboardInterrupt else breaks_with
     with pytest.raises(expected):
-        rf.learn(Walk(), broken, path=path, **asked)
+        learn(Walk(), broken, path=path, **asked)
     assert len(rf.load(path)) == 29  # what was complete can be read
     # The mended player has other settings, so the file is told that it was the same one.
     text = sqlite3.connect(path)
@@ -147,7 +159,7 @@ def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: 
     text.execute("UPDATE spec SET json = ?", (mended,))
     text.commit()
     text.close()
-    rf.learn(Walk(), Chatty(), path=path, resume=True, **asked)
+    learn(Walk(), Chatty(), path=path, resume=True, **asked)
     assert rows(path) == whole
 
 
@@ -160,15 +172,15 @@ def test_ctrl_c_ends_after_the_round_saves_and_goes_on(tmp_path: Path) -> None:
 
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(rf.Stopped, match=r"Stopped after 17 of 50 episodes, saved in") as stopped:
-        rf.learn("grid-v0", episodes=50, path=path, progress=interrupt)
+        learn("grid-v0", episodes=50, path=path, progress=interrupt)
     assert signal.getsignal(signal.SIGINT) is before
     assert len(stopped.value.run) == 17
     assert read(path).k == 17
-    rf.learn("grid-v0", episodes=50, path=path, resume=True)
-    rf.learn("grid-v0", episodes=50, path=tmp_path / "whole.rfrun")
+    learn("grid-v0", episodes=50, path=path, resume=True)
+    learn("grid-v0", episodes=50, path=tmp_path / "whole.rfrun")
     assert rows(path) == rows(tmp_path / "whole.rfrun")
     with pytest.raises(rf.Stopped, match=r"Stopped after 17 of 50 episodes\.$"):
-        rf.learn("grid-v0", episodes=50, progress=interrupt)
+        learn("grid-v0", episodes=50, progress=interrupt)
 
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
@@ -179,7 +191,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
             raise AssertionError("must not be reached")
 
     with pytest.raises(rf.Stopped, match="Stopped after 9 of 50"):
-        rf.learn("grid-v0", episodes=50, path=tmp_path / "a.rfrun", progress=twice)
+        learn("grid-v0", episodes=50, path=tmp_path / "a.rfrun", progress=twice)
     assert read(tmp_path / "a.rfrun").k == 9
 
 
@@ -188,7 +200,7 @@ def test_ctrl_c_in_the_last_round_is_too_late() -> None:
         if this.k == 20:
             signal.raise_signal(signal.SIGINT)
 
-    assert len(rf.learn("grid-v0", episodes=20, progress=interrupt)) == 20
+    assert len(learn("grid-v0", episodes=20, progress=interrupt)) == 20
 
 
 def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> None:
@@ -196,7 +208,7 @@ def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> None:
     words = [sys.executable, str(DRIVER), str(path), str(episodes), str(kills), str(seed)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{kills}\n"), done.stderr
-    rf.learn("grid-v0", episodes=episodes, seed=5, path=tmp_path / "whole.rfrun")
+    learn("grid-v0", episodes=episodes, seed=5, path=tmp_path / "whole.rfrun")
     assert rows(path) == rows(tmp_path / "whole.rfrun")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.rfrun", "whole.rfrun"]
 
@@ -215,7 +227,7 @@ def test_memory_does_not_grow_with_the_rounds(tmp_path: Path, monkeypatch: pytes
     used: list[int] = []
     tracemalloc.start()
     try:
-        rf.learn(
+        learn(
             "edge-one-action-v0", "uniform", "counting", episodes=20_000, path=tmp_path / "a.rfrun",
             progress=lambda game, this: used.append(tracemalloc.get_traced_memory()[0]) if this.k % 16 == 0 else None,
         )  # fmt: skip
@@ -237,21 +249,21 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: p
     players = {"primal": "uniform", "dual": "projected-gradient"}
     asked: dict[str, Any] = {**players, "episodes": 6000, "path": path, "checkpoint_every": 0.001}
     with pytest.raises(RunError, match="the disk is full"):
-        rf.learn("grid-v0", **asked)
+        learn("grid-v0", **asked)
     monkeypatch.undo()
     saved = rf.load(path)
     assert 0 < len(saved) < 6000
     assert len(saved) == read(path).k
-    rf.learn("grid-v0", resume=True, **asked)
-    rf.learn("grid-v0", **{**asked, "path": tmp_path / "whole.rfrun"})
+    learn("grid-v0", resume=True, **asked)
+    learn("grid-v0", **{**asked, "path": tmp_path / "whole.rfrun"})
     assert rows(path) == rows(tmp_path / "whole.rfrun")
 
 
 def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
-    run = rf.learn("grid-v0", episodes=40, path=path)
+    run = learn("grid-v0", episodes=40, path=path)
     before = rows(path)
-    again = rf.learn("grid-v0", episodes=40, path=path, resume=True)
+    again = learn("grid-v0", episodes=40, path=path, resume=True)
     assert rows(path) == before
     assert again.spec == run.spec
     assert again.seconds == run.seconds
@@ -262,7 +274,7 @@ def test_what_differs_is_refused_with_what_differs(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     asked: dict[str, Any] = {"problem": "grid-v0", "episodes": 40, "path": path, "B": 5.0}
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn(progress=stop_at(20, error=OSError), **asked)
+        learn(progress=stop_at(20, error=OSError), **asked)
     for change, sentence in (
         ({"episodes": 80}, "was planned for 40 episodes, .* it cannot go on for 80"),
         ({"seed": 1}, "was made with another seed: 0, not 1"),
@@ -275,17 +287,17 @@ def test_what_differs_is_refused_with_what_differs(tmp_path: Path) -> None:
         ({"problem": "pits-v0"}, "holds a run of another problem"),
     ):
         with pytest.raises(RunError, match=sentence):
-            rf.learn(resume=True, **{**asked, **change})
+            learn(resume=True, **{**asked, **change})
     with pytest.raises(RunError, match="exists"):
-        rf.learn(**asked)
-    assert len(rf.learn(resume=True, **asked)) == 40
-    assert len(rf.learn(overwrite=True, **{**asked, "episodes": 30})) == 30
+        learn(**asked)
+    assert len(learn(resume=True, **asked)) == 40
+    assert len(learn(overwrite=True, **{**asked, "episodes": 30})) == 30
 
 
 def test_a_checkpoint_of_another_version_of_a_player_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     with pytest.raises(OSError):  # noqa: PT011
-        rf.learn("grid-v0", episodes=40, path=path, progress=stop_at(20, error=OSError))
+        learn("grid-v0", episodes=40, path=path, progress=stop_at(20, error=OSError))
     connection = sqlite3.connect(path)
     for damage in ({"rng": "{}"}, {"rng": '{"bit_generator": "MT19937"}'}, {"rng": "7"}, {"k": 999}):
         for column, value in damage.items():
@@ -293,15 +305,15 @@ def test_a_checkpoint_of_another_version_of_a_player_is_refused(tmp_path: Path) 
             connection.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
             connection.commit()
             with pytest.raises(RunError, match=r"does not fit|is damaged"):
-                rf.learn("grid-v0", episodes=40, path=path, resume=True)
+                learn("grid-v0", episodes=40, path=path, resume=True)
             connection.execute(f"UPDATE checkpoints SET {column} = ?", (old,))
             connection.commit()
     connection.close()
-    assert len(rf.learn("grid-v0", episodes=40, path=path, resume=True)) == 40
+    assert len(learn("grid-v0", episodes=40, path=path, resume=True)) == 40
 
 
 def test_the_spec_says_all_that_was_asked(tmp_path: Path) -> None:
-    run = rf.learn("grid-v0", episodes=10, seed=7, settings={"problem": {"slip": 0.1}, "primal": {"scale": 0.3}})
+    run = learn("grid-v0", episodes=10, seed=7, settings={"problem": {"slip": 0.1}, "primal": {"scale": 0.3}})
     spec = run.spec
     assert (spec["problem"], spec["problem_options"], spec["episodes"], spec["seed"]) == (
         "grid-v0",
@@ -317,23 +329,23 @@ def test_the_spec_says_all_that_was_asked(tmp_path: Path) -> None:
     assert set(spec["statements"]) == {"primal", "dual"}
     assert spec["statements"]["primal"]["covered"] is False
     assert (spec["horizon"], spec["n_states"], spec["n_actions"]) == (8, 12, 5)
-    given = rf.learn("grid-v0", episodes=1, B=4.5)
+    given = learn("grid-v0", episodes=1, B=4.5)
     assert (given.spec["B"], given.spec["B_source"]) == (4.5, "given")
-    one = rf.learn("grid-v0", episodes=1, settings={"dual": {"B": 3}})  # what one player knows, the other is told
+    one = learn("grid-v0", episodes=1, settings={"dual": {"B": 3}})  # what one player knows, the other is told
     assert one.spec["primal"]["settings"]["B"] == 3.0
-    assert rf.learn("grid-v0", "uniform", "counting", episodes=1).spec["B"] is None
+    assert learn("grid-v0", "uniform", "counting", episodes=1).spec["B"] is None
 
 
 def test_problems_come_in_any_form() -> None:
     mdp = rf.make("grid-v0")
-    runs = [rf.learn(problem, "uniform", "counting", episodes=30) for problem in ("grid-v0", mdp, mdp.problem())]
+    runs = [learn(problem, "uniform", "counting", episodes=30) for problem in ("grid-v0", mdp, mdp.problem())]
     assert len({run.columns["reward"].tobytes() for run in runs}) == 1
     assert len({run.spec["fingerprint"] for run in runs}) == 1
     assert all(run.mdp is not None for run in runs)
     continuous = rf.make("continuous-linear-v0")
-    runs = [rf.learn(p, "uniform", "counting", episodes=30) for p in (continuous, continuous.problem())]
+    runs = [learn(p, "uniform", "counting", episodes=30) for p in (continuous, continuous.problem())]
     assert len({run.spec["fingerprint"] for run in runs}) == 1
-    other = rf.learn(rf.make("continuous-linear-v0", seed=1), "uniform", "counting", episodes=30)
+    other = learn(rf.make("continuous-linear-v0", seed=1), "uniform", "counting", episodes=30)
     assert other.spec["fingerprint"] != runs[0].spec["fingerprint"]
     assert runs[0].mdp is None
     assert runs[0].columns["s1"].dtype == np.float64
@@ -345,7 +357,7 @@ def test_load_makes_registered_problems_again_and_imports_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.rfrun"
-    run = rf.learn("pits-v0", "uniform", "counting", episodes=20, path=path, settings={"problem": {"n": 4}})
+    run = learn("pits-v0", "uniform", "counting", episodes=20, path=path, settings={"problem": {"n": 4}})
     loaded = rf.load(path)
     assert loaded.mdp is not None
     assert np.array_equal(loaded.regret, run.regret)
@@ -358,7 +370,7 @@ def test_load_makes_registered_problems_again_and_imports_nothing(
     monkeypatch.syspath_prepend(str(tmp_path))
     other = tmp_path / "b.rfrun"
     name = "plant_of_a_stranger:make"
-    rf.learn(name, "uniform", "counting", episodes=5, path=other, settings={"problem": {"horizon": 3}})
+    learn(name, "uniform", "counting", episodes=5, path=other, settings={"problem": {"horizon": 3}})
     del sys.modules["plant_of_a_stranger"]
     assert rf.load(other).mdp is None
     assert "plant_of_a_stranger" not in sys.modules
@@ -379,7 +391,7 @@ def test_load_makes_registered_problems_again_and_imports_nothing(
 def test_own_models_are_known_again_when_they_are_given(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     mdp = rf.make("grid-v0").replace(name="mine")
-    rf.learn(mdp, "uniform", "counting", episodes=5, path=path)
+    learn(mdp, "uniform", "counting", episodes=5, path=path)
     assert rf.load(path).mdp is None
     assert rf.load(path, mdp).mdp is mdp
 
@@ -425,12 +437,12 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind, match=sentence):
-        rf.learn(**{"problem": "grid-v0", "episodes": 3, "path": None, **asked})
+        learn(**{"problem": "grid-v0", "episodes": 3, "path": None, **asked})
     assert not list(tmp_path.iterdir())
 
 
 def test_a_penalty_that_is_set_needs_no_bound() -> None:
-    run = rf.learn("continuous-linear-v0", "uniform", "constant-penalty", episodes=3, settings={"dual": {"C": 2.0}})
+    run = learn("continuous-linear-v0", "uniform", "constant-penalty", episodes=3, settings={"dual": {"C": 2.0}})
     assert run.columns["lam"].tolist() == [2.0] * 3
     assert run.spec["B"] is None
 
@@ -453,7 +465,7 @@ class Hoarder(Chatty):
 def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     with pytest.raises(InvalidInput, match=r"Got object in 'primal\.box' instead"):
-        rf.learn(Walk(), Hoarder(), "counting", path=path)
+        learn(Walk(), Hoarder(), "counting", path=path)
     with pytest.raises(RuntimeError, match="half a round"):
-        rf.learn(Walk(), Chatty(breaks_at=1), "counting", path=path)
+        learn(Walk(), Chatty(breaks_at=1), "counting", path=path)
     assert not list(tmp_path.iterdir())

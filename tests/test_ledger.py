@@ -25,7 +25,7 @@ from resetfree.runs.runfile import Checkpoint
 SRC = Path(rf.__file__).parent
 SPEC: dict[str, Any] = {
     "problem": "grid-v0", "problem_options": {}, "feedback": "optimistic", "episodes": 100, "seed": 0, "B": None,
-    "B_source": None, "fingerprint": "0", "horizon": 8, "n_states": 12, "n_actions": 5,
+    "B_source": None, "fingerprint": "0", "horizon": 8, "n_states": 12, "n_actions": 5, "chosen": None,
     **{role: {"name": "x", "settings": {}} for role in ("primal", "dual")},
     "statements": {role: {"constants": {}, "covered": False, "why": ""} for role in ("primal", "dual")},
 }  # fmt: skip

@@ -56,6 +56,9 @@ class Statement:
     constants: dict[str, float | str | bool]
     covered: bool
     why: str  # one sentence: which theorem, or what it lacks
+    most_resets: float | None = (
+        None  # resets that no path can exceed where Assumption 1 holds, if there is such a number
+    )
 
 
 class Player(ABC):

@@ -70,6 +70,7 @@ class Problem(ABC):
     n_states: int | None  # None where states are not finite
     stationary: bool  # whether the learner may pool its data over the steps of an episode
     n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
+    n_contexts: int = 1  # contexts that change between episodes and are part of the state
     end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Floats | None  # known features of start states, [S, d']
@@ -105,6 +106,7 @@ class FiniteProblem(Problem):
         self.name = mdp.name
         self.horizon, self.n_actions, self.n_states = mdp.horizon, mdp.n_actions, mdp.n_states
         self.stationary, self.n_transitions = mdp.stationary, mdp.n_transitions
+        self.n_contexts = 1 if mdp.contexts is None else len(mdp.contexts)
         self.end_resets = bool((mdp.last_reset != mdp.reset).any())
         self.phi, self.xi = mdp.phi, mdp.xi
 

@@ -13,10 +13,11 @@ from tests.players.naive import Sample, backward, record
 import resetfree as rf
 from resetfree.algorithm1 import algorithm1
 from resetfree.errors import InvalidInput
+from resetfree.features import features_of
 from resetfree.game import Game, Round, begin, play
 from resetfree.oracle.dynamic_programming import evaluate
 from resetfree.oracle.exact import Evaluator
-from resetfree.players.primal.linear_ucb import LinearUCB, features_of
+from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.state import dump
 
 Floats = NDArray[np.float64]

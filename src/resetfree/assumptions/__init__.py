@@ -13,6 +13,7 @@ from resetfree.assumptions.safety import (
     feasibility,
     largest_closed_set,
     reachable_starts,
+    unsafe_pairs,
 )
 from resetfree.errors import NotCertifiable
 from resetfree.finite import FiniteMDP
@@ -28,6 +29,7 @@ __all__ = [
     "largest_closed_set",
     "linearity",
     "reachable_starts",
+    "unsafe_pairs",
 ]
 
 

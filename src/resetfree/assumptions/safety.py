@@ -160,3 +160,21 @@ def close(mdp: FiniteMDP) -> FiniteMDP:
     return mdp.replace(
         end_reset=mdp.end_reset | stuck, start=start / start.sum(), restart=restart / restart.sum(axis=1, keepdims=True)
     )
+
+
+def unsafe_pairs(mdp: FiniteMDP) -> int:
+    """How many pairs can lead where a reset cannot be avoided: what bounds the resets of support elimination.
+
+    Pairs (s, a) where nothing changes with the step, the context or the end of an episode; (h, s, a) otherwise.
+
+    >>> import resetfree as rf
+    >>> unsafe_pairs(rf.make("grid-v0"))
+    18
+    """
+    if mdp.stationary and mdp.contexts is None and not (mdp.last_reset != mdp.reset).any():
+        t, within = mdp.transition, largest_closed_set(mdp)
+        leaves = np.append(~within[t.indices], False)
+        out = np.logical_or.reduceat(leaves, t.indptr[:-1]) & (np.diff(t.indptr) > 0)
+        return int((out.reshape(mdp.n_states, mdp.n_actions) & ~mdp.reset[:, None]).sum())
+    safe = safe_sets(mdp)
+    return int(sum((~safe.actions(h)[~mdp.reset]).sum() for h in range(1, mdp.n_transitions + 1)))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.assumptions import linearity
+from resetfree.assumptions import feasibility, linearity, unsafe_pairs
 from resetfree.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.certify import anytime
 from resetfree.certify.replay import Comparator, DualSide, dual_claims, dual_lemma, dual_side
@@ -83,8 +83,24 @@ def certify(run: Run) -> list[Certificate]:
     return [
         *found, *_reduction(run, known), *dual_claims(run, side), *dual_lemma(run, rounds, side),
         *optimism(run, known, cover), *rates(run, known, cover, side), *anytime_resets(run),
-        *anytime_regret(run, known, cover),
+        *anytime_regret(run, known, cover), *on_every_path(run),
     ]  # fmt: skip
+
+
+def on_every_path(run: Run) -> list[Certificate]:
+    """Resets that happened against the number that no path can exceed, of players that have one."""
+    most = run.spec["statements"]["primal"].get("most_resets")
+    if most is None:
+        return []
+    claim = "no more resets happened than there are unsafe pairs"
+    if run.mdp is None:
+        return [
+            Certificate(claim, float(run.realised_resets[-1]), float(most), 0.0, why="of all pairs, without the model")
+        ]
+    finding = feasibility(run.mdp)
+    if not finding.holds:
+        return [Certificate.not_applicable(claim, finding.sentence)]
+    return [Certificate(claim, float(run.realised_resets[-1]), float(unsafe_pairs(run.mdp)), 0.0)]
 
 
 def truth(run: Run) -> Truth | str:
@@ -178,12 +194,19 @@ def optimism(run: Run, known: Truth | str, cover: Cover) -> list[Certificate]:
         return [Certificate.not_applicable(claim, why) for claim in OPTIMISM]
     rounds, status, why = known.rounds, cover.status, _likely(run, cover)
     tolerance = TOLERANCE * float(run.spec["horizon"] + rounds.lam.max())
+    separate = "alpha" in run.spec["statements"]["primal"]["constants"]  # two values, each on its side of the truth
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
-    return [
-        in_every_round(OPTIMISM[0], known.best, c["upper"], tolerance, status=status, why=why),
+    sides = [
         in_every_round(OPTIMISM[1], rounds.v_r, c["v_r_hat"], tolerance, status=status, why=why),
         in_every_round(OPTIMISM[2], c["v_c_hat"], rounds.v_c, tolerance, status=status, why=why),
+    ]
+    if not separate:
+        estimates = "the player's V_r and V_c are estimates, not bounds"
+        sides = [Certificate.not_applicable(claim, estimates) for claim in OPTIMISM[1:3]]
+    return [
+        in_every_round(OPTIMISM[0], known.best, c["upper"], tolerance, status=status, why=why),
+        *sides,
         over_rounds(OPTIMISM[3], r_p, over, summed, status=status, why=why),
     ]
 

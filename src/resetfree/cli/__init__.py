@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 import resetfree as rf
+from resetfree.cli.bench import bench
 from resetfree.cli.certify import certify
 from resetfree.cli.check import check
 from resetfree.cli.demo import demo
@@ -23,7 +24,7 @@ def app() -> None:
     """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`) or module:factory."""
 
 
-for command in (demo, list_, check, solve, run, certify):
+for command in (demo, list_, check, solve, run, certify, bench):
     app.add_command(command)
 
 

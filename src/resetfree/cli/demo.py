@@ -16,7 +16,6 @@ from resetfree.errors import InvalidInput
 from resetfree.report import terminal
 
 EPISODES = 10_000
-SETTINGS = {"primal": {"pooled": True}}
 
 
 @click.command()
@@ -43,7 +42,7 @@ def demo(out: str, as_json: bool) -> None:
     file = folder / "grid-v0.rfrun"
     with Display(EPISODES) as progress:
         done = rf.learn(
-            "grid-v0", episodes=EPISODES, feedback="realised", settings=SETTINGS, path=file, overwrite=file.exists(),
+            "grid-v0", episodes=EPISODES, path=file, overwrite=file.exists(),
             progress=progress,
         )  # fmt: skip
     claims += done.certificates()

@@ -12,16 +12,18 @@ from rich.table import Table
 
 import resetfree as rf
 from resetfree.cli.common import as_json, say
+from resetfree.experiments.method import methods
+from resetfree.experiments.suite import SUITES
 from resetfree.players import BASES, discover, settings
 from resetfree.runs.fingerprint import describe
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(["problems", "players"]), default="problems")
+@click.argument("kind", type=click.Choice(["problems", "players", "methods", "suites"]), default="problems")
 @as_json
 def list_(kind: str, as_json: bool) -> None:
-    """List what is registered: problems with their sizes and options, players with their settings."""
-    rows = _problems() if kind == "problems" else _players()
+    """List what is registered: problems and players with their options, methods and suites of the comparison."""
+    rows = {"problems": _problems, "players": _players, "methods": _methods, "suites": _suites}[kind]()
 
     def show(console: Console) -> None:
         if kind == "problems":
@@ -32,6 +34,19 @@ def list_(kind: str, as_json: bool) -> None:
                 sizes = (str(row[k] or "∞") if k == "states" else str(row[k]) for k in ("states", "actions", "horizon"))
                 text = _with_options(row["summary"], row["options"])
                 table.add_row(f"[bold]{row['id']}[/]", *sizes, str(row["reset_states"]), text)
+        elif kind == "methods":
+            table = Table(
+                "method", "kind", "pools", "theorem", "what it is, and its widths", box=None, padding=(0, 2, 0, 0)
+            )
+            for row in rows:
+                said = ("yes" if row[key] else "no" for key in ("pools", "guaranteed"))
+                text = _with_options(row["summary"], {"width": row["widths"]} if row["widths"] else {})
+                table.add_row(f"[bold]{escape(row['name'])}[/]", row["kind"], *said, text)
+        elif kind == "suites":
+            table = Table("suite", "seeds", "problem and its episodes", box=None, padding=(0, 2, 0, 0))
+            for row in rows:
+                cases = " · ".join(f"{case['label']} {case['episodes']:,}" for case in row["cases"])
+                table.add_row(f"[bold]{row['name']}[/]", str(row["seeds"]), f"{row['summary']} [dim]{cases}[/]")
         else:
             table = Table("role", "name", "what it does, and its settings", box=None, padding=(0, 2, 0, 0))
             for row in rows:
@@ -59,6 +74,32 @@ def _players() -> list[dict[str, Any]]:
             summary = told.strip().split("\n")[0]
             rows.append({"role": role, "name": name, "summary": summary, "settings": describe(settings(cls))})
     return rows
+
+
+def _methods() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": method.name, "kind": method.kind, "summary": method.summary, "widths": list(method.widths),
+            "pools": method.pools, "guaranteed": method.guaranteed,
+        }
+        for method in methods().values()
+    ]  # fmt: skip
+
+
+def _suites() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": suite.name, "summary": suite.summary, "seeds": suite.seeds, "trial_limit_s": suite.limit,
+            "cases": [
+                {
+                    "label": case.label, "episodes": case.episodes, "reported": list(map(str, case.reported)),
+                    "tuning": list(map(str, case.tuning[: suite.tuning_instances])),
+                }
+                for case in suite.cases
+            ],
+        }
+        for suite in SUITES.values()
+    ]  # fmt: skip
 
 
 def _with_options(summary: str, options: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.certificate import plain
+from resetfree.choosing import choose
 from resetfree.cli.common import as_json as json_option
 from resetfree.cli.common import say
 from resetfree.cli.progress import Display
@@ -26,7 +27,7 @@ from resetfree.players import BASES, Role, discover, make_player
 from resetfree.players import settings as defaults_of
 from resetfree.resolve import option_names, parse_options
 from resetfree.runs.ledger import read_spec_of
-from resetfree.runs.preparing import GROUPS
+from resetfree.runs.preparing import GROUPS, find_world
 
 Settings = dict[str, dict[str, Any]]
 
@@ -46,20 +47,21 @@ class Asked:
     @property
     def default_file(self) -> Path:
         """A name that tells runs apart."""
-        words = f"{self.problem}-{self.primal}-{self.dual}-seed{self.seed}"
+        players = "auto" if self.primal == self.dual == "auto" else f"{self.primal}-{self.dual}"
+        words = f"{self.problem}-{players}-seed{self.seed}"
         return Path("runs") / (re.sub(r"[^\w.-]+", "-", words) + ".rfrun")
 
 
 @click.command()
 @click.argument("problem")
-@click.option("--primal", default="linear-ucb", show_default=True, help="The player that chooses the policy.")
-@click.option("--dual", default="projected-gradient", show_default=True, help="The player that chooses the multiplier.")
+@click.option("--primal", default="auto", show_default=True, help="The player that chooses the policy.")
+@click.option("--dual", default="auto", show_default=True, help="The player that chooses the multiplier.")
 @click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True, help="Rounds to play.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
 @click.option(
     "--feedback",
-    type=click.Choice(list(FEEDBACK)),
-    default="optimistic",
+    type=click.Choice(["auto", *FEEDBACK]),
+    default="auto",
     show_default=True,
     help="What the dual player is told.",
 )
@@ -133,7 +135,8 @@ def summary(run: rf.Run) -> dict[str, Any]:
         "episodes": spec["episodes"], "seed": spec["seed"], "regret": regret, "resets": resets,
         "realised_resets": int(run.realised_resets[-1]), "seconds": run.seconds,
         "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
-        "B_source": spec["B_source"], "statements": spec["statements"], "problem_options": spec["problem_options"],
+        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": spec["statements"],
+        "problem_options": spec["problem_options"],
         "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
     })  # fmt: skip
     return result
@@ -157,10 +160,14 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("resets, expected", _per_episode(data["resets"], k)),
         ("resets, realised", _per_episode(data["realised_resets"], k)),
     ]
+    if data["chosen"]:
+        rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):
         statement = data["statements"][role]
         constants = " ".join(f"{key}={_short(value)}" for key, value in statement["constants"].items())
         verdict = "guaranteed" if statement["covered"] else "no guarantee"
+        if not statement["covered"] and statement.get("most_resets") is not None:
+            verdict = "resets guaranteed"
         rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
     rows.append(("run file", data["run_file"]))
     for name, text in rows:
@@ -172,6 +179,9 @@ def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
     """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player."""
     names: dict[str, list[str] | None] = {"problem": option_names(asked.problem)}
     players: dict[Role, str] = {"primal": asked.primal, "dual": asked.dual}
+    if "auto" in players.values():
+        chosen = _chosen(asked, pairs, names["problem"])
+        players = {role: chosen[role] if name == "auto" else name for role, name in players.items()}
     for role, player in players.items():
         make_player(role, player)  # an unknown name is refused here
         names[role] = list(defaults_of(discover(role)[player]))
@@ -191,6 +201,15 @@ def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
             raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
         result[fits[0]][key] = value
     return result
+
+
+def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> dict[Role, str]:
+    """Which players `auto` will stand for, so that a bare key can be told to be theirs."""
+    given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
+    own = {key: value for key, value in given.items() if options is None or key in options}
+    found = choose(find_world(asked.problem, own).problem, bound_known=True)
+    dual = found.dual if asked.primal == "auto" else "projected-gradient"
+    return {"primal": found.primal, "dual": dual}
 
 
 def _resumed(context: click.Context, asked: Asked, file: Path, *, with_bound: bool) -> Asked:

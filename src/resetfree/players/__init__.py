@@ -26,8 +26,8 @@ def discover(role: Role) -> dict[str, Any]:
     """
     package = importlib.import_module(f"resetfree.players.{role}")
     found: dict[str, Any] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        module = importlib.import_module(info.name)
         for cls in vars(module).values():
             if not inspect.isclass(cls):
                 continue

@@ -43,12 +43,12 @@ class Stopped(ResetFreeError):
 
 def learn(
     problem: Any,
-    primal: str | PrimalPlayer[Any] = "linear-ucb",
-    dual: str | DualPlayer[Any] = "projected-gradient",
+    primal: str | PrimalPlayer[Any] = "auto",
+    dual: str | DualPlayer[Any] = "auto",
     *,
     episodes: int = 2000,
     seed: int = 0,
-    feedback: str = "optimistic",
+    feedback: str = "auto",
     path: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -60,8 +60,10 @@ def learn(
     """Let two players play `episodes` rounds on a problem, and keep every round.
 
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
-    primal, dual: names or players.  settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
-    feedback: what the dual player is told, see `game.FEEDBACK`.
+    primal, dual: names or players. "auto" (see `choosing.choose`) picks what suits the problem, and the run says why;
+      beside a named primal player, "auto" means the paper's dual and feedback.
+    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
+    feedback: what the dual player is told, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the oracle's least one, where there is an oracle).
     path: the run file (default: none is written).  overwrite: whether it may replace one.
     resume: continue the run of that file, asked for with the same arguments; a finished one is only read.

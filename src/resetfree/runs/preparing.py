@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.assumptions import dual_class
+from resetfree.choosing import choose
 from resetfree.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
 from resetfree.finite import FiniteMDP
 from resetfree.game import FEEDBACK, DualPlayer, Game, PrimalPlayer, begin
@@ -96,13 +97,14 @@ def prepare(
     for what, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidInput(f"The '{what}' of a run must be an integer from {least}. Got {value!r} instead.")
+    for group in settings:
+        if group not in GROUPS:
+            raise UnknownName("group of settings", group, GROUPS)
+    primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
-    for group in settings:
-        if group not in GROUPS:
-            raise UnknownName("group of settings", group, GROUPS)
     players = {"primal": _player("primal", primal, settings), "dual": _player("dual", dual, settings)}
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
@@ -121,9 +123,25 @@ def prepare(
         "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
-        "n_actions": world.problem.n_actions,
+        "n_actions": world.problem.n_actions, "chosen": why,
     }  # fmt: skip
     return Setup(world, made["primal"], made["dual"], spec, game)
+
+
+def _chosen(
+    world: World, primal: Any, dual: Any, feedback: str, B: float | None, settings: Mapping[str, Mapping[str, Any]]
+) -> tuple[Any, Any, str, Mapping[str, Mapping[str, Any]], str | None]:
+    """What `auto` stands for here, and why; a player that is named is kept, with the paper's partner for it."""
+    if isinstance(primal, str) and primal == "auto":
+        found = choose(world.problem, bound_known=B is not None or world.mdp is not None)
+        told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
+        if not (isinstance(dual, str) and dual == "auto"):
+            told["dual"] = dict(settings.get("dual", {}))
+        merged = {**settings, **told}
+        dual = found.dual if isinstance(dual, str) and dual == "auto" else dual
+        return found.primal, dual, found.feedback if feedback == "auto" else feedback, merged, found.why
+    dual = "projected-gradient" if isinstance(dual, str) and dual == "auto" else dual
+    return primal, dual, "optimistic" if feedback == "auto" else feedback, settings, None
 
 
 def _player(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:

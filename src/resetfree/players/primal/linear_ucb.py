@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, NotCertifiable
+from resetfree.features import LARGEST_STATE, features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.regression import Regression, empty, learn_episode, softmax_plan
 from resetfree.problem import Problem, State
@@ -21,7 +22,6 @@ from resetfree.transitions import Bools, Floats
 from resetfree.widths import paper_beta, softmax_alpha, theory_beta
 
 Width: TypeAlias = Literal["tuned", "theory", "paper"]
-LARGEST_STATE = 2_000_000_000  # bytes of regression that are still sensible
 
 
 @dataclass
@@ -217,10 +217,3 @@ class LinearUCB(PrimalPlayer[LinearState]):
         if lacks:
             return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
         return Statement(constants, True, "the rate theorem covers it where the paper's three assumptions hold")
-
-
-def features_of(problem: Problem) -> Floats:
-    """[S*A, d] the known features, one-hot if there are none."""
-    assert problem.n_states is not None
-    n = problem.n_states * problem.n_actions
-    return np.eye(n) if problem.phi is None else np.ascontiguousarray(problem.phi.reshape(n, -1))

@@ -1,0 +1,52 @@
+"""`auto`: which players suit a problem, from what a learner may know about it, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from resetfree.errors import InvalidInput
+from resetfree.problem import Problem
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Two players, what the dual is told, and one sentence that says why."""
+
+    primal: str
+    dual: str
+    feedback: str
+    why: str
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def choose(problem: Problem, *, bound_known: bool) -> Choice:
+    """The players of `auto`.
+
+    bound_known: whether a bound B on the multipliers is given or can be told by an oracle.
+
+    >>> import resetfree as rf
+    >>> choose(rf.make("grid-v0").problem(), bound_known=True).primal
+    'support-elimination'
+    >>> choose(rf.make("random-linear-v0").problem(), bound_known=True).primal
+    'greedy-composite'
+    """
+    if problem.n_states is None:
+        raise InvalidInput(f"'auto' chooses players for finite problems. Got '{problem.name}', a continuum, instead.")
+    if problem.phi is None:
+        return Choice(
+            "support-elimination", "constant-penalty", "realised",
+            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and no bound on multipliers is needed",
+            {"dual": {"C": 0.0}},
+        )  # fmt: skip
+    data = "pooled over the steps, as the dynamics are stationary" if problem.stationary else "one regression per step"
+    why = (
+        f"features of dimension {problem.phi.shape[2]} are given: what is learned of one pair speaks of others; {data}"
+    )
+    settings: dict[str, dict[str, Any]] = {"primal": {"pooled": problem.stationary}}
+    if bound_known:
+        return Choice("greedy-composite", "constant-penalty", "realised", f"{why}; the penalty is B", settings)
+    return Choice(
+        "greedy-composite", "counting", "realised", f"{why}; no bound B is known, so resets are counted", settings
+    )

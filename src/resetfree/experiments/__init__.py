@@ -1,0 +1,1 @@
+"""Comparisons: what is compared (`methods`), on what (`suite`), and what it came to."""

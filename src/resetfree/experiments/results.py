@@ -1,0 +1,128 @@
+"""The results file of a comparison: one JSON object per line, a trial each, appended as trials finish.
+
+The first line says what the file is. A trial is in it once; a line that a crash cut short is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import resetfree
+from resetfree.certificate import plain
+from resetfree.errors import RunError
+from resetfree.experiments.trials import Outcome, Trial
+from resetfree.runs.lock import WriterLock
+
+FORMAT = "resetfree bench 1"
+
+
+class Results:
+    """Outcomes by the key of their trial, in memory and in a file that one process writes at a time.
+
+    overwrite: whether a file of another kind or another suite may be replaced (and the same suite begun anew).
+    redo: methods whose trials in the file are thrown away.
+    """
+
+    def __init__(self, path: Path, suite: str, *, overwrite: bool = False, redo: Collection[str] = ()) -> None:
+        self.path, self.outcomes, self.others = path, dict[str, Outcome](), 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        self._lock = WriterLock(path).acquire()
+        try:
+            header = {"format": FORMAT, "suite": suite}
+            lines = [] if overwrite or not path.exists() else self._read(header)
+            kept = [line for line in lines if line["method"] not in redo]
+            for line in kept:
+                self.outcomes[line["key"]] = Outcome(**line["outcome"])
+                self.others += line["code"] != code_digest()
+            # Written afresh beside it and moved into place: what a crash cut short is gone, nothing else can be lost.
+            beside = path.with_name(f"{path.name}.new")
+            beside.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
+            os.replace(beside, path)
+            self._file = path.open("a")
+        except OSError as error:
+            self._lock.release()
+            raise _unwritable(path, error) from error
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def add(self, trial: Trial, outcome: Outcome) -> None:
+        """Keep an outcome; on disk when this returns."""
+        if trial.key in self.outcomes:
+            raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
+        self.outcomes[trial.key] = outcome
+        line = {
+            "key": trial.key, "case": trial.case, "method": trial.method, "pooled": trial.pooled, "width": trial.width,
+            "tuning": trial.tuning, "instance": str(trial.instance), "seed": trial.seed, "episodes": trial.episodes,
+            "code": code_digest(), "outcome": plain(outcome.to_dict()),
+        }  # fmt: skip
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Let others write."""
+        self._file.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, header: dict[str, str]) -> list[dict[str, Any]]:
+        """The trials in the file, which must be one of this suite."""
+        refuse = "Replace it (--overwrite) or name another (--out)."
+        try:
+            lines = self.path.read_text().splitlines()
+            first = json.loads(lines[0])
+        except (ValueError, IndexError) as error:
+            raise RunError(f"The file '{self.path}' exists and holds no results of bench. {refuse}") from error
+        if not isinstance(first, dict) or first.get("format") != FORMAT:
+            raise RunError(f"The file '{self.path}' exists and holds no results of bench. {refuse}")
+        if first != header:
+            raise RunError(
+                f"The file '{self.path}' holds results of suite '{first.get('suite')}', not of '{header['suite']}'. "
+                f"{refuse}"
+            )
+        result = []
+        for i, line in enumerate(lines[1:], 2):
+            try:
+                result.append(json.loads(line))
+            except ValueError as error:
+                if i == len(lines):
+                    break
+                raise RunError(f"Line {i} of the results file '{self.path}' is damaged. {refuse}") from error
+        return result
+
+
+@cache
+def code_digest() -> str:
+    """Tells whether two trials were played by the same code: a hash of the package without its command line.
+
+    >>> len(code_digest())
+    16
+    """
+    root = Path(resetfree.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        where = path.relative_to(root)
+        if where.parts[0] not in ("cli", "report"):
+            digest.update(str(where).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _unwritable(path: Path, error: OSError) -> RunError:
+    return RunError(f"The results file '{path}' cannot be written: {error.strerror}.")

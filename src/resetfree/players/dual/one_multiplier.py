@@ -1,0 +1,94 @@
+"""One multiplier for all starts, as in the literature on constrained MDPs with a fixed initial state.
+
+Originals: Ghosh et al. (2022), Y <- clip(Y + eta (b - V_g), 0, xi) with eta = xi / sqrt(K H^2); Ding et al. (2020), the
+  same with eta = 1 / sqrt(K); Efroni et al. (2020), lam <- [lam + V_c / t]_+ with t = H sqrt(K) / rho and no upper end.
+Adapted: the utility above a threshold b is a reset probability of zero, so Y never falls; xi and rho are B, because
+  their formula 2 H / gamma needs a policy that is safe with a margin gamma, and at threshold zero there is none.
+From memory: the constants.
+
+Legend: Y the multiplier, B its bound, g in [0, 1] the cost signal, K rounds, H steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import ClassVar, Literal
+
+from resetfree.errors import InvalidInput
+from resetfree.game import DualPlayer, Plan, Round, Statement
+from resetfree.players.dual._common import bounded, positive, root, signal
+from resetfree.problem import Problem, State
+
+
+@dataclass(slots=True)
+class Learned:
+    """The multiplier, and where the first episode began."""
+
+    Y: float
+    first: int  # s_1^1, -1 before it is seen
+    eta: float = field(metadata={"saved": False})
+    cap: float = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class OneMultiplier(DualPlayer[Learned]):
+    """Y <- clip(Y + eta g, 0, B), the same at every start whatever the problem's features of starts are.
+
+    B: bound on the multipliers.  step: "bound" (eta = B / (H sqrt(K))) or "unit" (eta = 1 / sqrt(K)).
+    capped: whether Y stays in [0, B].
+    first_start_only: learn only in episodes that begin where the first one did. That is how a method for a fixed
+      initial state fails here: its constraint speaks of V_c at s_1^1, and what happens from other starts is not heard.
+      (The original reads off V at s_1^1 in every episode, since every episode begins there. Finite problems only.)
+
+    >>> import resetfree as rf
+    >>> OneMultiplier(B=40.0).statement(rf.make("grid-v0").problem(), 100).constants["eta"]
+    0.5
+    """
+
+    name: ClassVar[str] = "one-multiplier"
+    B: float | None = None
+    step: Literal["bound", "unit"] = "bound"
+    capped: bool = True
+    first_start_only: bool = False
+
+    def _eta(self, problem: Problem, episodes: int) -> float:
+        if self.step not in ("bound", "unit"):
+            raise InvalidInput(f"The 'step' of {self.name} must be bound or unit. Got {self.step!r} instead.")
+        B = positive(self.B, "B", self.name)
+        return (B / problem.horizon if self.step == "bound" else 1.0) / root(episodes)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """Start at 0."""
+        if self.first_start_only and problem.n_states is None:
+            raise InvalidInput(f"The 'first_start_only' of {self.name} must be false where states are not finite.")
+        eta = self._eta(problem, episodes)
+        return Learned(0.0, -1, eta, positive(self.B, "B", self.name) if self.capped else inf)
+
+    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+        """Y."""
+        return state.Y
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """One step, unless only the first start counts and this is another."""
+        g = signal(round)
+        if self.first_start_only:
+            if state.first < 0:
+                state.first = int(round.s1)
+            if round.s1 != state.first:
+                return state
+        state.Y = min(state.Y + state.eta * g, state.cap)
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start is heard."""
+        B, eta = positive(self.B, "B", self.name), self._eta(problem, episodes)
+        constants: dict[str, float | str | bool] = {"B": B, "eta": eta, "capped": self.capped}
+        if self.first_start_only:
+            why = "no theorem here: resets from starts other than the first never reach the multiplier"
+            return Statement(constants, False, why)
+        if not self.capped:
+            why = "no theorem here: the multiplier has no upper end, and the primal bound needs one"
+            return Statement(constants, False, why)
+        return bounded(constants, B**2 / (2 * eta) + eta / 2 * episodes, B, episodes, 1.0)

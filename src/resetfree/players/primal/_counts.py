@@ -1,0 +1,146 @@
+"""What the players on counts share: the counts of a finite problem as a state, how they grow, and what is too large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.errors import InvalidInput, NotCertifiable
+from resetfree.game import Round
+from resetfree.kernels.action_values import Counts, count
+from resetfree.problem import Episode, Problem
+from resetfree.transitions import Bools, Floats
+
+ROOM = 4  # successors per pair to begin with; rows grow as more are seen
+ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
+JITTER = 0.1  # weight of chance beside what was learned about actions
+Ties: TypeAlias = Literal["first", "random", "learned"]
+LARGEST = 2_000_000_000  # bytes of counts that are still sensible
+
+
+@dataclass
+class CountState:
+    """What was seen, and the constants of this run."""
+
+    k: int  # episodes seen
+    largest_lam: float  # largest multiplier so far
+    tried: NDArray[np.int64]  # [L, S, A]
+    earned: Floats  # [L, S, A]
+    moved: NDArray[np.int64]  # [L, S, A]
+    successor: NDArray[np.int32]  # [L, S, A, W]
+    seen: NDArray[np.int64]  # [L, S, A, W]
+    known: Bools  # [S] states whose entering was a reset
+    known_last: Bools  # [S] likewise at the end of an episode
+    opened: Bools  # [S, A] pairs tried at some step
+    fatal: Bools  # [S, A] pairs that were reset
+    visited: Bools  # [S] states seen
+    found: Floats  # [A] states that an action was the first to find
+    prefer: Floats  # [S, A] which action to take among equally good ones
+    horizon: int = field(metadata={"saved": False})
+    n_transitions: int = field(metadata={"saved": False})
+    end_resets: bool = field(metadata={"saved": False})
+    log_term: float = field(metadata={"saved": False})  # L in the widths
+    seed: int = field(metadata={"saved": False})
+    nothing: Floats = field(metadata={"saved": False})  # [0, 0, 0]
+    jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
+    ties: Ties = field(metadata={"saved": False})
+
+    @property
+    def counts(self) -> Counts:
+        """The counts as one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+
+def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, seed: int) -> CountState:
+    """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
+    if problem.n_states is None:
+        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
+    if pooled and not problem.stationary:
+        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+    if seed < 0:
+        raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
+    n, shape = problem.n_states, (1 if pooled else problem.horizon, problem.n_states, problem.n_actions)
+    rows = shape[0] * shape[1] * shape[2]
+    size = rows * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
+    if size > LARGEST:
+        raise InvalidInput(
+            f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
+            f"most {LARGEST / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
+        )
+    pairs = shape[1:]
+    chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
+    return CountState(
+        0, 0.0, np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
+        np.zeros((*shape, ROOM), dtype=np.int32), np.zeros((*shape, ROOM), dtype=np.int64),
+        np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
+        np.zeros(pairs, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(shape[2]), chance.copy(),
+        problem.horizon, problem.n_transitions, problem.end_resets, log_term, seed, np.zeros((0, 0, 0)), chance, ties,
+    )  # fmt: skip
+
+
+def learn(state: CountState, round: Round) -> CountState:
+    """Count the steps that were taken; remember a state that turned out to be a reset state."""
+    episode = round.episode
+    h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
+    while h < len(episode.actions):  # a pair has more successors than its row has room for
+        if 2 * (state.successor.nbytes + state.seen.nbytes) > LARGEST:
+            raise InvalidInput(
+                f"The counts of '{type(state).__name__}' must be at most {LARGEST / 1e9:.0f} GB. Got a pair with more "
+                f"than {state.seen.shape[3]} successors, for which there is no room."
+            )
+        state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
+        state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
+        h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
+    if episode.reset:
+        where = episode.states[-1]
+        state.known_last[where] = True
+        if not state.end_resets or len(episode.actions) < state.n_transitions:
+            state.known[where] = True
+    if state.ties == "learned":
+        _learn_ties(state, episode)
+    state.k += 1
+    state.largest_lam = max(state.largest_lam, float(round.lam))
+    return state
+
+
+def _learn_ties(state: CountState, episode: Episode) -> None:
+    """Prefer actions that elsewhere found new states and were not reset, per pair tried; chance decides the rest."""
+    states, actions = episode.states, episode.actions
+    if not episode.reset and state.opened[states[: len(actions)], actions].all() and state.visited[states].all():
+        return
+    state.visited[states[0]] = True
+    for h, a in enumerate(actions):
+        s = states[h]
+        state.opened[s, a] = True
+        if h + 1 == len(states):
+            break
+        if episode.reset and h + 1 == len(actions):
+            state.fatal[s, a] = True
+        elif not state.visited[states[h + 1]]:
+            state.visited[states[h + 1]] = True
+            state.found[a] += 1.0
+    score = (state.found - state.fatal.sum(axis=0)) / (1.0 + state.opened.sum(axis=0))
+    state.prefer[:] = score + JITTER * state.jitter
+
+
+def multiplier(state: CountState, lam: float, monotone: bool) -> float:
+    """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
+    if not (lam >= 0 and isfinite(lam)):
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+    return max(float(lam), state.largest_lam) if monotone else float(lam)
+
+
+def check_ties(name: str, ties: str) -> None:
+    """A known way to break them."""
+    if ties not in ("first", "random", "learned"):
+        raise InvalidInput(f"The 'ties' of {name} must be first, random or learned. Got {ties!r} instead.")
+
+
+def check_episodes(name: str, episodes: int) -> None:
+    """A run has at least one."""
+    if episodes < 1:
+        raise InvalidInput(f"The 'episodes' of {name} must be a positive integer. Got {episodes} instead.")

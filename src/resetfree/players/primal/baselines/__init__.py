@@ -1,0 +1,1 @@
+"""What others do, as players of the same game: small faithful versions, each file says what was kept and changed."""

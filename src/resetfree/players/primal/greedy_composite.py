@@ -1,0 +1,231 @@
+"""Greedy LSVI-UCB on the composite r - lam c: one regression, one value, no softmax.
+
+Legend: phi features of pairs [S*A, d]; width = |phi| in the norm of Lam^-1; beta_r, beta_c the bonuses' constants; lam
+the multiplier; V = max_a Q in [-lam, H-h+1]; R = H + B the range of the targets; p failure probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import log, sqrt
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from resetfree.errors import InvalidInput
+from resetfree.features import features_of
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.composite import greedy_plan
+from resetfree.players.primal._linear import Samples, Switching, add, doubled, multiplier, no_samples, one_of, sensible
+from resetfree.problem import Problem, State
+from resetfree.transitions import Floats
+
+Width: TypeAlias = Literal["tuned", "theory"]
+NO_NOISE = np.empty((0, 0))
+
+
+@dataclass
+class Kept:
+    """The plan that is played until the next switch (empty arrays where every episode plans anew)."""
+
+    level: float  # its multiplier; -1 where there is none, or it is out of date
+    log_det: Floats  # [L] the determinants when it was made
+    policy: Floats  # [H, S, A]
+    v: Floats  # [S] at step 1
+    v_r: Floats  # [S]
+    v_c: Floats  # [S]
+
+
+@dataclass
+class GreedyState:
+    """What has been learned, and the plan that is kept."""
+
+    data: Samples
+    kept: Kept
+    passes: int  # backward passes for plans that were played
+    beta_r: float = field(metadata={"saved": False})
+    beta_c: float = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class GreedyComposite(PrimalPlayer[GreedyState]):
+    """Q = clip(w.phi + (beta_r + lam beta_c) width, -lam, H-h+1), greedy, with w the regression of r + V(s').
+
+    The optimistic value is of the composite alone, so the dual should be told the realised resets: v_r and v_c are what
+    the same regression says of the greedy policy without any bonus, estimates that are neither above nor below.
+
+    With width "theory" (one regression per step, ridge 1, |phi| <= 1, measures of total variation at most sqrt(d),
+    multipliers at most B, a linear MDP with rewards that are no noise) V(s_1) is above V_r - lam V_c of every policy
+    with probability 1 - p, and the primal regret is at most 2 beta H sqrt(2 d K log(1 + K/d)) and a martingale.
+    "tuned" widths, and everything that only they have (`variance_aware`), are chosen by experiment.
+
+    B: bound on the multipliers (enters the proved width and the levels of rare switching).
+    width: "tuned" (beta_r = scale H, beta_c = scale) or "theory" (`composite_beta` for both together).
+    pooled: one regression for all steps (only for stationary problems), not one per step.
+    reg: the ridge; None for 1 (theory) or scale^2 (tuned): then the bonus of an untried pair just reaches the caps.
+    variance_aware: with tuned widths, x = beta_c width becomes min(x, 2 sqrt(q (1 - q)) x + x^2), q the estimated cost.
+    switching: "every" plans in every episode; "rare" only after some determinant has doubled, after a reset, or when
+      the multiplier, rounded up to one of 0, 1, 2, 4, ... B, is another than in the last plan. It keeps one plan: a
+      multiplier that moves to and fro between levels is planned for each time.
+    Among actions whose Q is equal (to 1e-9) the one of smallest width is played: the one that was tried most.
+
+    >>> import resetfree as rf
+    >>> player = GreedyComposite(B=5.0, width="theory")
+    >>> player.statement(rf.make("random-linear-v0").problem(), 10_000).covered
+    True
+    """
+
+    name: ClassVar[str] = "greedy-composite"
+    B: float | None = None
+    width: Width = "tuned"
+    scale: float = 0.05
+    pooled: bool = False
+    reg: float | None = None
+    variance_aware: bool = True
+    switching: Switching = "every"
+    p: float = 0.05
+
+    def __post_init__(self) -> None:
+        one_of(self.name, "width", self.width, ("tuned", "theory"))
+        one_of(self.name, "switching", self.switching, ("every", "rare"))
+        sensible(
+            self.name, B=(self.B, self.B is None or self.B >= 0), scale=(self.scale, self.scale >= 0),
+            reg=(self.reg, self.reg is None or self.reg > 0), p=(self.p, 0 < self.p < 1),
+        )  # fmt: skip
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> GreedyState:
+        """No data yet; refuses problems that are not finite and layered problems if pooled."""
+        data = no_samples(problem, self.name, pooled=self.pooled, reg=self.ridge())
+        shape = data.shape if self.switching == "rare" else (0, 0, 0)
+        kept = Kept(-1.0, np.zeros(len(data.log_det)), np.zeros(shape), *(np.zeros(shape[1]) for _ in range(3)))
+        return GreedyState(data, kept, 0, *self.betas(problem, episodes))
+
+    def plan(self, state: GreedyState, s1: State, lam: float) -> Plan:
+        """The plan that is kept, if it may still be played; else a backward pass for this multiplier."""
+        level, kept = self.level(multiplier(lam)), state.kept
+        if kept.level == level:
+            return Plan(kept.policy, float(kept.v_r[s1]), float(kept.v_c[s1]), float(kept.v[s1]))
+        policy, v, v_r, v_c, _ = self.backward(state, level)
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+
+    def backward(self, state: GreedyState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The whole pass: policy [H, S, A]; V, V_r and V_c [S] at step 1; Q [H, S*A]."""
+        data = state.data
+        horizon, n_states, n_actions = data.shape
+        policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
+        v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+        greedy_plan(
+            data.regression, data.phi, data.layer_of_step, data.n_transitions, state.beta_r, state.beta_c,
+            self.variance_aware and self.width == "tuned", NO_NOISE, lam, data.known, data.known_last, policy, q, v,
+            v_r, v_c,
+        )  # fmt: skip
+        return policy, v, v_r, v_c, q
+
+    def update(self, state: GreedyState, round: Round) -> GreedyState:
+        """Keep the plan that was played, if plans are kept; add the steps that were taken."""
+        data, kept = state.data, state.kept
+        if self.switching == "every":
+            state.passes += 1
+            add(data, round.episode)
+            return state
+        level = self.level(round.lam)
+        if kept.level != level:
+            kept.policy, kept.v, kept.v_r, kept.v_c, _ = self.backward(state, level)
+            kept.level, kept.log_det = level, data.log_det.copy()
+            state.passes += 1
+        add(data, round.episode)
+        if round.episode.reset or doubled(data, kept.log_det):
+            kept.level = -1.0
+        return state
+
+    def level(self, lam: float) -> float:
+        """The multiplier that is planned for: `lam`, or with rare switching the next of 0, 1, 2, 4, ... and B."""
+        if self.switching == "every":
+            return lam
+        return dyadic(lam, self.bound())
+
+    def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
+        """Widths for reward and cost."""
+        if self.width == "tuned":
+            return self.scale * problem.horizon, self.scale
+        d = features_of(problem).shape[1]
+        return composite_beta(d, problem.horizon, max(episodes, 1), self.bound(), self.p), 0.0
+
+    def ridge(self) -> float:
+        """The ridge constant of this run."""
+        if self.reg is not None:
+            return self.reg
+        return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
+
+    def bound(self) -> float:
+        """B, or a sentence that it is needed."""
+        if self.B is None:
+            raise InvalidInput(f"The 'B' of {self.name} must be a bound on the multipliers. Got None instead.")
+        return self.B
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Constants of this run, and what is proved with them."""
+        beta_r, beta_c = self.betas(problem, episodes)
+        phi = features_of(problem)
+        constants: dict[str, Any] = {
+            "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p, "width": self.width,
+            "switching": self.switching, "d": phi.shape[1],
+        }  # fmt: skip
+        lacks = [
+            reason
+            for reason, there in (
+                ("the width is tuned, not proved", self.width != "theory"),
+                ("data are pooled over the steps", self.pooled),
+                ("the proved width is for ridge 1", self.ridge() != 1.0),
+                ("a feature is longer than 1", bool((phi**2).sum(axis=1).max() > 1 + 1e-12)),
+            )
+            if there
+        ]
+        if lacks:
+            return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
+        why = "its primal regret on the composite is bounded in linear MDPs, for multipliers up to B and realised costs"
+        return Statement(constants, True, why)
+
+
+def dyadic(lam: float, bound: float) -> float:
+    """The smallest of 0, 1, 2, 4, ... that is not below `lam`, or `bound` if that is closer.
+
+    >>> [dyadic(lam, 5.0) for lam in (0.0, 0.3, 1.0, 1.1, 4.5, 5.0, 7.0)]
+    [0.0, 1.0, 1.0, 2.0, 5.0, 5.0, 8.0]
+    """
+    if lam == 0.0:
+        return 0.0
+    level = 1.0
+    while level < lam:
+        level *= 2.0
+    return min(level, bound) if lam <= bound else level
+
+
+def composite_beta(d: int, horizon: int, episodes: int, bound: float, p: float) -> float:
+    """The width for which optimism of the greedy composite is proved, for all multipliers up to B at once.
+
+    As `widths.theory_beta`, with R = H + B above |r + V| and one w and one Lambda in place of the softmax of two. Over
+    (w, beta^2 Lam^-1, lam) the values V = max_a clip(.., -lam, H-h+1), with -lam in reset states, are 1-Lipschitz in
+    each part, and clipping takes the larger of the two errors, so an eps-cover has the log-size
+        log N = d log(1 + 4 W / eps) + d^2 log(1 + 8 sqrt(d) beta^2 / eps^2) + log(1 + 2 B / eps),
+    with eps = d R / K and W = 2 R sqrt(d K), and beta solves
+        beta = sqrt(4 R^2 [(d/2) log(1 + K) + log N + log(4 H K / p)] + 8 K^2 eps^2) + sqrt(d) (1 + R).
+    For ridge 1, features of norm at most 1 and measures of total variation at most sqrt(d).
+
+    >>> round(composite_beta(4, 5, 10_000, 5.0, 0.05))
+    493
+    """
+    reach = horizon + bound
+    eps = d * reach / episodes
+    weights = 2.0 * reach * sqrt(d * episodes)
+    beta, last = 1.0, 0.0
+    while abs(beta - last) > 1e-10 * beta:  # a contraction: beta enters through its logarithm
+        last = beta
+        cover = (
+            d * log(1 + 4 * weights / eps)
+            + d * d * log(1 + 8 * sqrt(d) * beta * beta / (eps * eps))
+            + log(1 + 2 * bound / eps)
+        )
+        inside = d / 2 * log(1 + episodes) + cover + log(4 * horizon * episodes / p)
+        beta = sqrt(4 * reach**2 * inside + 8 * (episodes * eps) ** 2) + sqrt(d) * (1 + reach)
+    return beta

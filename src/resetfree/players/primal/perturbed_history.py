@@ -1,0 +1,110 @@
+"""Exploration by noise: least-squares values of the composite r - lam c, perturbed once per episode (RLSVI).
+
+Legend: phi features of pairs [S*A, d]; Lam their regularised second moments; lam the multiplier; z ~ N(0, I_d).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from resetfree.features import features_of
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.composite import greedy_plan
+from resetfree.players.primal._linear import Samples, add, multiplier, no_samples, sensible
+from resetfree.problem import Problem, State
+from resetfree.transitions import Floats
+
+
+@dataclass
+class PerturbedState:
+    """What has been learned, and where the noise comes from."""
+
+    data: Samples
+    seed: int = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class PerturbedHistory(PrimalPlayer[PerturbedState]):
+    """Q = clip(w.phi + scale (H-h+1 + lam) max_m phi.Lam^-1/2 z_m, -lam, H-h+1), greedy, w the regression of r + V(s').
+
+    Noise of this law is what perturbing every target of the history, and the ridge, with independent normal numbers
+    gives. For one-hot features it is tabular RLSVI, with noise scale (H-h+1 + lam) / sqrt(n) on a pair tried n times.
+    The composite is perturbed as a whole. Each layer of data has its own noise, so pooled data share theirs.
+
+    The noise of episode k comes from the run's seed and k alone: planning is repeatable, and plans for different
+    multipliers share it. v_r and v_c are what the regression says of the greedy policy without noise.
+    Its width is tuned; no theorem is claimed (known bounds take other constants and a known reward range), and none is
+    known for the cost alone, so the dual should be told the realised resets.
+
+    scale: size of the noise.  draws: M, the largest of M draws is used per pair (1: plain sampling).
+    pooled: one regression for all steps (only for stationary problems).  reg: the ridge; None for scale^2.
+    """
+
+    name: ClassVar[str] = "perturbed-history"
+    scale: float = 0.05
+    draws: int = 4
+    pooled: bool = False
+    reg: float | None = None
+
+    def __post_init__(self) -> None:
+        sensible(
+            self.name, scale=(self.scale, self.scale >= 0), draws=(self.draws, self.draws >= 1),
+            reg=(self.reg, self.reg is None or self.reg > 0),
+        )  # fmt: skip
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> PerturbedState:
+        """No data yet; refuses problems that are not finite and layered problems if pooled."""
+        data = no_samples(problem, self.name, pooled=self.pooled, reg=self.ridge(), by_features=True)
+        return PerturbedState(data, seed)
+
+    def plan(self, state: PerturbedState, s1: State, lam: float) -> Plan:
+        """Draw the noise of this episode, and run the backward pass for this multiplier."""
+        policy, _, v_r, v_c, _ = self.backward(state, multiplier(lam), self.noise(state))
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]))
+
+    def noise(self, state: PerturbedState) -> Floats:
+        """[L, S*A] the largest of M draws of phi.Lam^-1/2 z, for the coming episode."""
+        regression, phi = state.data.regression, state.data.phi
+        rng = np.random.default_rng([state.seed, state.data.k])
+        if phi.size == 0:  # one-hot: the entries are independent
+            z = rng.standard_normal((self.draws, *regression.width2.shape)).max(axis=0)
+            return np.asarray(np.sqrt(regression.width2) * z)
+        root = np.linalg.cholesky(regression.gram)  # [L, d, d]
+        z = rng.standard_normal((*root.shape[:2], self.draws))
+        return np.ascontiguousarray((phi @ (root @ z)).max(axis=2))
+
+    def backward(
+        self, state: PerturbedState, lam: float, noise: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """The whole pass: policy [H, S, A]; V, V_r and V_c [S] at step 1; Q [H, S*A]."""
+        data = state.data
+        horizon, n_states, n_actions = data.shape
+        policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
+        v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+        greedy_plan(
+            data.regression, data.phi, data.layer_of_step, data.n_transitions, self.scale, 0.0, False, noise, lam,
+            data.known, data.known_last, policy, q, v, v_r, v_c,
+        )  # fmt: skip
+        return policy, v, v_r, v_c, q
+
+    def update(self, state: PerturbedState, round: Round) -> PerturbedState:
+        """Add the steps that were taken; remember which states turned out to be reset states."""
+        add(state.data, round.episode)
+        return state
+
+    def ridge(self) -> float:
+        """The ridge constant of this run."""
+        if self.reg is not None:
+            return self.reg
+        return self.scale**2 if self.scale > 0 else 1.0
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Constants of this run; no theorem."""
+        constants: dict[str, Any] = {
+            "scale": self.scale, "draws": self.draws, "reg": self.ridge(), "width": "tuned",
+            "d": features_of(problem).shape[1],
+        }  # fmt: skip
+        return Statement(constants, False, "no theorem covers this run: the size of the noise is tuned, not proved")

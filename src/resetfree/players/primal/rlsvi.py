@@ -1,0 +1,87 @@
+"""Randomised value iteration on counts: optimism by one draw of Gaussian noise per episode instead of a bonus.
+
+Legend: n how often a pair was tried; rest = H - h the reward that can follow step h (h from 1); lam the multiplier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import ClassVar
+
+import numpy as np
+
+from resetfree.errors import InvalidInput
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.counting import HOEFFDING, composite_plan
+from resetfree.players.primal._counts import ALL, CountState, Ties, check_episodes, check_ties, fresh, learn, multiplier
+from resetfree.problem import Problem, State
+
+
+@dataclass(frozen=True)
+class RLSVI(PrimalPlayer[CountState]):
+    """Q = clip(rhat + Phat V + sigma z, -lam, H - h + 1), z ~ N(0, 1), sigma = scale (rest + lam) / sqrt(n); greedy.
+
+    One z per pair and layer of the counts (per step unless pooled), drawn anew each episode from (seed, k) alone, so
+    that planning twice gives the same policy. The composite is perturbed, not reward and cost apart. What was never
+    tried has Q = H - h + 1, and a known reset state has V = -lam on arrival.
+
+    scale: of the noise.  cost_part: whether sigma has its part lam; without, sigma = scale rest / sqrt(n).
+    noise: sub-Gaussian constant of the noise in rewards, which adds 2 noise scale / sqrt(n) to sigma.
+    pooled: one set of counts for all steps; only for stationary problems.
+    monotone: plan with the largest multiplier named so far.
+    ties: how to choose among equally good actions, as in `ucbvi`; here mostly among untried ones.
+
+    The regret bounds known for this family need a scale that grows with log(SAHK); with this one nothing is proved.
+    `upper` is left open: a draw is above V* with constant probability only.
+
+    >>> import resetfree as rf
+    >>> problem = rf.make("grid-v0").problem()
+    >>> player = RLSVI()
+    >>> state = player.init(problem, 10, 0)
+    >>> bool((player.plan(state, 0, 1.0).policy == player.plan(state, 0, 1.0).policy).all())
+    True
+    """
+
+    name: ClassVar[str] = "rlsvi"
+    scale: float = 0.02
+    cost_part: bool = False
+    pooled: bool = False
+    noise: float = 0.0
+    monotone: bool = False
+    ties: Ties = "learned"
+
+    def __post_init__(self) -> None:
+        check_ties(self.name, self.ties)
+        for what, value in (("scale", self.scale), ("noise", self.noise)):
+            if not (isfinite(value) and value >= 0):
+                raise InvalidInput(f"The '{what}' of rlsvi must be a sensible number. Got {value} instead.")
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
+        """Nothing seen: everything is as good as can be."""
+        check_episodes(self.name, episodes)
+        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, seed)
+
+    def plan(self, state: CountState, s1: State, lam: float) -> Plan:
+        """One draw and one backward pass; `v_r` and `v_c` are the policy's values on the counts alone."""
+        lam = multiplier(state, lam, self.monotone)
+        draw = np.random.default_rng([state.seed, state.k]).standard_normal(state.tried.shape)
+        n_states, n_actions = state.tried.shape[1:]
+        policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
+        composite_plan(
+            state.counts, state.n_transitions, HOEFFDING, state.log_term, self.noise, float(self.cost_part), lam,
+            draw, state.prefer, ALL, policy, v, v_r, v_c,
+        )  # fmt: skip
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]))
+
+    def update(self, state: CountState, round: Round) -> CountState:
+        """Count the episode."""
+        return learn(state, round)
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Tuned."""
+        check_episodes(self.name, episodes)
+        return Statement(
+            {"scale": self.scale, "cost_part": self.cost_part, "noise": self.noise, "pooled": self.pooled},
+            False, "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then",
+        )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Support elimination, a learned shield: what was seen to lead where a reset cannot be avoided is never done again.
+
+Legend: W the states that can still be safe given the observed edges and reset states; allowed the actions whose
+observed successors all lie in W. The true safe sets lie inside the learned ones on every path: nothing safe is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite, log
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from resetfree.errors import InvalidInput
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, composite_plan
+from resetfree.kernels.elimination import endless_sets, episode_sets
+from resetfree.players.primal._counts import CountState, Ties, check_episodes, check_ties, fresh, learn, multiplier
+from resetfree.problem import Problem, State
+from resetfree.transitions import Bools
+
+
+@dataclass
+class EliminationState:
+    """Counts, and which actions they leave possible."""
+
+    data: CountState
+    allowed: Bools  # [1 or H, S, A]
+    edges: int  # observed edges, so that the sets are computed anew only when there is a new one
+    resets: int  # observed reset states, likewise
+    reads: int = field(metadata={"saved": False})  # how often the sets were computed
+
+
+@dataclass(frozen=True)
+class SupportElimination(PrimalPlayer[EliminationState]):
+    """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
+
+    On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
+    the number of unsafe pairs (s, a) (stationary problems; of (h, s, a) where dynamics, contexts or ends of episodes
+    differ), for every K. Proof: an episode that is reset took, at its first step out of W or at its last, an allowed
+    action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
+
+    width: of the reward bonus. "tuned": the smaller of scale rest / sqrt(n) and its variance-aware form, rest = H-h.
+      "theory": rest sqrt(L / 2n) with L = log(S A H K / p), optimistic for pi* with probability 1 - p: pi* is among the
+      allowed actions, and only its value must concentrate.
+    pooled: one set of counts for all steps where the dynamics are stationary; None for "where that is so".
+    ties: see `ucbvi`: among untried actions, which is risked first.
+
+    >>> import resetfree as rf
+    >>> run = rf.learn("grid-v0", "support-elimination", episodes=2000)
+    >>> int(run.realised_resets[-1]) <= 18
+    True
+    """
+
+    name: ClassVar[str] = "support-elimination"
+    scale: float = 0.05
+    width: Literal["tuned", "theory"] = "tuned"
+    pooled: bool | None = None
+    ties: Ties = "learned"
+    noise: float = 0.0
+    p: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_ties(self.name, self.ties)
+        for what, value, good in (
+            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
+            ("width", self.width, self.width in ("tuned", "theory")),
+            ("noise", self.noise, isfinite(self.noise) and self.noise >= 0),
+            ("p", self.p, 0 < self.p < 1),
+        ):
+            if not good:
+                raise InvalidInput(f"The '{what}' of support-elimination must be sensible. Got {value!r} instead.")
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState:
+        """Nothing seen: everything can be safe."""
+        check_episodes(self.name, episodes)
+        pooled = problem.stationary if self.pooled is None else self.pooled
+        data = fresh(problem, self.name, pooled, self.ties, self._log_term(problem, episodes, pooled), seed)
+        shape = (1 if self._endless(problem) else problem.horizon, *data.tried.shape[1:])
+        return EliminationState(data, np.ones(shape, dtype=np.bool_), 0, 0, 0)
+
+    def plan(self, state: EliminationState, s1: State, lam: float) -> Plan:
+        """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
+        multiplier(state.data, lam, False)
+        data = state.data
+        n_states, n_actions = data.tried.shape[1:]
+        policy, v = np.empty((data.horizon, n_states, n_actions)), np.empty(n_states)
+        v_r, v_c = np.empty(n_states), np.empty(n_states)
+        form = BERNSTEIN if self.width == "tuned" else HOEFFDING
+        composite_plan(
+            data.counts, data.n_transitions, form, data.log_term, self.noise, 0.0, 0.0, data.nothing, data.prefer,
+            state.allowed, policy, v, v_r, v_c,
+        )  # fmt: skip
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+
+    def update(self, state: EliminationState, round: Round) -> EliminationState:
+        """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
+        data = learn(state.data, round)
+        edges = int(np.count_nonzero(data.seen))
+        resets = int(np.count_nonzero(data.known)) + int(np.count_nonzero(data.known_last))
+        if (edges, resets) != (state.edges, state.resets):
+            state.edges, state.resets = edges, resets
+            state.reads += 1
+            if len(state.allowed) == 1:
+                endless_sets(data.counts, state.allowed)
+            else:
+                episode_sets(data.counts, data.n_transitions, state.allowed)
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """The bound on resets holds with any constants; optimism only with the proved width."""
+        pairs = (problem.n_states or 0) * problem.n_actions
+        most = float(pairs * (1 if self._endless(problem) else problem.horizon))
+        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
+        path = "on every path at most one reset for each unsafe pair, where Assumption 1 holds"
+        if self.width == "theory":
+            return Statement(constants, True, f"{path}; optimistic with probability 1 - p", most)
+        return Statement(constants, False, f"{path}; its regret is tuned", most)
+
+    def _endless(self, problem: Problem) -> bool:
+        """Safety may be read as for ever where nothing changes with the step, the context or the end of an episode."""
+        pooled = problem.stationary if self.pooled is None else self.pooled
+        return pooled and problem.n_contexts == 1 and not problem.end_resets
+
+    def _log_term(self, problem: Problem, episodes: int, pooled: bool) -> float:
+        """L of the widths."""
+        if self.width == "tuned":
+            return 2.0 * self.scale**2
+        samples = episodes * (problem.horizon if pooled else 1)
+        return log((problem.n_states or 1) * problem.n_actions * problem.horizon * samples / self.p)

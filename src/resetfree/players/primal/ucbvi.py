@@ -1,0 +1,146 @@
+"""Optimistic value iteration on counts, for the composite r - lam c, with optimism only where the comparator needs it.
+
+Legend: n how often a pair was tried; rest = H - h the reward that can follow step h (h from 1); L the logarithm of the
+union bound; lam the multiplier of this episode; m how many inequalities the union bound asks of each cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, log
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from resetfree.errors import InvalidInput
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
+from resetfree.players.primal._counts import ALL, CountState, Ties, check_episodes, check_ties, fresh, learn, multiplier
+from resetfree.problem import Problem, State
+
+Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
+Width: TypeAlias = Literal["tuned", "theory"]
+
+
+@dataclass(frozen=True)
+class UCBVI(PrimalPlayer[CountState]):
+    """Q = min(H - h + 1, rhat + Phat V + b), V = max_a Q, V(known reset) = -lam, never tried: Q = H - h + 1.
+
+    Greedy; composite values within 1e-9 of each other are ties, which go to the pair tried more often: among untried
+    and tried actions that look equally good nothing is risked.
+
+    bonus "hoeffding": b = (rest + lam) sqrt(L / 2n). Optimism is needed only for pi*, so only two fixed functions must
+      concentrate, f_r = V_r^{pi*} in [0, rest] and f_c = V_c^{pi*} in [0, 1]: by induction V >= f_r - lam f_c, since
+      rhat + Phat V + b >= r + Phat (f_r - lam f_c) + b >= r + P (f_r - lam f_c). No S enters, no cover over lam.
+    cost_part=False: b = rest sqrt(L / 2n). From a start that admits a reset-free policy, pi* stays where f_c = 0, and
+      so does every sample of its pairs: (Phat - P) f_c = 0 there exactly, and the induction along pi* needs no width
+      for the cost. This is proved where every start is feasible, and far less risk is taken.
+    bonus "bernstein", tuned: b_r = sqrt(2 Varhat(V_r) L / n) + 7 rest L / (3 (n - 1)) and, with cost_part, lam times
+      sqrt(2 qhat (1 - qhat) L / n) + 7 L / (3 (n - 1)), with V_r and qhat those of the player's own policy on the
+      counts; never above Hoeffding's.
+    bonus "bernstein", theory: variances of unknown functions need bounds from both sides, so V*_lam is enclosed,
+      low <= V*_lam <= V, and std(V*_lam) <= std(V) + sqrt(Phat (V - low)^2) goes into the empirical Bernstein
+      inequality with range rest + lam. V*_lam is a fixed function only if the multiplier is the same all the time.
+
+    width: "theory": L = log(m S A H K / p) (pooled: H K samples per pair, so K becomes H K), and then with probability
+      1 - p `upper` >= V*(s_1^k) in all K rounds; then R_p is at most the sum of b + (Phat - P) V over the steps taken,
+      of order (H + B) H S sqrt(A K L). "tuned": L = 2 scale^2, so Hoeffding's width is scale rest / sqrt(n).
+    noise: sub-Gaussian constant of the noise in rewards, which adds noise sqrt(2 L / n): 0 where they are
+      deterministic, 0.5 is right for anything within [0, 1] (Bernoulli).
+    pooled: one set of counts for all steps; only for stationary problems.
+    monotone: plan with the largest multiplier named so far.
+    ties: among actions that look equally good and were tried equally often: "first" the first, "random" one drawn once
+      per pair, "learned" the one that elsewhere found more new states and was reset less often, per pair tried. This
+      changes no bound, but what is untried always ties, so it decides what is risked first. "learned" helps where an
+      action means the same everywhere (moves on a map); where it does not, it is as good as "random".
+
+    >>> import resetfree as rf
+    >>> problem = rf.make("grid-v0").problem()
+    >>> [UCBVI(width=width).statement(problem, 1000).covered for width in ("theory", "tuned")]
+    [True, False]
+    """
+
+    name: ClassVar[str] = "ucbvi"
+    bonus: Bonus = "hoeffding"
+    width: Width = "tuned"
+    scale: float = 0.05
+    cost_part: bool = False
+    pooled: bool = False
+    noise: float = 0.0
+    monotone: bool = False
+    ties: Ties = "learned"
+    p: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.bonus not in ("hoeffding", "bernstein"):
+            raise InvalidInput(f"The 'bonus' of ucbvi must be hoeffding or bernstein. Got {self.bonus!r} instead.")
+        if self.width not in ("tuned", "theory"):
+            raise InvalidInput(f"The 'width' of ucbvi must be tuned or theory. Got {self.width!r} instead.")
+        check_ties(self.name, self.ties)
+        for what, value, good in (
+            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
+            ("noise", self.noise, isfinite(self.noise) and self.noise >= 0),
+            ("p", self.p, 0 < self.p < 1),
+        ):
+            if not good:
+                raise InvalidInput(f"The '{what}' of ucbvi must be a sensible number. Got {value} instead.")
+        if self.form == TWO_SIDED and not self.cost_part:
+            raise InvalidInput(
+                "The 'cost_part' of ucbvi must be true for the proved Bernstein width. Got False instead."
+            )
+
+    @property
+    def form(self) -> int:
+        """Which width the backward pass uses."""
+        if self.bonus == "hoeffding":
+            return HOEFFDING
+        return BERNSTEIN if self.width == "tuned" else TWO_SIDED
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
+        """Nothing seen: everything is as good as can be."""
+        check_episodes(self.name, episodes)
+        return fresh(problem, self.name, self.pooled, self.ties, self.log_term(problem, episodes), seed)
+
+    def plan(self, state: CountState, s1: State, lam: float) -> Plan:
+        """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
+        lam = multiplier(state, lam, self.monotone)
+        n_states, n_actions = state.tried.shape[1:]
+        policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
+        composite_plan(
+            state.counts, state.n_transitions, self.form, state.log_term, self.noise, float(self.cost_part), lam,
+            state.nothing, state.prefer, ALL, policy, v, v_r, v_c,
+        )  # fmt: skip
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+
+    def update(self, state: CountState, round: Round) -> CountState:
+        """Count the episode."""
+        return learn(state, round)
+
+    def log_term(self, problem: Problem, episodes: int) -> float:
+        """L: of the union bound over cells (h, s, a), sample sizes and m inequalities; or 2 scale^2 if tuned."""
+        if self.width == "tuned":
+            return 2.0 * self.scale**2
+        noisy = self.noise > 0
+        # Hoeffding: one side of f_r, of f_c, of the noise. Two-sided: both sides of Hoeffding, of the noise, and of the
+        # empirical Bernstein inequality, each side of which fails with probability 2 exp(-L).
+        m = 1 + self.cost_part + noisy if self.form == HOEFFDING else 6 + 2 * noisy
+        assert problem.n_states is not None
+        samples = episodes * (problem.horizon if self.pooled else 1)
+        return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Constants of this run, and what is proved with them."""
+        check_episodes(self.name, episodes)
+        constants: dict[str, float | str | bool] = {
+            "bonus": self.bonus, "width": self.width, "L": self.log_term(problem, episodes), "p": self.p,
+            "noise": self.noise, "cost_part": self.cost_part, "pooled": self.pooled,
+        }  # fmt: skip
+        if self.width == "tuned":
+            return Statement(constants | {"scale": self.scale}, False, "no theorem covers this run: the width is tuned")
+        where = "for any multipliers" if self.cost_part else "for any multipliers where every start is feasible"
+        if self.form == TWO_SIDED:
+            where = "for a multiplier that never changes"
+        noise = "deterministic" if self.noise == 0 else f"{self.noise:g}-sub-Gaussian"
+        return Statement(
+            constants, True, f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {noise} rewards"
+        )
