@@ -75,3 +75,21 @@ def test_names_and_tests_in_the_docs_exist(page: str) -> None:
 def test_every_reading_is_there() -> None:
     text = (ROOT / "docs" / "readings.md").read_text()
     assert [f"A{i}" for i in range(1, 27)] == re.findall(r"^\| (A\d+) ", text, flags=re.M)
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert (tmp_path / "pump.rfrun").exists()
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    from resetfree.cli import app
+
+    text = (ROOT / "README.md").read_text()
+    assert "make demo" in text
+    assert "make test" in text
+    for command in re.findall(r"^resetfree (\w+)", text, flags=re.M):
+        assert command in app.commands

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-SAYS = {"first_problem.py": "1000 episodes of the best reset-free policy: 0 resets", "reduction.py": "holds: Resets"}
+SAYS = {
+    "first_problem.py": "1000 episodes of the best reset-free policy: 0 resets",
+    "reduction.py": "holds: Resets",
+    "learn.py": "stopped after 700 episodes",
+}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

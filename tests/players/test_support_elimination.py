@@ -166,3 +166,20 @@ def test_the_bound_is_certified_on_a_run() -> None:
         assert found[0].holds
         assert found[0].status == "proved"
         assert not [c.claim for c in run.certificates() if c.status == "proved" and not c.holds]
+
+
+def test_resets_do_not_grow_with_the_multiplier() -> None:
+    """The chain of m coins has B = 2^m + 1; what elimination pays is a few resets, whatever m is."""
+    for m in (3, 8):
+        for seed in range(3):
+            run = rf.learn(
+                rf.make("coin-chain-v0", m=m), "support-elimination", ConstantPenalty(C=0.0), episodes=2000, seed=seed
+            )
+            assert run.realised_resets[-1] <= 4
+
+
+def test_a_danger_that_lies_far_ahead_is_learned() -> None:
+    """The door whose pit comes three steps later: resets stop, and were no more than the unsafe (h, s, a)."""
+    run = rf.learn("doors-v0", "support-elimination", ConstantPenalty(C=0.0), episodes=1000)
+    assert run.realised_resets[-1] == run.realised_resets[200] <= unsafe_pairs(rf.make("doors-v0"))
+    assert abs(run.regret[-1] - run.regret[300]) < 1e-9
