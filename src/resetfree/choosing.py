@@ -29,7 +29,7 @@ def choose(problem: Problem, *, bound_known: bool) -> Choice:
     >>> choose(rf.make("grid-v0").problem(), bound_known=True).primal
     'support-elimination'
     >>> choose(rf.make("random-linear-v0").problem(), bound_known=True).primal
-    'greedy-composite'
+    'linear-ucb'
     """
     if problem.n_states is None:
         raise InvalidInput(f"'auto' chooses players for finite problems. Got '{problem.name}', a continuum, instead.")
@@ -40,13 +40,15 @@ def choose(problem: Problem, *, bound_known: bool) -> Choice:
             "resets are bounded on every path, and no bound on multipliers is needed",
             {"dual": {"C": 0.0}},
         )  # fmt: skip
-    data = "pooled over the steps, as the dynamics are stationary" if problem.stationary else "one regression per step"
-    why = (
-        f"features of dimension {problem.phi.shape[2]} are given: what is learned of one pair speaks of others; {data}"
-    )
+    # Chosen on random-linear-v0 and drifting-v0 with seeds 101..105, none of which is reported: pooled data afford a
+    # larger penalty (1.5 resets in place of 2.7, at a regret of 20 in place of 13), data per step do not.
     settings: dict[str, dict[str, Any]] = {"primal": {"pooled": problem.stationary}}
-    if bound_known:
-        return Choice("greedy-composite", "constant-penalty", "realised", f"{why}; the penalty is B", settings)
-    return Choice(
-        "greedy-composite", "counting", "realised", f"{why}; no bound B is known, so resets are counted", settings
-    )
+    data = "pooled over the steps, as the dynamics are stationary" if problem.stationary else "one regression per step"
+    why = f"features of dimension {problem.phi.shape[2]} are given, so one pair speaks of others; {data}"
+    if not bound_known:
+        return Choice(
+            "greedy-composite", "counting", "realised", f"{why}; no bound B is known: resets are counted", settings
+        )
+    factor = 4.0 if problem.stationary else 1.0
+    settings["dual"] = {"factor": factor}
+    return Choice("linear-ucb", "constant-penalty", "realised", f"{why}; a reset is charged {factor:g} B", settings)

@@ -29,7 +29,7 @@ class ConstantPenalty(DualPlayer[Learned]):
     Then Regret <= R_p and Resets <= R_p / (C - max lambda_hat), with R_p the regret of an ordinary learner whose reward
     is r - C c. Since the paper's player must know B as well, its learning buys nothing in the bound.
 
-    B: bound on |theta*|.  C: the penalty (default: B).
+    B: bound on |theta*|.  C: the penalty (default: factor times B).
 
     >>> import resetfree as rf
     >>> player = ConstantPenalty(B=40.0)
@@ -40,11 +40,12 @@ class ConstantPenalty(DualPlayer[Learned]):
     name: ClassVar[str] = "constant-penalty"
     B: float | None = None
     C: float | None = None
+    factor: float = 1.0
 
     def _penalty(self) -> float:
         if self.C is not None:
             return not_negative(self.C, "C", self.name)
-        return positive(self.B, "B", self.name)
+        return not_negative(self.factor, "factor", self.name) * positive(self.B, "B", self.name)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """C, or B in its place."""
