@@ -20,11 +20,11 @@ from resetfree.finite import FiniteMDP
 from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round, begin, play
 from resetfree.oracle.dynamic_programming import solve
 from resetfree.oracle.exact import Evaluator
+from resetfree.players.counted import Counted
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.one_multiplier import OneMultiplier
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.dual.virtual_queue import VirtualQueue
-from resetfree.players.primal.baselines._counts import Table
 from resetfree.players.primal.baselines.ghosh_softmax import GhoshSoftmax
 from resetfree.players.primal.baselines.opdop import Opdop
 from resetfree.players.primal.baselines.opt_cmdp import OptCmdp, OptCmdpState
@@ -268,14 +268,14 @@ def naive_program(state: OptCmdpState, start: int, L: float) -> float | None:
     return None if found.status == 2 else -float(found.fun)
 
 
-def exact_table(mdp: FiniteMDP, samples: int) -> Table:
+def exact_table(mdp: FiniteMDP, samples: int) -> Counted:
     """Counts as if every pair had been tried `samples` times and chance had been exact."""
     L, S, A = (1 if mdp.transition.stationary else mdp.horizon), mdp.n_states, mdp.n_actions
     dense = np.stack([mdp.transition.matrix(h).toarray().reshape(S, A, S) for h in range(L)])
     pay = np.broadcast_to(mdp.reward, (mdp.horizon, S, A))[:L]
     seen = np.rint(samples * dense).astype(np.int64)
     order = np.argsort(-seen, axis=3, kind="stable")  # free places come last
-    return Table(
+    return Counted(
         seen.sum(axis=3), pay * seen.sum(axis=3), seen.sum(axis=3), order.astype(np.int32),
         np.take_along_axis(seen, order, axis=3), mdp.reset.copy(), mdp.last_reset.copy(), mdp.n_transitions, False,
     )  # fmt: skip

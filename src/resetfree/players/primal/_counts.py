@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -11,11 +10,11 @@ from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, NotCertifiable
 from resetfree.game import Round
-from resetfree.kernels.action_values import Counts, count
+from resetfree.kernels.action_values import Counts
+from resetfree.players.counted import ROOM, absorb, check_multiplier
 from resetfree.problem import Episode, Problem
 from resetfree.transitions import Bools, Floats
 
-ROOM = 4  # successors per pair to begin with; rows grow as more are seen
 ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
 JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
@@ -85,21 +84,7 @@ def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float
 def learn(state: CountState, round: Round) -> CountState:
     """Count the steps that were taken; remember a state that turned out to be a reset state."""
     episode = round.episode
-    h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
-    while h < len(episode.actions):  # a pair has more successors than its row has room for
-        if 2 * (state.successor.nbytes + state.seen.nbytes) > LARGEST:
-            raise InvalidInput(
-                f"The counts of '{type(state).__name__}' must be at most {LARGEST / 1e9:.0f} GB. Got a pair with more "
-                f"than {state.seen.shape[3]} successors, for which there is no room."
-            )
-        state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
-        state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
-        h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
-    if episode.reset:
-        where = episode.states[-1]
-        state.known_last[where] = True
-        if not state.end_resets or len(episode.actions) < state.n_transitions:
-            state.known[where] = True
+    absorb(state, episode)
     if state.ties == "learned":
         _learn_ties(state, episode)
     state.k += 1
@@ -129,9 +114,8 @@ def _learn_ties(state: CountState, episode: Episode) -> None:
 
 def multiplier(state: CountState, lam: float, monotone: bool) -> float:
     """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
-    if not (lam >= 0 and isfinite(lam)):
-        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
-    return max(float(lam), state.largest_lam) if monotone else float(lam)
+    named = check_multiplier(lam)
+    return max(named, state.largest_lam) if monotone else named
 
 
 def check_ties(name: str, ties: str) -> None:

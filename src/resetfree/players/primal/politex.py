@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from resetfree.assumptions.safety import reachable_starts
 from resetfree.errors import InvalidInput, NotCertifiable
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.action_values import Counts, count, counted_values, exponential_weights, true_values
+from resetfree.kernels.action_values import Counts, counted_values, exponential_weights, true_values
 from resetfree.kernels.planning import Model
 from resetfree.oracle.exact import model_behind
+from resetfree.players.counted import ROOM, absorb
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools, Floats
 
 Values: TypeAlias = Literal["counts", "exact"]
 LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (400 MB)
-ROOM = 4  # successors per pair to begin with; rows grow as more are seen
 
 
 @dataclass
@@ -124,7 +124,7 @@ class Politex(PrimalPlayer[PolitexState]):
     def update(self, state: PolitexState, round: Round) -> PolitexState:
         """Learn what the episode showed, then add the values of the policy that was played."""
         if state.model is None:
-            self._learn(state, round)
+            absorb(state, round.episode)
         q_r, q_c = self._values(state, round.plan.policy)
         q_c *= round.lam
         q_r -= q_c
@@ -181,17 +181,3 @@ class Politex(PrimalPlayer[PolitexState]):
         else:
             counted_values(state.counts, state.n_transitions, self.scale, policy, q_r, q_c)
         return q_r, q_c
-
-    def _learn(self, state: PolitexState, round: Round) -> None:
-        """Count the steps that were taken, and remember a state that turned out to be a reset state."""
-        episode = round.episode
-        h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
-        while h < len(episode.actions):  # a pair has more successors than its row has room for
-            state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
-            state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
-            h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
-        if episode.reset:
-            where = episode.states[-1]
-            state.known_last[where] = True
-            if not state.end_resets or len(episode.actions) < state.n_transitions:
-                state.known[where] = True

@@ -11,7 +11,7 @@ import numpy as np
 
 from resetfree.game import Plan, Round
 from resetfree.kernels.action_values import counted_values, exponential_weights
-from resetfree.players.primal.baselines._counts import Table, check_multiplier, empty_table
+from resetfree.players.counted import Counted, check_multiplier
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats
 
@@ -26,7 +26,7 @@ class MirrorState:
     """The exponents of the next policy, and what was counted."""
 
     exponent: Floats  # [H, S, A]
-    table: Table
+    table: Counted
     step: float = field(metadata={"saved": False})  # of the ascent
     mixing: float = field(metadata={"saved": False})  # weight of the uniform policy before each step
     scale: float = field(metadata={"saved": False})  # of the bonus
@@ -34,7 +34,7 @@ class MirrorState:
 
 def begin(problem: Problem, pooled: bool, step: float, mixing: float, scale: float, name: str) -> MirrorState:
     """Uniform at first."""
-    table = empty_table(problem, pooled, name)
+    table = Counted.nothing(problem, pooled, name)
     shape = (problem.horizon, *table.tried.shape[1:])
     return MirrorState(np.zeros(shape), table, step, mixing, scale)
 

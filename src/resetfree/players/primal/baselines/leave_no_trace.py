@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.q_learning import learn_backwards
-from resetfree.players.primal.baselines._seen import check, epsilon_greedy, sizes, successors
+from resetfree.players.counted import sizes
+from resetfree.players.primal.baselines._seen import check, epsilon_greedy, successors
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools, Floats
 

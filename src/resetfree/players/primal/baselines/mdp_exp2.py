@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from resetfree.features import features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.action_values import exponential_weights
-from resetfree.players.primal.baselines._seen import check, multiplier, sizes
+from resetfree.players.counted import check_multiplier, sizes
+from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats
 
@@ -83,7 +84,7 @@ class MdpExp2(PrimalPlayer[Exp2State]):
 
     def plan(self, state: Exp2State, s1: State, lam: float) -> Plan:
         """The epoch's policy; it has no estimates for a start, and v_r = v_c = 0 promise nothing."""
-        multiplier(lam)
+        check_multiplier(lam)
         policy = np.empty(state.shape)
         total = np.ascontiguousarray(np.broadcast_to(state.total, state.shape))
         exponential_weights(total, self.eta, policy)

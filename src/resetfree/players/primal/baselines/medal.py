@@ -22,7 +22,8 @@ from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.q_learning import learn_backwards
 from resetfree.oracle.dynamic_programming import solve
 from resetfree.oracle.exact import model_behind
-from resetfree.players.primal.baselines._seen import check, epsilon_greedy, sizes, successors
+from resetfree.players.counted import sizes
+from resetfree.players.primal.baselines._seen import check, epsilon_greedy, successors
 from resetfree.problem import Episode, Problem, State
 from resetfree.transitions import Floats
 

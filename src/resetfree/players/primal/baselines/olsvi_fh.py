@@ -24,7 +24,8 @@ from resetfree.features import LARGEST_STATE, features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.regression import Regression, empty, learn_episode
 from resetfree.kernels.unbroken import unbroken_plan
-from resetfree.players.primal.baselines._seen import check, multiplier, sizes
+from resetfree.players.counted import check_multiplier, sizes
+from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats
 
@@ -74,7 +75,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
 
     def plan(self, state: OlsviState, s1: State, lam: float) -> Plan:
         """One pass; its values are of artificial episodes, so v_r is clipped to [0, H] and v_c = 0 promises nothing."""
-        lam = multiplier(lam)
+        lam = check_multiplier(lam)
         horizon, n_states, _ = state.shape
         policy, v = np.empty((horizon, n_states), dtype=np.int16), np.zeros(n_states)
         position, beta = state.steps % state.length, self.scale * (state.length + lam)

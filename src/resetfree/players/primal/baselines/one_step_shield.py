@@ -17,7 +17,8 @@ import numpy as np
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.shielded import one_step_actions, shielded_plan
 from resetfree.oracle.exact import model_behind
-from resetfree.players.primal.baselines._seen import Seen, check
+from resetfree.players.counted import Counted
+from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools
 
@@ -26,7 +27,7 @@ from resetfree.transitions import Bools
 class OneStepShieldState:
     """Counts, and the shield."""
 
-    seen: Seen
+    seen: Counted
     allowed: Bools = field(metadata={"saved": False})  # [H, S, A]
 
 
@@ -55,7 +56,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneStepShieldState:
         """Look behind the problem for the support of single steps."""
-        seen = Seen.nothing(problem, self.pooled, self.name)
+        seen = Counted.nothing(problem, self.pooled, self.name)
         mdp = model_behind(problem)
         allowed = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
         one_step_actions(mdp.model, allowed)
@@ -71,7 +72,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
 
     def update(self, state: OneStepShieldState, round: Round) -> OneStepShieldState:
         """Count."""
-        state.seen.learn(round)
+        state.seen.learn(round.episode)
         return state
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

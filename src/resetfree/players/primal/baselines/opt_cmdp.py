@@ -24,14 +24,8 @@ import numpy as np
 from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.optimistic_sets import zero_budget_plan
-from resetfree.players.primal.baselines._counts import (
-    Table,
-    check_multiplier,
-    check_numbers,
-    empty_table,
-    finite,
-    positive_episodes,
-)
+from resetfree.players.counted import Counted, check_multiplier
+from resetfree.players.primal.baselines._counts import check_numbers, finite, positive_episodes
 from resetfree.problem import Problem, State
 
 LARGEST_PASS = 200_000_000  # H S^2 A, the work of one plan, that is still sensible (about a second)
@@ -41,7 +35,7 @@ LARGEST_PASS = 200_000_000  # H S^2 A, the work of one plan, that is still sensi
 class OptCmdpState:
     """What was counted."""
 
-    table: Table
+    table: Counted
     horizon: int = field(metadata={"saved": False})
     log_term: float = field(metadata={"saved": False})  # L
 
@@ -93,7 +87,7 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
                 f"them. Got {work:,} instead."
             )
         log_term = self.log_term(problem, episodes)
-        return OptCmdpState(empty_table(problem, self.pooled, self.name), problem.horizon, log_term)
+        return OptCmdpState(Counted.nothing(problem, self.pooled, self.name), problem.horizon, log_term)
 
     def plan(self, state: OptCmdpState, s1: State, lam: float) -> Plan:
         """One backward pass; v_c is the least reset probability that an allowed model admits, mostly 0."""

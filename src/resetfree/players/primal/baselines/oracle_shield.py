@@ -20,7 +20,8 @@ from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.shielded import shielded_plan
 from resetfree.oracle.dynamic_programming import safe_sets
 from resetfree.oracle.exact import model_behind
-from resetfree.players.primal.baselines._seen import Seen, check
+from resetfree.players.counted import Counted
+from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools
 
@@ -29,7 +30,7 @@ from resetfree.transitions import Bools
 class OracleShieldState:
     """Counts, and the shield."""
 
-    seen: Seen
+    seen: Counted
     allowed: Bools = field(metadata={"saved": False})  # [n, S, A] Abar
     layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
     shape: tuple[int, int] = field(metadata={"saved": False})  # H, S
@@ -56,7 +57,7 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OracleShieldState:
         """Look behind the problem for the safe actions."""
-        seen = Seen.nothing(problem, self.pooled, self.name)
+        seen = Counted.nothing(problem, self.pooled, self.name)
         mdp = model_behind(problem)
         safe = safe_sets(mdp)
         return OracleShieldState(seen, safe.layers, safe.layer_of_step, (mdp.horizon, mdp.n_states))
@@ -72,7 +73,7 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
 
     def update(self, state: OracleShieldState, round: Round) -> OracleShieldState:
         """Count."""
-        state.seen.learn(round)
+        state.seen.learn(round.episode)
         return state
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

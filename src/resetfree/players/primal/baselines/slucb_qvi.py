@@ -29,7 +29,8 @@ from resetfree.kernels.safe_mixtures import safe_mixture_plan
 from resetfree.kernels.shielded import one_step_actions
 from resetfree.oracle.dynamic_programming import solve
 from resetfree.oracle.exact import model_behind
-from resetfree.players.primal.baselines._seen import Seen, check
+from resetfree.players.counted import Counted
+from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 
 
@@ -37,7 +38,7 @@ from resetfree.problem import Problem, State
 class SlucbState:
     """Counts, and the known safe actions."""
 
-    seen: Seen
+    seen: Counted
     safe: NDArray[np.int16] = field(metadata={"saved": False})  # [H, S]
     n_actions: int = field(metadata={"saved": False})
 
@@ -68,7 +69,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SlucbState:
         """Look behind the problem for the safe actions."""
-        seen = Seen.nothing(problem, self.pooled, self.name)
+        seen = Counted.nothing(problem, self.pooled, self.name)
         return SlucbState(seen, known_safe(model_behind(problem)), problem.n_actions)
 
     def plan(self, state: SlucbState, s1: State, lam: float) -> Plan:
@@ -83,7 +84,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 
     def update(self, state: SlucbState, round: Round) -> SlucbState:
         """Count."""
-        state.seen.learn(round)
+        state.seen.learn(round.episode)
         return state
 
     def kappa(self, horizon: int) -> float:

@@ -26,13 +26,9 @@ from numpy.typing import NDArray
 from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.triple_tables import learn_tables, start_frame
+from resetfree.players.counted import LARGEST, check_multiplier
 from resetfree.players.dual.virtual_queue import frames
-from resetfree.players.primal.baselines._counts import (
-    LARGEST_TABLE,
-    check_multiplier,
-    check_numbers,
-    finite,
-)
+from resetfree.players.primal.baselines._counts import check_numbers, finite
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats
 
@@ -73,8 +69,8 @@ class TripleQ(PrimalPlayer[TripleQState]):
         n_states, horizon = finite(problem, self.name), problem.horizon
         shape = (horizon, n_states, problem.n_actions)
         entries = horizon * n_states * problem.n_actions
-        if entries > LARGEST_TABLE:
-            raise InvalidInput(f"A table of triple-q must have at most {LARGEST_TABLE:,} entries. Got {entries:,}.")
+        if entries > LARGEST:
+            raise InvalidInput(f"A table of triple-q must have at most {LARGEST:,} entries. Got {entries:,}.")
         frame, root = frames(episodes)
         top = float(horizon)
         return TripleQState(

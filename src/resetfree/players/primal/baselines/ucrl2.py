@@ -18,7 +18,8 @@ import numpy as np
 
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.extended import extended_plan
-from resetfree.players.primal.baselines._seen import Seen, check, multiplier
+from resetfree.players.counted import Counted, check_multiplier
+from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 
 
@@ -26,8 +27,8 @@ from resetfree.problem import Problem, State
 class UCRL2State:
     """Counts now, and as they were when the epoch began."""
 
-    seen: Seen
-    frozen: Seen
+    seen: Counted
+    frozen: Counted
     t: int  # steps before the epoch
     steps: int  # steps so far
     epoch: int  # counted from 1
@@ -58,12 +59,12 @@ class UCRL2(PrimalPlayer[UCRL2State]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> UCRL2State:
         """No data yet."""
-        seen = Seen.nothing(problem, self.pooled, self.name)
+        seen = Counted.nothing(problem, self.pooled, self.name)
         return UCRL2State(seen, seen.copy(), 0, 0, 1, problem.horizon)
 
     def plan(self, state: UCRL2State, s1: State, lam: float) -> Plan:
         """One pass on the epoch's counts; it has no estimate of V_c of its own, and v_c = 0 promises nothing."""
-        lam = multiplier(lam)
+        lam = check_multiplier(lam)
         n_states = state.frozen.tried.shape[1]
         policy, v = np.empty((state.horizon, n_states), dtype=np.int16), np.empty(n_states)
         factor_p, factor_r = self.factors(state)
@@ -73,7 +74,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
 
     def update(self, state: UCRL2State, round: Round) -> UCRL2State:
         """Count; a new epoch begins when some pair was tried as often in this one as in all before."""
-        state.seen.learn(round)
+        state.seen.learn(round.episode)
         state.steps += len(round.episode.actions)
         before = state.frozen.tried
         if (state.seen.tried - before >= np.maximum(before, 1)).any():
