@@ -20,7 +20,7 @@ def draw_run(run: Run, path: Path) -> Path:
 
     if len(run) == 0:
         raise InvalidInput("A run must have rounds to be drawn. Got none instead.")
-    k = np.unique(np.linspace(0, len(run) - 1, min(len(run), POINTS)).astype(int))
+    k = np.unique(np.geomspace(1, len(run), min(len(run), POINTS)).astype(int)) - 1  # as dense as the log axis shows
     episodes = k + 1
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     regret_axes, resets_axes, multiplier_axes = figure.subplots(1, 3)
@@ -35,6 +35,7 @@ def draw_run(run: Run, path: Path) -> Path:
     multiplier_axes.plot(episodes, run.columns["lam"][k], ".", ms=2, color=GREEN)
     _label(regret_axes, "Regret against the best policy that never resets", "reward")
     _label(resets_axes, "Resets", "resets")
+    multiplier_axes.set_ylim(0, max(1.0, 1.1 * float(run.columns["lam"].max())))
     _label(multiplier_axes, "Multiplier played at the start of the episode", "reward per reset")
     figure.suptitle(
         f"{run.spec['problem']}: {run.spec['primal']['name']} against {run.spec['dual']['name']}, "
@@ -49,6 +50,7 @@ def draw_run(run: Run, path: Path) -> Path:
 
 def _label(axes: Any, title: str, unit: str) -> None:
     axes.set_title(title, fontsize=10)
+    axes.set_xscale("log")  # most happens early
     axes.set_xlabel("episode")
     axes.set_ylabel(unit)
     axes.spines[["top", "right"]].set_visible(False)
