@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint format types bench bench-speed bench-rates bench-peers clean
+.PHONY: demo test test-all lint format types bench bench-speed bench-players bench-rates bench-peers clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -35,6 +35,9 @@ bench: $(VENV)/.core
 
 bench-speed: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py
+
+bench-players: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/players.py
 
 bench-rates: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rates.py
