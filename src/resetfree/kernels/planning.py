@@ -127,6 +127,7 @@ def best_lagrangian(
     m: Model,
     y: float,
     baseline: NDArray[np.int16],  # [H, S] any policy; pi* makes the gains exact where they matter
+    policy: NDArray[np.int16],  # [H, S] out: the maximiser, or [0, 0] where only its values are wanted
     w: Floats,  # [S] out: V_r of the baseline, at step 1
     gain: Floats,  # [S] out: V_r of the maximiser, less w
     v_c: Floats,  # [S] out: V_c of the maximiser
@@ -145,6 +146,8 @@ def best_lagrangian(
         dead = m.last_reset if h == m.n_transitions - 1 else m.reset
         for s in range(n_states):
             w[s], gain[s], v_c[s] = 0.0, 0.0, 0.0
+            if policy.size > 0:
+                policy[h, s] = 0
             if m.reset[s]:
                 continue
             for a in range(n_actions):
@@ -170,6 +173,8 @@ def best_lagrangian(
                 composite = total - y * cost[a]
                 if composite > best or (composite == best and cost[a] < v_c[s]):
                     best, gain[s], v_c[s] = composite, total, cost[a]
+                    if policy.size > 0:
+                        policy[h, s] = a
         next_w[:], next_gain[:], next_c[:] = w, gain, v_c
 
 
@@ -186,7 +191,8 @@ def newton_multipliers(
     """
     n_states = m.reward.shape[1]
     w, gain, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-    best_lagrangian(m, 0.0, best, w, gain, v_c)
+    no_policy = np.empty((0, 0), dtype=np.int16)
+    best_lagrangian(m, 0.0, best, no_policy, w, gain, v_c)
     first_gain, first_c = gain.copy(), v_c.copy()  # y = 0 is every start's first iterate
     result = np.empty(len(starts))
     for i in range(len(starts)):
@@ -197,7 +203,7 @@ def newton_multipliers(
                 y = np.inf
                 break
             y, last_c = g / c, c
-            best_lagrangian(m, y, best, w, gain, v_c)
+            best_lagrangian(m, y, best, no_policy, w, gain, v_c)
             g, c = gain[s], v_c[s]
         result[i] = y
     return result

@@ -174,7 +174,7 @@ def best_response(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]
     if baseline is None:
         baseline = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int16)
     w, gain, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states), np.empty(mdp.n_states)
-    planning.best_lagrangian(mdp.model, float(multiplier), baseline, w, gain, v_c)
+    planning.best_lagrangian(mdp.model, float(multiplier), baseline, np.empty((0, 0), dtype=np.int16), w, gain, v_c)
     v_c[mdp.reset] = 1.0
     return Response(w + gain, v_c, gain)
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.planning import Model
-from resetfree.kernels.responding import respond
+from resetfree.kernels.planning import Model, best_lagrangian
 from resetfree.oracle.dynamic_programming import solve
 from resetfree.oracle.exact import model_behind
 from resetfree.problem import Problem, State
@@ -52,10 +51,10 @@ class BestResponse(PrimalPlayer[BestResponseState]):
             raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
         horizon, n_states = state.safe.shape
         policy = np.empty((horizon, n_states), dtype=np.int16)
-        v_r, v_c = np.empty(n_states), np.empty(n_states)
-        respond(state.model, float(lam), state.safe, policy, v_r, v_c)
-        gain, cost = float(v_r[s1]), float(v_c[s1])
-        return Plan(policy, min(max(gain, 0.0), float(horizon)), min(max(cost, 0.0), 1.0), gain - lam * cost)
+        w, gain, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+        best_lagrangian(state.model, float(lam), state.safe, policy, w, gain, v_c)
+        earned, cost = float(w[s1] + gain[s1]), float(v_c[s1])
+        return Plan(policy, min(max(earned, 0.0), float(horizon)), min(max(cost, 0.0), 1.0), earned - lam * cost)
 
     def update(self, state: BestResponseState, round: Round) -> BestResponseState:
         """Learns nothing: nothing is left to learn."""
