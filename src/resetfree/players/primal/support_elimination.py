@@ -6,7 +6,7 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite, log
 from typing import ClassVar, Literal
 
@@ -27,9 +27,6 @@ class EliminationState:
 
     data: CountState
     allowed: Bools  # [1 or H, S, A]
-    edges: int  # observed edges, so that the sets are computed anew only when there is a new one
-    resets: int  # observed reset states, likewise
-    reads: int = field(metadata={"saved": False})  # how often the sets were computed
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class SupportElimination(PrimalPlayer[EliminationState]):
         pooled = problem.stationary if self.pooled is None else self.pooled
         data = fresh(problem, self.name, pooled, self.ties, self._log_term(problem, episodes, pooled), seed)
         shape = (1 if self._endless(problem) else problem.horizon, *data.tried.shape[1:])
-        return EliminationState(data, np.ones(shape, dtype=np.bool_), 0, 0, 0)
+        return EliminationState(data, np.ones(shape, dtype=np.bool_))
 
     def plan(self, state: EliminationState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
@@ -96,17 +93,22 @@ class SupportElimination(PrimalPlayer[EliminationState]):
 
     def update(self, state: EliminationState, round: Round) -> EliminationState:
         """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
+        before = self._news(state.data, round)
         data = learn(state.data, round)
-        edges = int(np.count_nonzero(data.seen))
-        resets = int(np.count_nonzero(data.known)) + int(np.count_nonzero(data.known_last))
-        if (edges, resets) != (state.edges, state.resets):
-            state.edges, state.resets = edges, resets
-            state.reads += 1
+        if self._news(data, round) != before:
             if len(state.allowed) == 1:
                 endless_sets(data.counts, state.allowed)
             else:
                 episode_sets(data.counts, data.n_transitions, state.allowed)
         return state
+
+    def _news(self, data: CountState, round: Round) -> tuple[int, bool, bool]:
+        """What an episode can change about safety: edges of the pairs it took, and whether its last state is known."""
+        episode = round.episode
+        n, last = len(episode.actions), episode.states[-1]
+        layer = np.arange(n) if len(data.tried) > 1 else 0
+        edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
+        return edges, bool(data.known[last]), bool(data.known_last[last])
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""
