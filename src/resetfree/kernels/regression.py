@@ -135,6 +135,7 @@ def softmax_plan(
     lam: float,
     known: Bools,  # [S] states seen to be reset states
     known_last: Bools,  # [S] states in which the end of an episode was seen to be a reset
+    caps: Floats,  # [H] the largest Q_r of each step
     old: Floats,  # [H, S, A] the policy to average with (lagged), or empty: average with the new one
     policy: Floats,  # [H, S, A] out
     q_r: Floats,  # [H, N] out
@@ -159,7 +160,7 @@ def softmax_plan(
             for a in range(n_actions):
                 i = s * n_actions + a
                 width = np.sqrt(width2[i])
-                now_r[i] = max(min(now_r[i] + beta_r * width, horizon - h), 0.0)
+                now_r[i] = max(min(now_r[i] + beta_r * width, caps[h]), 0.0)
                 now_c[i] = max(min(now_c[i] - beta_c * width, 1.0), 0.0)
                 best = max(best, now_r[i] - lam * now_c[i])
             total = 0.0

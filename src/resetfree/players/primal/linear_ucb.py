@@ -136,7 +136,8 @@ class LinearUCB(PrimalPlayer[LinearState]):
         v_r, v_c = np.empty(n_states), np.empty(n_states)
         softmax_plan(
             state.regression, state.phi, state.layer_of_step, state.n_transitions, state.beta_r, state.beta_c,
-            self.alpha_now(state), lam, state.known, state.known_last, state.old, policy, q_r, q_c, v_r, v_c,
+            self.alpha_now(state), lam, state.known, state.known_last, self.caps(horizon), state.old, policy,
+            q_r, q_c, v_r, v_c,
         )  # fmt: skip
         return policy, v_r, v_c, q_r, q_c
 
@@ -156,6 +157,10 @@ class LinearUCB(PrimalPlayer[LinearState]):
             state.old = np.asarray(round.plan.policy)
         state.k += 1
         return state
+
+    def caps(self, horizon: int) -> Floats:
+        """[H] what can still be earned from each step on, H - h + 1."""
+        return np.arange(horizon, 0, -1.0)
 
     def alpha_now(self, state: LinearState) -> float:
         """The inverse temperature of the coming episode."""

@@ -20,8 +20,7 @@ import numpy as np
 
 from resetfree.errors import InvalidInput
 from resetfree.game import Statement
-from resetfree.kernels.constant_cap import constant_cap_plan
-from resetfree.players.primal.linear_ucb import LinearState, LinearUCB
+from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.problem import Problem
 from resetfree.transitions import Floats
 
@@ -49,17 +48,9 @@ class GhoshSoftmax(LinearUCB):
         if self.lagged:
             raise InvalidInput("The 'lagged' of ghosh-softmax must be false. Got True instead.")
 
-    def backward(self, state: LinearState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """The whole pass: policy [H, S, A], V_r and V_c [S] at step 1, Q_r and Q_c [H, S*A]."""
-        horizon, n_states, n_actions = state.shape
-        policy = np.empty(state.shape)
-        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
-        v_r, v_c = np.empty(n_states), np.empty(n_states)
-        constant_cap_plan(
-            state.regression, state.phi, state.layer_of_step, state.n_transitions, state.beta_r, state.beta_c,
-            self.alpha_now(state), lam, state.known, state.known_last, policy, q_r, q_c, v_r, v_c,
-        )  # fmt: skip
-        return policy, v_r, v_c, q_r, q_c
+    def caps(self, horizon: int) -> Floats:
+        """[H] the cap H at every step."""
+        return np.full(horizon, float(horizon))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered: the theorem of the original lacks its margin, and that of the paper its cap."""
