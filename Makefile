@@ -8,16 +8,26 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint format types bench bench-speed bench-players bench-rates bench-peers clean
+.PHONY: demo studio test test-all lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
+.PHONY: bench-report bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
 
-test: lint types $(VENV)/.dev
+# Draw your own grid and watch two players learn on it, in the browser.
+studio: $(VENV)/.studio
+	$(BIN)/resetfree studio
+
+test: lint types browser $(VENV)/.dev
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
-test-all: lint types $(VENV)/.dev
+test-all: lint types browser $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# The tests of the studio drive a real browser. On Debian it is installed where we may; without one they say so and skip.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || echo "No browser: the studio's page is not tested."
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -30,6 +40,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The site, in build/docs/index.html: a warning is an error, and nothing in it is loaded from elsewhere.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/oracle.py
 
@@ -41,6 +55,22 @@ bench-players: $(VENV)/.core
 
 bench-rates: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rates.py
+
+bench-report: $(VENV)/.core
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py
+
+bench-stored: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/stored_transitions.py
+
+bench-large: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/large.py
+
+bench-batched: $(VENV)/.dev
+	$(BIN)/python benchmarks/batched.py
+
+bench-sweep: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/aggregate.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sweep_ray.py
 
 # rlberry pins an older Gymnasium, so it lives in an environment of its own. Takes about six minutes.
 bench-peers: $(VENV)/.core
@@ -56,6 +86,14 @@ $(BIN)/python:
 $(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -e .
 	@touch $@
+
+$(VENV)/.studio: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -e ".[studio]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -e ".[docs]"
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -e ".[dev]"

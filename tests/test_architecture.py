@@ -15,23 +15,33 @@ SRC = Path(resetfree.__file__).parent
 LAYERS = [
     ["errors", "rational", "kernels"],
     ["certificate", "transitions", "state", "widths"],
-    ["finite", "sets"],
+    ["finite", "sets", "features", "operators"],
     ["policy", "grids", "registry"],
     ["problem", "contexts"],
-    ["oracle", "game", "features"],
+    ["oracle", "game"],
     ["assumptions"],
-    ["envs", "players", "nonepisodic", "choosing"],
+    ["envs", "gym", "players", "nonepisodic", "choosing", "diagnostics"],
     ["regret", "algorithm1", "resolve"],
     ["theorems", "counterexamples"],
     ["runs"],
     ["certify"],
-    ["experiments"],
+    ["deploy"],
+    ["batched"],
+    ["experiments", "tracking"],
     ["report"],
+    ["sweeps"],
+    ["studio"],
     ["cli", "__init__"],
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # What must be imported late because it lies above: the simulator made from a model, discovery, a run's certificates.
-LATE = {("finite", "problem"), ("registry", "envs"), ("counterexamples", "registry"), ("runs", "certify")}
+LATE = {
+    ("finite", "problem"),
+    ("registry", "envs"),
+    ("counterexamples", "registry"),
+    ("runs", "certify"),
+    ("runs", "deploy"),
+}
 
 
 def imports(path: Path) -> set[str]:

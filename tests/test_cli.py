@@ -13,6 +13,7 @@ import pytest
 
 from resetfree import make, problems
 from resetfree.cli import main
+from resetfree.features import discover, make_features
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -50,6 +51,17 @@ def test_list_shows_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["id"] for row in data["problems"]] == list(problems())
     _, out, _ = run(capsys, "list")
     assert all(id in out for id in problems())
+
+
+def test_list_shows_every_feature_map(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run_json(capsys, "list", "features")["features"]
+    assert [row["name"] for row in rows] == list(discover())
+    for row in rows:
+        assert row["summary"].endswith(".")
+        shown = {key: float("inf") if value == "inf" else value for key, value in row["settings"].items()}
+        assert make_features(row["name"], shown) == discover()[row["name"]]()  # what is shown are the defaults
+    _, out, _ = run(capsys, "list", "features")
+    assert all(name in out for name in discover())
 
 
 @pytest.mark.parametrize("id", sorted(problems()))
@@ -112,15 +124,15 @@ BAD = {
     ("solve", "grid-v0", "--starts", "99"): "must name states of the problem. Got '99' instead.",
     ("solve", "footnote-v0", "--starts", "bad"): "No reset-free policy exists from state bad",
     ("solve", "thresholds-v0", "--picture", "x.png"): "Only problems on a map can be drawn.",
-    ("solve", "grid-v0", "--picture", "no/such/folder/x.png"): "must go to a file that can be written.",
+    ("solve", "grid-v0", "--picture", "/dev/null/x.png"): "must go to a file that can be written.",
     ("solve", "grid-v0", "--picture", "x.docx"): "must go to a file that can be written.",
     ("check", "continuous-linear-v0"): "Only finite problems can be checked.",
     ("check", "no_such_module:thing"): "must be a registered id or module:factory. Got 'no_such_module:thing'",
     ("check", "json:nothing"): "which does not import",
     ("check", "json:dumps"): "must return a problem. It raised",
-    ("check", "builtins:dict"): "must return a FiniteMDP. It returned dict instead.",
+    ("check", "builtins:dict"): "must return a FiniteMDP, a Problem or a gymnasium.Env. It returned dict instead.",
     ("solve", "pits-v0", "--set", "n=60", "--exact"): "instead.",
-    ("list", "plants"): "is not one of 'problems', 'players', 'methods', 'suites'",
+    ("list", "plants"): "is not one of 'problems', 'players', 'features', 'methods', 'suites'",
     ("solve",): "Missing argument 'PROBLEM'",
     ("fly",): "No such command 'fly'",
     ("demo", "--out", "/dev/null/x"): "must be a folder that can be made.",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from rich.console import Console
 
 import resetfree as rf
+from resetfree.certify.anytime import resets_upper
 from resetfree.cli import main
 from resetfree.cli.progress import Display
 from resetfree.errors import RunError
@@ -119,8 +122,10 @@ def test_every_player_is_listed_and_can_be_run(capsys: pytest.CaptureFixture[str
     for role in ("primal", "dual"):
         names = [row["name"] for row in listed if row["role"] == role]
         assert names == list(discover(role))
-        for name in names:
-            words = ("grid-v0", f"--{role}", name, "--episodes", "4", "--out", f"{name}.rfrun")
+        for name, player in discover(role).items():
+            words: tuple[str, ...] = ("grid-v0", f"--{role}", name, "--episodes", "4", "--out", f"{name}.rfrun")
+            if player.vectors_only:
+                words = ("continuous-linear-v0", "--dual", "constant-penalty", "--set", "dual.C=5", *words[1:])
             assert run_json(capsys, *words)[role] == name
     assert main(["list", "players"]) == 0
     out = capsys.readouterr().out
@@ -176,6 +181,20 @@ BAD = {
     ("grid-v0", "--dual", "nobody"): "There is no dual player 'nobody'.",
     ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
     ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
+    ("grid-v0", "--max-resets", "0"): "0 is not in the range x>=1",
+    ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
+    ("grid-v0", "--operator", "http:70000"): "must be at most 65535. Got 70000 instead.",
+    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator' who is waited for. Got none instead.",
+    (
+        "grid-v0",
+        "--operator",
+        "http",
+        "--operator-deadline",
+        "0",
+    ): "must be a positive number of seconds up to 1e+09. Got 0.0",
     ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
     ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
     ("grid-v0", "--set", "B=4"): "must say whose it is: primal.B or dual.B.",
@@ -294,3 +313,151 @@ def test_auto_is_the_default_and_says_what_it_chose_and_why(capsys: pytest.Captu
         capsys.readouterr()
     assert main(("run", "grid-v0", "--episodes", "50", "--set", "scale=0.2", "--set", "slip=0.1", "--overwrite")) == 0
     assert "chosen because" in capsys.readouterr().out
+
+
+def test_no_more_resets_than_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("grid-v0", "--primal", "uniform", "--episodes", "60", "--out", "a.rfrun", "--json")
+    status, out, err = run(capsys, *words, "--max-resets", "4")
+    data = json.loads(out)
+    assert status == 0
+    assert (data["max_resets"], data["stopped_because"], data["realised_resets"]) == (4, "max_resets", 4)
+    assert data["episodes"] == 60
+    assert data["episodes_played"] == len(rf.load("a.rfrun")) < 60
+    assert data["further_resets_bound"] <= 60 - data["episodes_played"]
+    again = "Go on with: resetfree run grid-v0 --resume --out a.rfrun --max-resets 8"
+    assert err.startswith(f"Ended at the most resets that were allowed (4), after {len(rf.load('a.rfrun'))} of")
+    assert err.endswith(f"{again}\n")
+    assert err.count("\n") == 1
+    assert json.loads(run(capsys, *again.split()[5:], "--json")[1])["realised_resets"] == 8
+    status, out, _ = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun", "--max-resets", "8")
+    assert f"episodes {len(rf.load('a.rfrun'))} of 60 in" in " ".join(out.split())
+    data = run_json(capsys, "grid-v0", "--resume", "--out", "a.rfrun")
+    assert (data["episodes_played"], data["stopped_because"], data["max_resets"]) == (60, None, None)
+    rf.learn("grid-v0", "uniform", "projected-gradient", episodes=60, path="b.rfrun")
+    assert rows("a.rfrun") == rows("b.rfrun")
+
+
+def test_what_is_said_about_resets_follows_from_the_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "grid-v0", "--primal", "uniform", "--episodes", "300", "--out", "a.rfrun")
+    columns = rf.load("a.rfrun").columns
+    n = int(columns["reset"].sum())
+    assert data["resets_bound"] == float(resets_upper(n, 0.05)) >= data["resets"]
+    assert data["recent"]["episodes"] == 300 - 128
+    assert data["recent"]["resets"] == columns["reset"][128:].sum()
+    assert data["recent"]["bound"] >= columns["v_c"][128:].sum()
+    assert data["mean_steps_between_resets"] == columns["steps"].sum() / n
+    assert data["mean_seconds_between_resets"] == data["seconds"] / n
+    assert (data["interventions"], data["seconds_waited"], data["further_resets_bound"]) == (0, 0, 0)
+    assert data["most_further_resets"] is None
+    auto = run_json(capsys, "grid-v0", "--primal", "auto", "--episodes", "50", "--out", "b.rfrun")
+    most = rf.load("b.rfrun").spec["statements"]["primal"]["most_resets"]
+    assert auto["most_further_resets"] == most - auto["realised_resets"]
+    out = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun")[1]
+    words = " ".join(out.split())
+    assert f"resets, bound expected at most {data['resets_bound']:.4g} in all" in words
+    assert f"between resets {data['mean_steps_between_resets']:.4g} steps" in words
+
+
+PLANT = ("tests.operators.plant:make", "--primal", "uniform", "--dual", "counting", "--feedback", "realised")
+
+
+def plant(*words: str) -> subprocess.Popen[str]:
+    """A run on a machine, in a process of its own."""
+    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    return subprocess.Popen(
+        [sys.executable, "-c", START, "run", *PLANT, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=surroundings,
+    )  # fmt: skip
+
+
+def appear(path: Path, process: subprocess.Popen[str]) -> Any:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    return json.loads(path.read_text())
+
+
+def test_another_program_performs_the_resets_by_http(here: Path) -> None:
+    path = here / "a.rfrun"
+    process = plant("--episodes", "40", "--max-resets", "4", "--operator", "http", "--out", str(path))
+    try:
+        address = appear(here / "a.rfrun.operator.json", process)
+        done: list[str] = []
+        while len(done) < 4:
+            asked = speak(address, "/request")
+            if asked is None:
+                time.sleep(0.01)
+                continue
+            done.append(asked["why"])
+            speak(address, "/answer", {"id": asked["id"], "who": "rig", "note": f"number {len(done)}"})
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    data = json.loads(out)
+    assert (process.returncode, done) == (0, ["start", "reset", "reset", "reset"])
+    assert (data["interventions"], data["realised_resets"]) == (4, 4)
+    assert err.count("Answer at http://127.0.0.1:") == 4
+    assert address["token"] not in err
+    loaded = rf.load(path)
+    assert [one.detail for one in loaded.interventions] == [f"number {i}" for i in range(1, 5)]
+    assert {one.who for one in loaded.interventions} == {"rig"}
+    assert data["seconds_waited"] == sum(one.seconds for one in loaded.interventions) > 0
+    assert [entry.name for entry in here.iterdir()] == ["a.rfrun"]
+
+
+def speak(address: dict[str, str], path: str, reply: dict[str, str] | None = None) -> Any:
+    data = None if reply is None else json.dumps(reply).encode()
+    request = urllib.request.Request(address["url"] + path, data, {"X-Resetfree-Token": address["token"]})
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)
+
+
+def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(here: Path) -> None:
+    path, desk = here / "a.rfrun", here / "desk"
+    words = ("--episodes", "40", "--operator", str(desk), "--operator-deadline", "3", "--out", str(path))
+    process = plant(*words)
+    try:
+        appear(desk / "request.json", process)
+        subprocess.run(["sh", "-c", "rm request.json"], cwd=desk, check=True)
+        appear(desk / "request.json", process)
+        subprocess.run(["sh", "-c", 'echo \'{"note": "was stuck"}\' > answer.json'], cwd=desk, check=True)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (2, "")
+    said = err.splitlines()[-1]
+    assert said.startswith("Nobody performed the reset of 'plant' within 3 seconds. The run is saved. Go on with: ")
+    assert said.endswith(f"--resume --out {path} --operator {desk} --operator-deadline 3")
+    saved = rf.load(path)
+    assert saved.realised_resets[-1] == 2
+    assert [one.why for one in saved.interventions] == ["start", "reset"]
+    assert saved.interventions[1].detail == "was stuck"
+    again = plant("--resume", "--out", str(path), "--operator", "none")
+    out, err = again.communicate(timeout=60)
+    assert (again.returncode, err) == (0, "")
+    whole = rf.load(path)
+    assert len(whole) == 40
+    assert [one.why for one in whole.interventions[2:]].count("resume") == 1
+    assert whole.columns["reward"][: len(saved)].tobytes() == saved.columns["reward"].tobytes()
+
+
+def test_a_machine_does_not_reset_itself_because_a_word_was_forgotten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is told that its run was of a Gymnasium environment."""
+    process = plant("--episodes", "9", "--max-resets", "1", "--operator", "./desk", "--out", "a.rfrun")
+    try:
+        appear(Path("desk/request.json"), process)
+        Path("desk/request.json").unlink()
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    connection = sqlite3.connect("a.rfrun")
+    connection.execute("UPDATE spec SET json = json_set(json, '$.problem', 'gym:Robot-v0')")
+    connection.commit()
+    connection.close()
+    status, out, err = run(capsys, "gym:Robot-v0", "--resume", "--out", "a.rfrun")
+    assert (status, out) == (2, "")
+    assert "Say '--operator' again (none: the environment resets itself)." in err

@@ -77,12 +77,13 @@ def test_every_reading_is_there() -> None:
     assert [f"A{i}" for i in range(1, 27)] == re.findall(r"^\| (A\d+) ", text, flags=re.M)
 
 
-def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("which", "file"), [(0, "cartpole.rfrun"), (1, "pump.rfrun")])
+def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int, file: str) -> None:
     text = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    code = re.findall(r"```python\n(.*?)```", text, flags=re.S)[which]
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
-    assert (tmp_path / "pump.rfrun").exists()
+    assert (tmp_path / file).exists()
 
 
 def test_the_commands_of_the_readme_exist() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
+    "adding_a_player.py": "'curious' keeps the contract",
     "first_problem.py": "1000 episodes of the best reset-free policy: 0 resets",
     "reduction.py": "holds: Resets",
     "learn.py": "stopped after 700 episodes",

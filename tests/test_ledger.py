@@ -26,13 +26,14 @@ SRC = Path(rf.__file__).parent
 SPEC: dict[str, Any] = {
     "problem": "grid-v0", "problem_options": {}, "feedback": "optimistic", "episodes": 100, "seed": 0, "B": None,
     "B_source": None, "fingerprint": "0", "horizon": 8, "n_states": 12, "n_actions": 5, "chosen": None,
+    "persistent": False,
     **{role: {"name": "x", "settings": {}} for role in ("primal", "dual")},
     "statements": {role: {"constants": {}, "covered": False, "why": ""} for role in ("primal", "dual")},
 }  # fmt: skip
 
 
 def row(k: int) -> tuple[Any, ...]:
-    return (k, 3, 0.1 * k, 1 / k, 0.5, float("nan"), 0.5, float("inf"), k % 2, 8, 4, None, None)
+    return (k, 3, 0.1 * k, 1 / k, 0.5, float("nan"), 0.5, float("inf"), k % 2, 8, 4, None, None, None)
 
 
 def checkpoint(k: int) -> Checkpoint:
@@ -426,7 +427,7 @@ def test_starts_of_any_kind_come_back_bit_for_bit(start: Any) -> None:
 def test_starts_that_are_no_data_are_refused() -> None:
     with pytest.raises(InvalidInput, match="Got object instead"):
         runfile.encode_start(object())
-    for text in ("null", "[1]", '{"dtype": "O", "shape": [1], "values": [1]}'):
+    for text in ('{"a": 1}', "[1]", '{"dtype": "O", "shape": [1], "values": [1]}'):
         with pytest.raises(ValueError, match="a start"):
             runfile.decode_start(text)
 

@@ -10,6 +10,8 @@ from resetfree.certificate import Certificate
 from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable, ResetFreeError, RunError, UnknownName
 from resetfree.finite import FiniteMDP
 from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.gym import from_gym
+from resetfree.operators import OperatorReset
 from resetfree.oracle import solve
 from resetfree.oracle.dynamic_programming import Solution, evaluate
 from resetfree.problem import Episode, Problem, simulate
@@ -27,6 +29,7 @@ __all__ = [
     "FiniteMDP",
     "InvalidInput",
     "NotCertifiable",
+    "OperatorReset",
     "Plan",
     "PrimalPlayer",
     "Problem",
@@ -41,6 +44,7 @@ __all__ = [
     "check",
     "close",
     "evaluate",
+    "from_gym",
     "learn",
     "load",
     "make",

@@ -20,6 +20,30 @@ class Choice:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
+AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
+SEARCHABLE = 16  # numbers in a state up to which a policy is searched for in a fitted model
+
+
+def _for_vectors(problem: Problem) -> Choice:
+    if problem.low is None:
+        raise InvalidInput(
+            f"'auto' chooses players for states that are counted or vectors. Got '{problem.name}' instead."
+        )
+    size, ahead = len(problem.low), max(AHEAD, problem.horizon)
+    settings: dict[str, dict[str, Any]] = {"primal": {"planning": ahead}, "dual": {"C": float(ahead)}}
+    why = f"states are vectors of {size}, and a reset is charged {ahead}, the most that {ahead} steps can earn"
+    if size <= SEARCHABLE and problem.stationary:
+        return Choice(
+            "model-search", "constant-penalty", "realised",
+            f"{why}; the dynamics are fitted to all steps and a policy is searched for in the fit, {ahead} steps ahead",
+            settings,
+        )  # fmt: skip
+    return Choice(
+        "stored-linear", "constant-penalty", "realised",
+        f"{why}; values are fitted to all steps in features of the state, {ahead} steps ahead", settings,
+    )  # fmt: skip
+
+
 def choose(problem: Problem, *, bound_known: bool) -> Choice:
     """The players of `auto`.
 
@@ -32,7 +56,7 @@ def choose(problem: Problem, *, bound_known: bool) -> Choice:
     'linear-ucb'
     """
     if problem.n_states is None:
-        raise InvalidInput(f"'auto' chooses players for finite problems. Got '{problem.name}', a continuum, instead.")
+        return _for_vectors(problem)
     if problem.phi is None:
         return Choice(
             "support-elimination", "constant-penalty", "realised",

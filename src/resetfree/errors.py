@@ -41,5 +41,13 @@ class NotCertifiable(ResetFreeError):
     """The claim needs something (an oracle, a finite problem, a feature map) that is not there."""
 
 
+class EnvironmentFailed(ResetFreeError):
+    """The environment raised, or observed what cannot be, in the middle of an episode; the rounds before are whole."""
+
+
+class OperatorTimeout(ResetFreeError):
+    """Nobody performed a reset in time; what was played before is saved and can be resumed."""
+
+
 class RunError(ResetFreeError):
     """A run file cannot be written, read or continued; the sentence says why, and what was in it stays in it."""

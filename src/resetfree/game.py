@@ -65,6 +65,8 @@ class Player(ABC):
     """What both players have: a name, and hyperparameters as the fields of a frozen dataclass."""
 
     name: ClassVar[str]
+    refuses: ClassVar[tuple[str, ...]] = ()  # corners of the contract battery that it refuses with an error
+    vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """What the player says about itself before a run; logged with it."""
@@ -121,10 +123,11 @@ class Game:
     """Where a game stands: all that a checkpoint must hold."""
 
     k: int  # rounds played
-    s1: State  # start of the next episode
+    s1: State  # start of the next episode; None if a reset must be performed before there is one
     primal: Any
     dual: Any
     rng: np.random.Generator  # the only source of chance
+    why: str = "start"  # what calls for the reset where s1 is None: see `Problem.perform_reset`
 
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
@@ -132,8 +135,14 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
     if episodes < 1:
         raise InvalidInput(f"The 'episodes' of a game must be a positive integer. Got {episodes} instead.")
     rng = np.random.default_rng(seed)
-    s1 = problem.first_start(rng.random())
+    s1 = None if problem.persistent else problem.first_start(rng.random())
     return Game(0, s1, primal.init(problem, episodes, seed), dual.init(problem, episodes, seed), rng)
+
+
+def stand(problem: Problem, game: Game) -> None:
+    """Have a reset performed if the next episode cannot start without one."""
+    if game.s1 is None:
+        game.s1 = problem.perform_reset(game.rng.random(), game.why)
 
 
 def play(
@@ -154,6 +163,7 @@ def play(
     """
     signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
     while game.k < episodes:
+        stand(problem, game)
         s1 = game.s1
         lam = dual.multiplier(game.dual, s1, lambda y, s1=s1: primal.plan(game.primal, s1, y))  # type: ignore[misc]
         plan = primal.plan(game.primal, s1, lam)
@@ -161,5 +171,5 @@ def play(
         exact = None if oracle is None else oracle(plan.policy, s1)
         this = Round(game.k + 1, s1, lam, plan, episode, signal(plan, episode, exact), exact)
         game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
-        game.k, game.s1 = this.k, episode.next_start
+        game.k, game.s1, game.why = this.k, episode.next_start, "reset"
         yield this

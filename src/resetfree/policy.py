@@ -1,6 +1,12 @@
-"""Markov policies as arrays: [H, S, A] probabilities, or [H, S] actions; a stationary one may leave out H."""
+"""Markov policies as arrays: [H, S, A] probabilities, or [H, S] actions; a stationary one may leave out H.
+
+Where such an array would be too large, a `LazyPolicy` answers for the states that somebody asks about.
+"""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,13 +15,42 @@ from resetfree.errors import InvalidInput
 from resetfree.finite import FiniteMDP
 from resetfree.transitions import Floats
 
+LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy that are still sensible
+
+
+class LazyPolicy(ABC):
+    """A Markov policy that is worked out where it is asked for; as an array it is [H, S, A], where that is sensible."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self.shape = shape  # H, S, A
+
+    @abstractmethod
+    def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
+        """[n, A] the distributions over actions at step h (from 0) in some states."""
+
+    def dense(self) -> Floats:
+        """[H, S, A] all of it."""
+        size = 8 * self.shape[0] * self.shape[1] * self.shape[2]
+        if size > LARGEST_TABLE:
+            raise InvalidInput(
+                f"A policy as one array must take at most {LARGEST_TABLE / 1e9:.0f} GB. Got {size / 1e9:.1f} instead."
+            )
+        table, everywhere = np.empty(self.shape), np.arange(self.shape[1])
+        for h in range(self.shape[0] - 1, -1, -1):
+            table[h] = self.rows(h, everywhere)
+        return table
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """For whatever reads policies as arrays."""
+        return self.dense() if dtype is None else self.dense().astype(dtype)
+
 
 def as_policy(policy: ArrayLike, mdp: FiniteMDP) -> Floats:
     """Any accepted form as probabilities [H, S, A].
 
     Paper: policy pi = {pi_h(a|s)}, Markovian.
 
-    policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each).
+    policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each), or lazy.
     """
     shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
     array = np.asarray(policy)

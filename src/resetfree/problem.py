@@ -18,15 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from resetfree.errors import InvalidInput
+from resetfree.features import FeatureMap
 from resetfree.finite import FiniteMDP
-from resetfree.kernels.rollout import roll
-from resetfree.policy import as_policy
+from resetfree.kernels.rollout import move, pick, roll
+from resetfree.policy import LazyPolicy, as_policy
 from resetfree.transitions import Floats
 
-State: TypeAlias = Any  # an int in finite problems, whatever the environment observes elsewhere
+State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
 Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
 
-__all__ = ["Episode", "FiniteMDP", "FiniteProblem", "Problem", "Starts", "State", "simulate"]
+__all__ = ["Episode", "FiniteMDP", "FiniteProblem", "Intervention", "Problem", "Starts", "State", "simulate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,8 @@ class Episode:
     actions: NDArray[np.int64]  # a_1, a_2, ...
     rewards: Floats  # one per action
     reset: bool  # whether a reset state was entered
-    next_start: State
+    next_start: State  # None where somebody must perform a reset before the next episode: see `Problem.perform_reset`
+    original_return: float = float("nan")  # sum of the rewards before they were scaled, where they were
 
     @property
     def start(self) -> State:
@@ -58,6 +60,19 @@ class Episode:
         return float(self.rewards.sum())
 
 
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One reset that somebody performed."""
+
+    k: int  # episodes that the run had played (0 until the run says so)
+    why: str  # "start" (of a run), "reset" (a reset state was entered) or "resume" (the run was interrupted)
+    detail: str  # what the environment or the person said about it
+    who: str
+    asked: str  # when, in UTC
+    answered: str
+    seconds: float  # between the two
+
+
 class Problem(ABC):
     """What a learner sees: sizes, features and episodes; neither transitions nor rewards nor the reset set.
 
@@ -73,7 +88,13 @@ class Problem(ABC):
     n_contexts: int = 1  # contexts that change between episodes and are part of the state
     end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
-    xi: Floats | None  # known features of start states, [S, d']
+    xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
+    features: FeatureMap | None = None  # features of states for linear players, where states are not finite
+    low: Floats | None = None  # [D] bounds of the states, which may be infinite, where these are vectors
+    high: Floats | None = None
+    _model: FiniteMDP | None = None  # where it is known: for oracles (`oracle.exact.model_behind`), never for learners
+    # Whether the world is somewhere by itself, and no checkpoint can put it back there: to go on takes a reset.
+    persistent: bool = False
 
     @property
     @abstractmethod
@@ -88,6 +109,24 @@ class Problem(ABC):
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
         """Play one episode with `u` [n_uniforms] as its only source of chance."""
 
+    def perform_reset(self, u: float, why: str) -> State:
+        """Have a reset performed, and tell where the agent stands then; asked of persistent problems only.
+
+        why: "start", "reset" or "resume".
+        """
+        raise NotImplementedError
+
+    def interventions(self) -> list[Intervention]:
+        """The resets that were performed since this was last asked, with who performed them and how long it took."""
+        return []
+
+    def saved(self) -> dict[str, NDArray[Any]]:
+        """What the problem itself learned while it was played, and a run must keep to go on."""
+        return {}
+
+    def restore(self, saved: dict[str, NDArray[Any]]) -> None:  # noqa: B027 (nothing to take back, as a rule)
+        """Take back what `saved` gave."""
+
 
 class FiniteProblem(Problem):
     """A `FiniteMDP` with its model hidden: the simulator behind the learner's back.
@@ -101,7 +140,7 @@ class FiniteProblem(Problem):
     """
 
     def __init__(self, mdp: FiniteMDP) -> None:
-        self._mdp = mdp
+        self._model = self._mdp = mdp
         self._cum_start, self._cum_restart = mdp.start.cumsum(), mdp.restart.cumsum(axis=1)
         self.name = mdp.name
         self.horizon, self.n_actions, self.n_states = mdp.horizon, mdp.n_actions, mdp.n_states
@@ -119,7 +158,7 @@ class FiniteProblem(Problem):
         """Drawn from the start distribution."""
         return _draw(self._cum_start, u)
 
-    def rollout(self, policy: ArrayLike, start: int, u: Floats) -> Episode:
+    def rollout(self, policy: ArrayLike | LazyPolicy, start: int, u: Floats) -> Episode:
         """Play a Markov policy (see `as_policy` for the accepted forms) from `start`."""
         mdp, horizon = self._mdp, self.horizon
         if len(u) != self.n_uniforms:
@@ -127,7 +166,10 @@ class FiniteProblem(Problem):
         start = check_start(mdp, start)
         states, actions = np.empty(horizon + 1, dtype=np.int64), np.empty(horizon, dtype=np.int64)
         rewards = np.empty(horizon)
-        n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions, rewards)
+        if isinstance(policy, LazyPolicy):
+            n, reset = self._roll(policy, start, u, states, actions, rewards)
+        else:
+            n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions, rewards)
         if n < horizon:
             actions, rewards = actions[:n], rewards[:n]
         seen = n + 1 if reset or n == mdp.n_transitions else n
@@ -137,6 +179,28 @@ class FiniteProblem(Problem):
             rewards = rewards + mdp.noise * ndtri(np.clip(u[2 * horizon : 2 * horizon + n], 1e-16, 1 - 1e-16))
         next_start = self._next_start(int(states[seen - 1]), bool(reset), u[-2], u[-1])
         return Episode(states[:seen], actions, rewards, bool(reset), next_start)
+
+    def _roll(
+        self,
+        policy: LazyPolicy,
+        start: int,
+        u: Floats,
+        states: NDArray[np.int64],
+        actions: NDArray[np.int64],
+        rewards: Floats,
+    ) -> tuple[int, bool]:
+        """`roll` with a policy that is asked state by state: the same uniforms give the same episode."""
+        mdp, here = self._mdp, np.array([start])
+        states[0] = start
+        for h in range(self.horizon):
+            a = pick(policy.rows(h, here)[0], u[h])
+            actions[h], rewards[h] = a, mdp.reward[mdp.model.reward_of_step[h], here[0], a]
+            if h == mdp.n_transitions:
+                return h + 1, False
+            here[0] = states[h + 1] = move(mdp.model, h, here[0], a, u[self.horizon + h])
+            if mdp.reset[here[0]] or (h == mdp.n_transitions - 1 and mdp.last_reset[here[0]]):
+                return h + 1, True
+        return self.horizon, False
 
     def _next_start(self, last: int, reset: bool, u_state: float, u_context: float) -> int:
         """The last state, or a restart; a new context for it where there are contexts."""
@@ -186,15 +250,23 @@ def simulate(
             f"The 'starts' must name a state for each of {episodes} episodes. Got {len(starts)} instead."
         )
     rng = np.random.default_rng(seed)
-    start, last = problem.first_start(rng.random()), None
+    start, last = first_start(problem, rng), None
     for k in range(episodes):
         if callable(starts):
             start = starts(k + 1, last)
         elif not isinstance(starts, str):
             start = starts[k]
+        elif start is None:
+            start = problem.perform_reset(rng.random(), "reset")
         last = problem.rollout(policy, start, rng.random(problem.n_uniforms))
         yield last
         start = last.next_start
+
+
+def first_start(problem: Problem, rng: np.random.Generator) -> State:
+    """Where a problem begins: a persistent one is put there by a reset."""
+    u = rng.random()
+    return problem.perform_reset(u, "start") if problem.persistent else problem.first_start(u)
 
 
 def _draw(cumulative: Floats, u: float) -> int:

@@ -1,16 +1,19 @@
-"""From what a user types to a problem: a registered id, or module:factory."""
+"""From what a user types to a problem: a registered id, gym:ID of a Gymnasium environment, or module:factory."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from resetfree.errors import InvalidInput, ResetFreeError, UnknownName
+from resetfree.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.gym.naming import imported
+from resetfree.gym.options import NAMES, from_options
+from resetfree.oracle.exact import model_behind
+from resetfree.problem import Problem
 from resetfree.registry import make, problems
+
+GYM = "gym:"
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -50,44 +53,69 @@ def option_names(problem: str) -> list[str] | None:
         if problem not in known:
             raise UnknownName("problem", problem, known)
         return list(known[problem].options)
+    if problem.startswith(GYM):
+        return None
+    takes = _parameters(_factory(problem))
+    return None if takes is None else [*takes, *(name for name in NAMES if name not in takes)]
+
+
+def resolve(problem: str, options: dict[str, Any]) -> Any:
+    """Make the problem that `problem` names.
+
+    A factory gets the options that it takes; if it returns an environment, the adapter gets the others.
+
+    >>> resolve("grid-v0", {"horizon": 3}).horizon
+    3
+    >>> resolve("gym:FrozenLake-v1", {"horizon": 3, "map_name": "8x8"}).n_states
+    65
+    """
+    if ":" not in problem:
+        return make(problem, **options)
+    if problem.startswith(GYM):
+        return from_options(problem, options)
+    factory = _factory(problem)
+    takes = _parameters(factory)
+    own = {key: value for key, value in options.items() if takes is None or key in takes}
+    rest = {key: value for key, value in options.items() if key not in own}
     try:
-        parameters = inspect.signature(_factory(problem)).parameters
+        made = factory(**own)
+    except ResetFreeError:
+        raise
+    except Exception as error:  # the user's code: its own words are the most useful
+        raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
+    if hasattr(made, "step") and hasattr(made, "reset"):  # an environment, as far as one can tell without Gymnasium
+        return from_options(made, rest, problem)
+    if rest:
+        raise UnknownName(f"option of factory '{problem}'", next(iter(rest)), takes or ())
+    if not isinstance(made, Problem) and not hasattr(made, "problem"):
+        raise InvalidInput(
+            f"The factory '{problem}' must return a FiniteMDP, a Problem or a gymnasium.Env. "
+            f"It returned {type(made).__name__} instead."
+        )
+    return made
+
+
+def resolve_model(problem: str, options: dict[str, Any]) -> Any:
+    """The model that `problem` names, for those who may look: of an environment, the one that its table tells."""
+    made = resolve(problem, options)
+    if not isinstance(made, Problem):
+        return made
+    no_table = getattr(made, "no_table", "")
+    if no_table:
+        raise NotCertifiable(no_table)
+    return model_behind(made)
+
+
+def _parameters(factory: Any) -> list[str] | None:
+    """The options that a factory takes, None where any name will do."""
+    try:
+        parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # not a function: what it takes shows when it is called
         return None
     free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return None if free else list(parameters)
 
 
-def resolve(problem: str, options: dict[str, Any]) -> Any:
-    """Make the problem that `problem` names.
-
-    >>> resolve("grid-v0", {"horizon": 3}).horizon
-    3
-    """
-    if ":" not in problem:
-        return make(problem, **options)
-    factory = _factory(problem)
-    try:
-        made = factory(**options)
-    except ResetFreeError:
-        raise
-    except Exception as error:  # the user's code: its own words are the most useful
-        raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
-    if not hasattr(made, "problem"):
-        raise InvalidInput(
-            f"The factory '{problem}' must return a FiniteMDP. It returned {type(made).__name__} instead."
-        )
-    return made
-
-
 def _factory(problem: str) -> Any:
     """What module:factory names."""
-    module_name, _, factory_name = problem.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a user's own module lies where the command is run
-    try:
-        return getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(
-            f"A PROBLEM must be a registered id or module:factory. Got '{problem}', which does not import: {error}."
-        ) from error
+    return imported(problem, "A PROBLEM must be a registered id or module:factory.")

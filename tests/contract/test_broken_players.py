@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from resetfree.errors import InvalidInput, ResetFreeError
 from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.players.checks import Check, ContractBroken, check_dual, check_primal, dual_checks, primal_checks
-from resetfree.players.trials import corners
+from resetfree.players.trials import corners, played
 from resetfree.problem import Problem, State
 
 
@@ -174,6 +174,91 @@ class Stumbles(Good):
         return super().init(problem, episodes, seed)
 
 
+class Refuses(Good):
+    """Refuses a corner without having said so."""
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        if not problem.stationary:
+            raise InvalidInput("The dynamics must not change with the step.")
+        return super().init(problem, episodes, seed)
+
+
+class SaysSo(Refuses):
+    """Refuses it and says so: it keeps the contract."""
+
+    refuses: ClassVar[tuple[str, ...]] = ("layered",)
+
+
+class Pretends(Good):
+    """Says that it refuses a corner, and plays it."""
+
+    refuses: ClassVar[tuple[str, ...]] = ("layered",)
+
+
+class Late(SaysSo):
+    """Notices in the middle of a game that it should have refused it."""
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        return replace(Good.init(self, problem, episodes, seed), turns=int(problem.stationary))
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        if not state.turns:
+            raise InvalidInput("The dynamics must not change with the step.")
+        return super().plan(state, s1, lam)
+
+
+@dataclass(frozen=True)
+class OnVectors(Good):
+    """The action of largest mean reward, for vector states only; it keeps the contract."""
+
+    vectors_only: ClassVar[bool] = True
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        if problem.n_states is not None:
+            raise InvalidInput("The states must be vectors.")
+        state = super().init(problem, episodes, seed)
+        return replace(state, paid=np.zeros((1, problem.n_actions)), tries=np.zeros((1, problem.n_actions)))
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        row = super().plan(state, s1, lam).policy[0, 0]
+        return Plan(lambda h, s: row, 0.5, 0.5)
+
+    def update(self, state: Means, round: Round) -> Means:
+        for a, r in zip(round.episode.actions, round.episode.rewards, strict=True):
+            state.tries[0, a] += 1.0
+            state.paid[0, a] += r
+        return state
+
+
+class VectorsUnread(OnVectors):
+    """Always the first action."""
+
+    def update(self, state: Means, round: Round) -> Means:
+        return state
+
+
+class VectorsWaver(OnVectors):
+    """The policy that it handed out follows what it is asked later."""
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        row = super().plan(state, s1, lam).policy(1, s1)
+        state.hidden[0] = lam > 10.0  # only the battery asks for that much
+        return Plan(lambda h, s: row[::-1] if state.hidden[0] else row, 0.5, 0.5)
+
+
+class TakesAll(OnVectors):
+    """Says that it takes vectors only, and takes the rest as well."""
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Means:
+        return Good.init(self, problem, episodes, seed)
+
+    def plan(self, state: Means, s1: State, lam: float) -> Plan:
+        return Plan(lambda h, s: np.full(state.paid.shape[1], 1.0 / state.paid.shape[1]), 0.5, 0.5)
+
+    def update(self, state: Means, round: Round) -> Means:
+        return state
+
+
 @dataclass
 class Weight:
     theta: float
@@ -274,6 +359,8 @@ PRIMAL: list[tuple[str, Any]] = [
     ("plain-state", Objects()), ("learns", Stubborn()), ("bad-input", Crashes()), ("bad-input", AnyBound()),
     ("settings", Unwritable()), ("settings", Thawed()),
     *((f"works-{corner}", Stumbles(corner=corner)) for corner in corners() if corner != "physical"),
+    ("works-layered", Refuses(B=1.0)), ("works-layered", Pretends()), ("works-layered", Late()),
+    ("learns", VectorsUnread()), ("planning-is-pure", VectorsWaver()),
 ]  # fmt: skip
 DUAL: list[tuple[str, Any]] = [
     ("multiplier-range", NegativeDual()), ("multiplier-is-pure", CountsDual()), ("same-seed", ChanceDual()),
@@ -299,7 +386,27 @@ def test_a_broken_dual_player_breaks_its_clause_and_no_other(clause: str, player
 
 def test_good_players_break_nothing() -> None:
     check_primal(Good())
+    check_primal(SaysSo())
+    check_primal(OnVectors())
     check_dual(GoodDual())
+
+
+def test_who_takes_vectors_only_must_refuse_the_rest() -> None:
+    finite = {f"works-{corner}" for corner in corners() if corner != "vectors"}
+    assert broken(primal_checks(), TakesAll()) == finite | {"learns"}
+
+
+def test_finite_players_may_refuse_vectors_but_dual_players_may_not() -> None:
+    @dataclass(frozen=True)
+    class Finite(GoodDual):
+        def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
+            if problem.n_states is None:
+                raise InvalidInput("The states must be finite.")
+            return super().init(problem, episodes, seed)
+
+    assert broken(dual_checks(), Finite()) == {"works-vectors"}
+    with pytest.raises(InvalidInput, match="A policy of 'vectors' must be a function"):
+        played(corners()["vectors"], Good(), GoodDual(), 1)
 
 
 def test_every_clause_has_a_player_that_breaks_it() -> None:

@@ -52,3 +52,5 @@ def test_corners_are_what_their_names_say() -> None:
     assert not c["layered"].stationary
     assert (c["one-step"].horizon, c["one-action"].n_actions) == (1, 1)
     assert c["features"].phi is not None
+    assert c["vectors"].n_states is None
+    assert c["vectors"].first_start(0.5).shape == (2,)

@@ -13,13 +13,13 @@ import resetfree as rf
 from resetfree.errors import InvalidInput
 from resetfree.experiments.method import Setting
 from resetfree.experiments.methods.linear import METHODS
-from resetfree.features import features_of
 from resetfree.game import Game, Round, begin, play
 from resetfree.oracle.dynamic_programming import best_response
 from resetfree.oracle.exact import Evaluator
 from resetfree.players.checks import check_primal
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.pairs import features_of
 from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, dyadic
 from resetfree.players.trials import Scripted
 

@@ -13,11 +13,11 @@ from tests.players.naive import Sample, backward, record
 import resetfree as rf
 from resetfree.algorithm1 import algorithm1
 from resetfree.errors import InvalidInput
-from resetfree.features import features_of
 from resetfree.game import Game, Round, begin, play
 from resetfree.oracle.dynamic_programming import evaluate
 from resetfree.oracle.exact import Evaluator
-from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.pairs import features_of
+from resetfree.players.primal.linear_ucb import LinearState, LinearUCB
 from resetfree.state import dump
 
 Floats = NDArray[np.float64]
@@ -172,6 +172,7 @@ def test_before_any_data_it_is_optimistic() -> None:
     mdp = rf.make("grid-v0")
     primal = LinearUCB(B=40.0)
     state = primal.init(mdp.problem(), 100, 0)
+    assert isinstance(state, LinearState)
     _, _, _, q_r, q_c = primal.backward(state, 5.0)
     np.testing.assert_array_equal(q_r, np.broadcast_to(np.arange(8, 0, -1.0)[:, None], (8, 60)))
     assert not q_c.any()
@@ -202,7 +203,9 @@ def test_both_forms_of_the_regression_agree() -> None:
 
 def test_pooling_uses_one_regression_and_only_where_it_may() -> None:
     mdp = rf.make("grid-v0")
-    assert LinearUCB(B=1.0, pooled=True).init(mdp.problem(), 10, 0).regression.pay.shape == (1, 60)
+    state = LinearUCB(B=1.0, pooled=True).init(mdp.problem(), 10, 0)
+    assert isinstance(state, LinearState)
+    assert state.regression.pay.shape == (1, 60)
     with pytest.raises(InvalidInput, match="must be false for dynamics that change"):
         LinearUCB(B=1.0, pooled=True).init(rf.make("doors-v0").problem(), 10, 0)
 
@@ -244,7 +247,7 @@ def test_it_needs_a_bound_and_a_finite_problem_of_sensible_size() -> None:
     with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
         LinearUCB(B=1.0).init(rf.make("continuous-linear-v0").problem(), 10, 0)
     with pytest.raises(InvalidInput, match="GB of regression"):
-        LinearUCB(B=1.0).init(rf.make("pits-v0", n=40).problem(), 10, 0)
+        LinearUCB(B=1.0).init(with_features(rf.make("pits-v0", n=40), 2_000).problem(), 10, 0)
     primal = LinearUCB(B=1.0)
     state = primal.init(rf.make("grid-v0").problem(), 10, 0)
     before = dump(state)

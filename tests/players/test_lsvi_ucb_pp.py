@@ -12,11 +12,11 @@ from tests.players.naive_composite import PROBLEMS, Naive, Pass
 
 import resetfree as rf
 from resetfree.errors import InvalidInput
-from resetfree.features import features_of
 from resetfree.game import Game, Round, begin, play
 from resetfree.oracle.dynamic_programming import best_response
 from resetfree.players.checks import check_primal
 from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.pairs import features_of
 from resetfree.players.primal.lsvi_ucb_pp import WeightedLSVI
 from resetfree.players.trials import Scripted
 from resetfree.problem import Episode

@@ -11,9 +11,9 @@ from tests.players.naive_composite import PROBLEMS, Naive, with_features
 
 import resetfree as rf
 from resetfree.errors import InvalidInput
-from resetfree.features import features_of
 from resetfree.game import Game, Round, begin, play
 from resetfree.players.dual.projected_gradient import ProjectedGradient
+from resetfree.players.pairs import features_of
 from resetfree.players.primal.perturbed_history import PerturbedHistory
 
 

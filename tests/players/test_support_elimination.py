@@ -38,7 +38,7 @@ def adversarial_plan(state: EliminationState, horizon: int, rng: np.random.Gener
 def resets_of(mdp: rf.FiniteMDP, episodes: int, seed: int) -> tuple[int, int]:
     """Realised resets under adversarial choices among allowed actions, and the bound."""
     player, problem = SupportElimination(), mdp.problem()
-    state = player.init(problem, episodes, seed)
+    state: Any = player.init(problem, episodes, seed)
     rng = np.random.default_rng(seed)
     s1, resets = problem.first_start(rng.random()), 0
     plan = adversarial_plan(state, mdp.horizon, rng)
@@ -77,7 +77,7 @@ def test_what_is_safe_is_never_lost() -> None:
     for seed in range(40):
         mdp = closed_mdp(seed)
         player, problem = SupportElimination(), mdp.problem()
-        state = player.init(problem, 200, seed)
+        state: Any = player.init(problem, 200, seed)
         rng = np.random.default_rng(seed)
         s1 = problem.first_start(rng.random())
         for k in range(200):

@@ -228,6 +228,8 @@ def whole_game(run: Run) -> Certificate:
     """
     claim = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
     spec, c = run.spec, run.columns
+    if spec["persistent"]:
+        return Certificate.not_applicable(claim, "what a world did that keeps its own state cannot be done once more")
     try:
         begun = seat(run)
         primal = make_player("primal", spec["primal"]["name"], spec["primal"]["settings"])
@@ -246,7 +248,7 @@ def whole_game(run: Run) -> Certificate:
                 "upper": this.plan.upper, "cost_signal": this.cost_signal, "reset": this.episode.reset,
                 "reward": np.add.reduce(this.episode.rewards), "steps": len(this.episode.actions),
                 "next_start": this.episode.next_start,
-                "v_r": exact[0], "v_c": exact[1],
+                "v_r": exact[0], "v_c": exact[1], "original_return": this.episode.original_return,
             }  # fmt: skip
             wrong = [name for name, value in fresh.items() if not _same(c[name][k], value)]
             names |= set(wrong)

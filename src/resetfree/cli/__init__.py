@@ -12,9 +12,14 @@ from resetfree.cli.bench import bench
 from resetfree.cli.certify import certify
 from resetfree.cli.check import check
 from resetfree.cli.demo import demo
+from resetfree.cli.evaluate import evaluate
+from resetfree.cli.export import export
 from resetfree.cli.listing import list_
+from resetfree.cli.report import report
 from resetfree.cli.run import run
 from resetfree.cli.solve import solve
+from resetfree.cli.studio import studio
+from resetfree.cli.sweep import sweep
 from resetfree.errors import ResetFreeError
 
 
@@ -24,7 +29,7 @@ def app() -> None:
     """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`) or module:factory."""
 
 
-for command in (demo, list_, check, solve, run, certify, bench):
+for command in (demo, list_, check, solve, run, certify, evaluate, export, bench, report, sweep, studio):
     app.add_command(command)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 import resetfree as rf
 from resetfree.cli.common import problem_argument, say
 from resetfree.errors import InvalidInput
-from resetfree.resolve import parse_options, resolve
+from resetfree.resolve import parse_options, resolve_model
 
 
 @click.command()
@@ -19,7 +19,7 @@ from resetfree.resolve import parse_options, resolve
 @click.option("--strict", is_flag=True, help="Exit with status 1 if something does not hold.")
 def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
     """Check the paper's assumptions; what fails comes with a witness."""
-    mdp = resolve(problem, parse_options(options))
+    mdp = resolve_model(problem, parse_options(options))
     if not isinstance(mdp, rf.FiniteMDP):
         raise InvalidInput(
             f"Only finite problems can be checked. Got '{problem}', whose states are a continuum, instead."

@@ -24,6 +24,7 @@ EPISODES = 10_000
 def demo(out: str, as_json: bool) -> None:
     """Learn the default problem: its map, a run with its progress, a table, pictures, and the claims that hold."""
     from resetfree.report.curves import draw_run
+    from resetfree.report.html import write_report
     from resetfree.report.pictures import draw_solution
 
     began = time.perf_counter()
@@ -47,10 +48,13 @@ def demo(out: str, as_json: bool) -> None:
         )  # fmt: skip
     claims += done.certificates()
     pictures = [draw_solution(solution, folder / "grid-v0.png"), draw_run(done, folder / "learning.png")]
+    page = folder / "report.html"
+    write_report([file], page)
     proved = [c for c in claims if c.status == "proved"]
     seconds = time.perf_counter() - began
     data = {
-        **running.summary(done), "pictures": [str(p) for p in pictures], "assumptions_hold": bool(report),
+        **running.summary(done), "pictures": [str(p) for p in pictures], "report": str(page),
+        "assumptions_hold": bool(report),
         "claims": len(proved), "claims_hold": all(c.holds for c in proved), "demo_seconds": seconds,
         "solution": solution_json(solution, True),
     }  # fmt: skip
@@ -60,7 +64,8 @@ def demo(out: str, as_json: bool) -> None:
         held = sum(c.holds for c in proved)
         console.print(f"\nAssumptions of the paper: {'hold' if report else 'broken'}.  Proved claims: ", end="")
         console.print(f"{held} of {len(proved)} hold on this problem and this run.")
-        console.print(f"Pictures: {'  '.join(map(str, pictures))}   ({seconds:.1f} s in all)\n")
-        console.print(f"Next: resetfree certify {file} · resetfree list · resetfree run pits-v0 --set n=7")
+        console.print(f"Pictures: {'  '.join(map(str, pictures))}   ({seconds:.1f} s in all)")
+        console.print(f"The whole run on one page: {page}\n")
+        console.print(f"Next: make studio · resetfree certify {file} · resetfree list · resetfree run gym:CartPole-v1")
 
     say(data, as_json, show)

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import resetfree as rf
+from resetfree import features
 from resetfree.cli.common import as_json, say
 from resetfree.experiments.method import methods
 from resetfree.experiments.suite import SUITES
@@ -19,11 +20,13 @@ from resetfree.runs.fingerprint import describe
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(["problems", "players", "methods", "suites"]), default="problems")
+@click.argument("kind", type=click.Choice(["problems", "players", "features", "methods", "suites"]), default="problems")
 @as_json
 def list_(kind: str, as_json: bool) -> None:
-    """List what is registered: problems and players with their options, methods and suites of the comparison."""
-    rows = {"problems": _problems, "players": _players, "methods": _methods, "suites": _suites}[kind]()
+    """List what is there: problems, players and feature maps with options, methods and suites of the comparison."""
+    rows = {
+        "problems": _problems, "players": _players, "features": _features, "methods": _methods, "suites": _suites,
+    }[kind]()  # fmt: skip
 
     def show(console: Console) -> None:
         if kind == "problems":
@@ -47,6 +50,10 @@ def list_(kind: str, as_json: bool) -> None:
             for row in rows:
                 cases = " · ".join(f"{case['label']} {case['episodes']:,}" for case in row["cases"])
                 table.add_row(f"[bold]{row['name']}[/]", str(row["seeds"]), f"{row['summary']} [dim]{cases}[/]")
+        elif kind == "features":
+            table = Table("features", "what they are, and their settings", box=None, padding=(0, 2, 0, 0))
+            for row in rows:
+                table.add_row(f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
         else:
             table = Table("role", "name", "what it does, and its settings", box=None, padding=(0, 2, 0, 0))
             for row in rows:
@@ -70,10 +77,21 @@ def _players() -> list[dict[str, Any]]:
     rows = []
     for role in BASES:
         for name, cls in discover(role).items():
-            told = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""  # one player per file: its file tells it
-            summary = told.strip().split("\n")[0]
-            rows.append({"role": role, "name": name, "summary": summary, "settings": describe(settings(cls))})
+            rows.append({"role": role, "name": name, "summary": _told(cls), "settings": describe(settings(cls))})
     return rows
+
+
+def _features() -> list[dict[str, Any]]:
+    return [
+        {"name": name, "summary": _told(cls), "settings": describe(features.settings(cls))}
+        for name, cls in features.discover().items()
+    ]
+
+
+def _told(cls: type) -> str:
+    """The first line of a class's file, which holds nothing else; of its docstring, if the file says nothing."""
+    told = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
+    return told.strip().split("\n")[0]
 
 
 def _methods() -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from resetfree.errors import InvalidInput
 from resetfree.oracle.dynamic_programming import Solution
 from resetfree.oracle.quadrature import ContinuousSolution
 from resetfree.report import terminal
-from resetfree.resolve import parse_options, resolve
+from resetfree.resolve import parse_options, resolve_model
 
 MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
 
@@ -40,7 +40,7 @@ def solve(
 ) -> None:
     """The oracle's answer: safe sets, best reset-free value and policy, multipliers."""
     began = time.perf_counter()
-    mdp = resolve(problem, parse_options(options))
+    mdp = resolve_model(problem, parse_options(options))
     if not isinstance(mdp, rf.FiniteMDP):
         return _solve_continuum(problem, mdp, as_json)
     solution = rf.solve(mdp, starts=None if starts is None else _states(starts, mdp))

@@ -7,7 +7,7 @@ P(.|s,a) = sum_j phi_j(s,a) nu_j and r(s,a) = phi(s,a).omega, the same at every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.special import betainc, betaincinv
 
 from resetfree.envs._options import require
 from resetfree.errors import InvalidInput
+from resetfree.features import FeatureMap, Features
 from resetfree.finite import FiniteMDP
 from resetfree.oracle.quadrature import ContinuousPolicy, bernstein
 from resetfree.problem import Episode, Problem
@@ -138,10 +139,43 @@ def _distributions(rows: Floats) -> bool:
     return bool((rows >= 0).all() and (np.abs(rows.sum(axis=-1) - 1) <= 1e-12).all())
 
 
+@dataclass
+class KnownFeatures(Features):
+    """psi(s) = phi(s, .), all actions side by side: the block of action a holds phi(s, a), so the MDP stays linear."""
+
+    mdp: ContinuousLinearMDP = field(metadata={"saved": False})
+
+    @property
+    def dimension(self) -> int:
+        """A d."""
+        return self.mdp.n_actions * self.mdp.d
+
+    @property
+    def norm_bound(self) -> float:
+        """sqrt(A): every phi(s, a) lies in the simplex."""
+        return float(np.sqrt(self.mdp.n_actions))
+
+    def __call__(self, states: Floats) -> Floats:
+        """[n, A d]."""
+        return self.mdp.phi(states[:, 0]).reshape(len(states), -1)
+
+
+@dataclass(frozen=True)
+class KnownPairs(FeatureMap):
+    """The features that the problem comes with: nothing to fit."""
+
+    name: ClassVar[str] = "known-pairs"
+    mdp: ContinuousLinearMDP
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> KnownFeatures:
+        """The same for any states."""
+        return KnownFeatures(self.mdp)
+
+
 class ContinuousProblem(Problem):
     """Episodes of a `ContinuousLinearMDP`; a policy is a function of the step and the state.
 
-    `phi` of the base class is for finite states: here `features` gives phi(s, a) of any states.
+    `phi` of the base class is for finite states: here `pair_features` gives phi(s, a) of any states.
 
     >>> import resetfree as rf
     >>> problem = rf.make("continuous-linear-v0").problem()
@@ -157,8 +191,9 @@ class ContinuousProblem(Problem):
         self.stationary, self.n_transitions, self.end_resets = True, mdp.horizon, False
         self.phi, self.xi = None, None
         self.d = mdp.d
+        self.features, self.low, self.high = KnownPairs(mdp), np.zeros(1), np.ones(1)
 
-    def features(self, s: ArrayLike) -> Floats:
+    def pair_features(self, s: ArrayLike) -> Floats:
         """[..., A, d] the known features of every action in states s [...]."""
         return self._mdp.phi(s)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 from resetfree.errors import ResetFreeError, RunError
 from resetfree.experiments.method import Method
@@ -19,10 +15,9 @@ from resetfree.experiments.results import Results
 from resetfree.experiments.suite import Suite
 from resetfree.experiments.trials import Interrupted, Outcome, Trial, run_trial
 from resetfree.experiments.tuning import Entry, choose_width, entries, reported_trials, tuning_trials
+from resetfree.experiments.workers import Workers, stopping
 
 Progress: TypeAlias = Callable[[int, int, str], object]  # trials done, trials in all, what was done last
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-AHEAD = 4  # trials handed to each process before it asks: enough to keep it busy
 
 
 class BenchStopped(ResetFreeError):
@@ -88,16 +83,14 @@ class _Workers:
 
     def __init__(self, jobs: int, limit: float) -> None:
         self._jobs, self._limit = jobs, limit
-        self._pool: ProcessPoolExecutor | None = None
-        self._stop: Any = None
+        self._workers: Workers[Trial, Outcome] | None = None
 
     def __enter__(self) -> _Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._stop.set()  # trials under way end at their next look; nothing of them is kept
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._workers is not None:
+            self._workers.__exit__()  # trials under way end at their next look; nothing of them is kept
 
     def play(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
         """Outcomes as they come, in any order."""
@@ -105,53 +98,18 @@ class _Workers:
             for trial in trials:
                 yield trial, run_trial(trial, self._limit)
             return
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")  # no copy of this process's locks and threads
-            self._stop = context.Event()
-            self._pool = ProcessPoolExecutor(self._jobs, context, _begin_worker, (self._stop,))
-        waiting: dict[Future[Outcome], Trial] = {}
-        queue = iter(trials)
-        try:
-            while True:
-                with _one_thread_each():
-                    for trial in islice(queue, max(AHEAD * self._jobs - len(waiting), 0)):
-                        waiting[self._pool.submit(_work, trial, self._limit)] = trial
-                if not waiting:
-                    return
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
-        except BrokenProcessPool as error:
-            raise RunError(
-                "A process of the comparison was killed, perhaps for want of memory. What was finished is saved; "
-                "the same command goes on with it, and --jobs 1 takes the least memory."
-            ) from error
-
-
-_stop: Any = None  # in a worker: the event that tells it to end
-
-
-def _begin_worker(stop: Any) -> None:
-    global _stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the first one decides
-    _stop = stop
+        if self._workers is None:
+            self._workers = Workers(self._jobs, partial(_work, limit=self._limit))
+        for trial, outcome in self._workers.do(deque(trials)):
+            if outcome is None:
+                raise RunError(
+                    "A process of the comparison was killed, perhaps for want of memory. What was finished is saved; "
+                    "the same command goes on with it, and --jobs 1 takes the least memory."
+                )
+            yield trial, outcome
 
 
 def _work(trial: Trial, limit: float) -> Outcome:
-    if _stop.is_set():
+    if stopping():
         raise Interrupted
-    return run_trial(trial, limit, _stop.is_set)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """New processes inherit this: as many of them as cores must not each use all cores."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    return run_trial(trial, limit, stopping)

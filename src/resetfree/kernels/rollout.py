@@ -24,6 +24,14 @@ def pick(weights: NDArray[np.float64], u: float) -> int:
 
 
 @jit
+def move(m: Model, h: int, s: int, a: int, u: float) -> int:
+    """Where action a at step h leads from s."""
+    i = m.row_of_step[h] + s * m.reward.shape[2] + a
+    begin = m.indptr[i]
+    return int(m.indices[begin + pick(m.prob[begin : m.indptr[i + 1]], u)])
+
+
+@jit
 def roll(
     m: Model,
     policy: NDArray[np.float64],  # [H, S, A]
@@ -34,7 +42,7 @@ def roll(
     rewards: NDArray[np.float64],  # [H] out, the means
 ) -> tuple[int, bool]:
     """Fill states, actions, rewards; return how many actions were taken and whether a reset state was entered."""
-    horizon, n_actions = policy.shape[0], policy.shape[2]
+    horizon = policy.shape[0]
     s = start
     states[0] = s
     for h in range(horizon):
@@ -43,9 +51,7 @@ def roll(
         rewards[h] = m.reward[m.reward_of_step[h], s, a]
         if h == m.n_transitions:
             return h + 1, False
-        i = m.row_of_step[h] + s * n_actions + a
-        begin = m.indptr[i]
-        s = m.indices[begin + pick(m.prob[begin : m.indptr[i + 1]], u[horizon + h])]
+        s = move(m, h, s, a, u[horizon + h])
         states[h + 1] = s
         if m.reset[s] or (h == m.n_transitions - 1 and m.last_reset[s]):
             return h + 1, True

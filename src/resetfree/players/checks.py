@@ -11,6 +11,9 @@
 
 A hyperparameter `B` that is None is filled in from the oracle. A player that is not meant to learn (a constant, a
 baseline) declares `learns: ClassVar[bool] = False` in its class, and is then not asked to solve the trivial problem.
+A player that cannot play some problem names its corner in `refuses`, and must then refuse it with an error of resetfree
+in `init`; a primal player may refuse vector states without saying so. One that takes nothing but vector states declares
+`vectors_only: ClassVar[bool] = True`: it is tried on those, and must refuse every finite corner.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ class Check:
 
     def __call__(self, player: Any, problem: Problem | None = None) -> None:
         """Raise ContractBroken if the player breaks this clause."""
-        where = corners()[self.corner or "physical"] if problem is None else problem
+        usual = clauses.VECTORS if getattr(player, "vectors_only", False) else "physical"
+        where = corners()[self.corner or usual] if problem is None else problem
         try:
             wrong = self.find(player, where)
         except Exception as error:  # whatever the player raises where it should work is a finding
@@ -108,7 +112,12 @@ def _with_common(own: list[Check], seats: clauses.Seats, side: str) -> dict[str,
         Check("save-and-load", "continue bit for bit after a save and a load", partial(clauses.save_and_load, seats)),
     ]
     works = [
-        Check(f"works-{corner}", f"play the problem '{corner}'", partial(clauses.works, seats), corner)
+        Check(
+            f"works-{corner}",
+            f"play the problem '{corner}', or refuse it with an error of resetfree if it says so",
+            partial(clauses.works, seats, corner, side == "primal" and corner == clauses.VECTORS),
+            corner,
+        )
         for corner in corners()
     ]
     return {check.name: check for check in shared + own + works}

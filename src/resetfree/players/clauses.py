@@ -25,8 +25,10 @@ from resetfree.players.trials import (
     same,
     same_round,
     saved_and_loaded,
+    seen_rows,
     snapshot,
     temptation,
+    vector_bandit,
 )
 from resetfree.policy import as_policy
 from resetfree.problem import Problem
@@ -34,6 +36,7 @@ from resetfree.state import dump
 
 TOLERANCE = 1e-9
 MULTIPLIERS = (0.0, 3.0, 0.1, 40.0)  # asked in between, to see whether asking leaves a trace
+VECTORS = "vectors"  # the corner whose states are vectors
 Seats: TypeAlias = Callable[[Any], tuple[Any, Any]]  # who sits where: (primal, dual)
 
 
@@ -93,10 +96,26 @@ def _first_difference(one: list[Round], other: list[Round]) -> str | None:
     return None
 
 
-def works(seats: Seats, player: Any, problem: Problem) -> str | None:
-    """A few rounds; any exception is the finding."""
-    played(problem, *seats(player), 12)
+def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Problem) -> str | None:
+    """A few rounds, or an error of resetfree before the first of them where the player says that it refuses this.
+
+    lenient: whether it may refuse without having said so (finite players, vectors).
+    """
+    says_so = refused(player, corner)
+    try:
+        if says_so:
+            fill(player, problem).init(problem, 12, 7)
+            return "no error from 'init', though it says that it refuses this"
+        played(problem, *seats(player), 12)
+    except ResetFreeError:
+        if not (says_so or (lenient and not getattr(player, "vectors_only", False))):
+            raise
     return None
+
+
+def refused(player: Any, corner: str) -> bool:
+    """Whether a player says that it refuses a corner: by name, or all finite ones."""
+    return corner in getattr(player, "refuses", ()) or (getattr(player, "vectors_only", False) and corner != VECTORS)
 
 
 def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
@@ -120,11 +139,7 @@ def rows(player: Any, problem: Problem) -> str | None:
     _, rounds = played(problem, player, Scripted(), 30)
     for this in rounds:
         policy = this.plan.policy
-        if callable(policy):
-            visited = this.episode.states[: len(this.episode.actions)]
-            array = np.array([policy(h + 1, s) for h, s in enumerate(visited)])
-        else:
-            array = np.asarray(policy)
+        array = seen_rows(policy, [this]) if callable(policy) else np.asarray(policy)
         if np.issubdtype(array.dtype, np.integer):
             if array.min() < 0 or array.max() >= problem.n_actions:
                 return f"actions {array.min()}..{array.max()} of {problem.n_actions} in round {this.k}"
@@ -153,19 +168,22 @@ def planning(player: Any, problem: Problem) -> str | None:
     player = fill(player, problem)
     before = snapshot(game.primal)
     first = player.plan(game.primal, game.s1, 0.5)
-    kept = None if callable(first.policy) else np.array(first.policy)
+    kept = _said(first, rounds)
     for lam in MULTIPLIERS:
         player.plan(game.primal, rounds[0].s1, lam)
     if not same(before, snapshot(game.primal)):
         return "a state that planning changed"
-    if kept is not None and not equal(kept, first.policy):
+    if not equal(kept, _said(first, rounds)):
         return "a policy that a later plan has overwritten"
     again = player.plan(game.primal, game.s1, 0.5)
     if not (equal(first.v_r, again.v_r) and equal(first.v_c, again.v_c)):
         return "other estimates when asked again"
-    if kept is not None and not equal(kept, again.policy):
-        return "another policy when asked again"
-    return None
+    return None if equal(kept, _said(again, rounds)) else "another policy when asked again"
+
+
+def _said(plan: Plan, rounds: list[Round]) -> Any:
+    """A copy of a policy, or what it says in the states of some rounds where it is a function."""
+    return seen_rows(plan.policy, rounds) if callable(plan.policy) else np.array(plan.policy)
 
 
 def learns_to_earn(player: Any, problem: Problem) -> str | None:
@@ -173,12 +191,13 @@ def learns_to_earn(player: Any, problem: Problem) -> str | None:
     if not getattr(player, "learns", True):
         return None
     for paying in (0, 1):
-        trial = bandit(paying)
+        trial: Problem = vector_bandit(paying) if getattr(player, "vectors_only", False) else bandit(paying)
         game, _ = played(trial, player, Scripted((0.0,)), 200)
-        plan = fill(player, trial).plan(game.primal, 0, 0.0)
-        row = as_policy(plan.policy, model_behind(trial))[0, 0]
+        plan = fill(player, trial).plan(game.primal, game.s1, 0.0)
+        policy = plan.policy
+        row = policy(1, game.s1) if callable(policy) else as_policy(policy, model_behind(trial))[0, 0]
         if np.argmax(row) != paying:
-            return f"probabilities {row.tolist()} where action {paying} pays"
+            return f"probabilities {np.asarray(row).tolist()} where action {paying} pays"
     return None
 
 

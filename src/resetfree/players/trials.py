@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.assumptions.dual import dual_class
+from resetfree.errors import InvalidInput
+from resetfree.features import make_features
 from resetfree.finite import FiniteMDP
 from resetfree.game import DualPlayer, Game, Plan, PrimalPlayer, Round, begin, play
 from resetfree.oracle.exact import model_behind
-from resetfree.problem import FiniteProblem, Problem, State
+from resetfree.problem import Episode, FiniteProblem, Problem, State
 from resetfree.state import dump, load
 from resetfree.transitions import Floats
 
@@ -23,11 +25,13 @@ PIT = 3  # the last of four states
 
 
 @cache
-def corners() -> dict[str, FiniteProblem]:
+def corners() -> dict[str, Any]:
     """Problems by name, each a corner in which a player may stumble; action 0 is never reset in any of them.
 
+    All are finite but the last, whose states are vectors.
+
     >>> list(corners())
-    ['physical', 'literal', 'layered', 'one-step', 'one-action', 'no-reset-states', 'features']
+    ['physical', 'literal', 'layered', 'one-step', 'one-action', 'no-reset-states', 'features', 'vectors']
     """
     rng = np.random.default_rng(20230718)
     reset = np.arange(4) == PIT
@@ -41,7 +45,8 @@ def corners() -> dict[str, FiniteProblem]:
         "no-reset-states": FiniteMDP(move, pay, np.zeros(4, dtype=bool), 3),
         "features": _linear(rng),
     }
-    return {name: mdp.replace(name=name).problem() for name, mdp in made.items()}
+    finite = {name: mdp.replace(name=name).problem() for name, mdp in made.items()}
+    return {**finite, "vectors": Plane("vectors", 3, (0.3, 0.8), danger=1.5)}
 
 
 def bandit(paying: int) -> FiniteProblem:
@@ -49,6 +54,48 @@ def bandit(paying: int) -> FiniteProblem:
     pay = np.zeros((1, 2))
     pay[0, paying] = 1.0
     return FiniteMDP(np.ones((1, 2, 1)), pay, [False], 1, name="bandit").problem()
+
+
+class Plane(Problem):
+    """States (x, y): x is halved in each step, y is noise; action 1 adds up to `danger` to x, and x > 1 is a reset."""
+
+    def __init__(self, name: str, horizon: int, pay: tuple[float, float], danger: float) -> None:
+        self.name, self.horizon, self.n_actions, self.n_states = name, horizon, 2, None
+        self.stationary, self.n_transitions, self.end_resets = True, horizon, False
+        self.phi, self.xi = None, None
+        self.features, self.low, self.high = make_features("polynomial"), np.array([-0.5, -1.0]), np.array([2.0, 1.0])
+        self._pay, self._danger = pay, danger
+
+    @property
+    def n_uniforms(self) -> int:
+        """Per step one for the action and two for where it leads; one for a restart."""
+        return 3 * self.horizon + 1
+
+    def first_start(self, u: float) -> Floats:
+        """Left or right of the middle."""
+        return np.array([u - 0.5, 0.0])
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play a function (h, s) -> probabilities."""
+        if not callable(policy):
+            raise InvalidInput(f"A policy of '{self.name}' must be a function. Got {type(policy).__name__} instead.")
+        states, actions, reset = [np.asarray(start)], [], False
+        for h in range(self.horizon):
+            action = int(u[3 * h] >= policy(h + 1, states[-1])[0])
+            actions.append(action)
+            x = states[-1][0] / 2 + action * self._danger * u[3 * h + 1]
+            states.append(np.array([x, 2.0 * u[3 * h + 2] - 1.0]))
+            reset = bool(x > 1.0)
+            if reset:
+                break
+        next_start = self.first_start(u[-1]) if reset else states[-1]
+        rewards = np.array([self._pay[a] for a in actions])
+        return Episode(np.array(states), np.array(actions, dtype=np.int64), rewards, reset, next_start)
+
+
+def vector_bandit(paying: int) -> Plane:
+    """One step from a state that means nothing: one action pays 1, the other nothing; no resets."""
+    return Plane("vector-bandit", 1, (float(paying == 0), float(paying == 1)), danger=0.0)
 
 
 def temptation() -> FiniteProblem:
@@ -212,6 +259,14 @@ def same_round(one: Round, other: Round) -> bool:
         (one.episode.states, other.episode.states), (one.episode.actions, other.episode.actions),
         (one.episode.next_start, other.episode.next_start),
     ]  # fmt: skip
-    if not callable(one.plan.policy):
+    if callable(one.plan.policy) and equal(one.episode.states, other.episode.states):
+        pairs.append((seen_rows(one.plan.policy, [one]), seen_rows(other.plan.policy, [one])))
+    elif not callable(one.plan.policy):
         pairs.append((one.plan.policy, other.plan.policy))
     return all(equal(a, b) for a, b in pairs)
+
+
+def seen_rows(policy: Any, rounds: list[Round]) -> Floats:
+    """[n, A] what a policy that is a function says in every state in which the agent acted in these rounds."""
+    episodes = [this.episode for this in rounds]
+    return np.array([policy(h + 1, e.states[h]) for e in episodes for h in range(len(e.actions))], dtype=np.float64)

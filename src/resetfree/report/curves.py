@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from resetfree.errors import InvalidInput
+from resetfree.report.style import BLUE, GREEN, GREY, ORANGE, save
 from resetfree.runs.run import Run
 
-BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"  # told apart by the colour-blind too
 POINTS = 2000  # enough for a curve; a million rounds would only make the file large
 
 
@@ -41,11 +41,7 @@ def draw_run(run: Run, path: Path) -> Path:
         f"{run.spec['problem']}: {run.spec['primal']['name']} against {run.spec['dual']['name']}, "
         f"{run.spec['feedback']} feedback, seed {run.spec['seed']}, n = 1 run"
     )
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"The picture must go to a file that can be written. Got '{path}': {error}.") from error
-    return path
+    return save(figure, path)
 
 
 def _label(axes: Any, title: str, unit: str) -> None:

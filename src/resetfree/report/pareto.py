@@ -8,16 +8,16 @@ from typing import Any
 
 from resetfree.errors import InvalidInput
 from resetfree.experiments.statistics import SUBJECT, Row, Summary
+from resetfree.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
 
 # Told apart by the colour-blind too, and by their shape; filled where data is pooled.
 LOOKS = {
-    "ours": ("#0072b2", "o"),
-    "paper": ("#d55e00", "s"),
-    "baseline": ("#7f7f7f", "^"),
-    "oracle": ("#cc79a7", "D"),
+    "ours": (BLUE, "o"),
+    "paper": (ORANGE, "s"),
+    "baseline": (GREY, "^"),
+    "oracle": (PINK, "D"),
 }
 NAMES = {"ours": "ours", "paper": "Algorithm 1", "baseline": "baseline", "oracle": "is told the model"}
-GREEN = "#009e73"
 COLUMNS = 4
 LABELS = 4  # of the front that are named, its ends among them
 SPREAD = 20.0  # from the smallest to the largest, above which a scale is logarithmic
@@ -48,12 +48,7 @@ def draw_pareto(summary: Summary, path: Path, title: str) -> Path:
     marks.append(Line2D([], [], ls="-", color=GREEN, label="Pareto front"))
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     figure.suptitle(title, fontsize=11)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"The picture must go to a file that can be written. Got '{path}': {error}.") from error
-    return path
+    return save(figure, path, make_folder=True)
 
 
 def _panel(axes: Any, case: str, rows: list[Row]) -> None:

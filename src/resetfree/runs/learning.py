@@ -18,12 +18,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from resetfree import state
-from resetfree.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play
+from resetfree.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
+from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
+from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
+from resetfree.problem import Problem
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.preparing import Setup, World, find_world, prepare
-from resetfree.runs.run import Run
+from resetfree.runs.run import Learned, Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
 from resetfree.runs.spec import difference
 
@@ -56,6 +58,8 @@ def learn(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
     checkpoint_every: float = 2.0,
+    max_resets: int | None = None,
+    operator: Operator | None = None,
 ) -> Run:
     """Let two players play `episodes` rounds on a problem, and keep every round.
 
@@ -69,9 +73,12 @@ def learn(
     resume: continue the run of that file, asked for with the same arguments; a finished one is only read.
     progress: called after every round with the game and the round.
     checkpoint_every: seconds between two checkpoints (less at the start), which is what a crash can cost.
+    max_resets: end the run after so many resets; it can go on later with a larger number.
+    operator: who performs the resets during this call, where the problem needs somebody to (default: whom it knows).
 
     Ctrl-C ends the run after the round that is being played, saves it and raises `Stopped`; a second one does not wait.
-    If a player or the problem raises, the rounds so far are saved before the exception goes on.
+    While an operator is waited for, it does not wait either. If a player, the problem or the operator raises, the
+    rounds so far are saved before the exception goes on.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
@@ -80,15 +87,23 @@ def learn(
     """
     if path is None and (resume or overwrite):
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
+    if max_resets is not None and (
+        isinstance(max_resets, bool) or not isinstance(max_resets, int | np.integer) or max_resets < 1
+    ):
+        raise InvalidInput(f"The 'max_resets' of a run must be a positive integer. Got {max_resets!r} instead.")
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else Path(path)
     world = find_world(problem, (settings or {}).get("problem"))
+    if operator is not None:
+        _check_operator(world)
     if not resume or file is None:
         setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {})
-        check_arrays(_checkpoint(setup.game, 0.0).arrays)  # what cannot be saved is refused before the first round
+        check_arrays(
+            _checkpoint(world.problem, setup.game, 0.0).arrays
+        )  # what cannot be saved is refused before the first round
         ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-        return _learn(setup, ledger, 0.0, progress, checkpoint_every)
+        return _learn(setup, ledger, 0.0, progress, checkpoint_every, max_resets, operator)
     ledger = Ledger.reopen(file)
     try:
         setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {}, before=ledger.spec)
@@ -102,12 +117,13 @@ def learn(
             ledger.close()
             return run
         checkpoint = ledger.resume()
+        setup.game.why = "resume"
         if checkpoint is not None:
-            _restore(setup.game, checkpoint, file)
+            _restore(world.problem, setup.game, checkpoint, file)
     except BaseException:
         ledger.close()
         raise
-    return _learn(setup, ledger, seconds, progress, checkpoint_every)
+    return _learn(setup, ledger, seconds, progress, checkpoint_every, max_resets, operator)
 
 
 def load(path: str | Path, problem: Any = None) -> Run:
@@ -132,7 +148,15 @@ def load(path: str | Path, problem: Any = None) -> Run:
     return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, Path(path))
 
 
-def _learn(setup: Setup, ledger: Ledger, before: float, progress: Progress | None, every: float) -> Run:
+def _learn(
+    setup: Setup,
+    ledger: Ledger,
+    before: float,
+    progress: Progress | None,
+    every: float,
+    max_resets: int | None,
+    operator: Operator | None,
+) -> Run:
     """The loop; closes the ledger."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
@@ -141,38 +165,50 @@ def _learn(setup: Setup, ledger: Ledger, before: float, progress: Progress | Non
         world.problem, setup.primal, setup.dual, game,
         episodes=setup.spec["episodes"], feedback=setup.spec["feedback"], oracle=oracle,
     )  # fmt: skip
-    append, fresh, start = ledger.append, game.k == 0, clock()
+    problem, resets = world.problem, ledger.resets()
+    append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game stands between two rounds: only then is there a state to keep
-    with _interrupts() as stop, ledger:
+    with _interrupts() as stop, ledger, _employed(problem, operator):
         try:
             while game.k < setup.spec["episodes"] and not stop:
+                if max_resets is not None and resets >= max_resets:
+                    break
+                if game.s1 is None:
+                    if game.k > 0:  # whoever is asked may take long, and what was played must be safe by then
+                        ledger.commit(_checkpoint(problem, game, clock() - began))
+                    try:
+                        with stop.at_once():
+                            stand(problem, game)
+                    finally:  # also where the world fails after a reset that somebody performed
+                        ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
                 between = False
                 this = next(rounds)
                 between = True
                 append(_row(this, as_text))
+                resets += this.episode.reset
                 if progress is not None:
                     progress(game, this)
                 if clock() >= due:
                     then = clock()
-                    ledger.commit(_checkpoint(game, then - began))
+                    ledger.commit(_checkpoint(problem, game, then - began))
                     due = clock() + max(min(every, then - start), LEAST_REST * (clock() - then))
-            ledger.commit(_checkpoint(game, clock() - began))
+            ledger.commit(_checkpoint(problem, game, clock() - began))
         except BaseException as error:
-            if ledger.broken or (fresh and ledger.last == 0 and not isinstance(error, KeyboardInterrupt)):
+            if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
                 if not ledger.broken:
                     ledger.discard()  # nothing was played: do not leave an empty file in the way
                 raise
             try:
-                whole = between and ledger.last == game.k
-                ledger.commit(_checkpoint(game, clock() - began) if whole else None)
+                whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
+                ledger.commit(_checkpoint(problem, game, clock() - began) if whole else None)
             except ResetFreeError as failure:
                 error.add_note(f"The last rounds could not be saved: {failure}")
                 raise error from None
             if isinstance(error, KeyboardInterrupt):
-                raise Stopped(_run(world, ledger.contents(), file)) from None
+                raise Stopped(_run(world, ledger.contents(), file, setup if whole else None)) from None
             raise
-        run = _run(world, ledger.contents(), file)
+        run = _run(world, ledger.contents(), file, setup)
         if stop and len(run) < setup.spec["episodes"]:
             raise Stopped(run)
         return run
@@ -186,11 +222,12 @@ def _row(this: Round, as_text: bool) -> tuple[Any, ...]:
         s1, next_start = encode_start(s1), encode_start(next_start)
     elif type(s1) is not type(next_start) or not isinstance(s1, int | float):
         kind = int if isinstance(s1, int | np.integer) else float
-        s1, next_start = kind(s1), kind(next_start)
+        s1, next_start = kind(s1), None if next_start is None else kind(next_start)
     v_r, v_c = (None, None) if this.exact is None else this.exact
     return (
         this.k, s1, float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal),
         float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), next_start, v_r, v_c,
+        float(episode.original_return),
     )  # fmt: skip
 
 
@@ -198,49 +235,99 @@ def _start_type(setup: Setup) -> str:
     """How the starts of this problem are kept."""
     if setup.world.problem.n_states is not None:
         return "INTEGER"
+    if setup.game.s1 is None:
+        return "TEXT"
     if isinstance(setup.game.s1, float | np.floating):
         return "REAL"
     encode_start(setup.game.s1)  # raises if it cannot be kept
     return "TEXT"
 
 
-def _checkpoint(game: Game, seconds: float) -> Checkpoint:
+def _checkpoint(problem: Problem, game: Game, seconds: float) -> Checkpoint:
     arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
+    arrays |= {f"problem.{name}": array for name, array in problem.saved().items()}
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
 
-def _restore(game: Game, checkpoint: Checkpoint, file: Path) -> None:
-    """Put a fresh game where the checkpoint was taken."""
+def _restore(problem: Problem, game: Game, checkpoint: Checkpoint, file: Path) -> None:
+    """Put a fresh game where the checkpoint was taken; where a persistent world stands by now, nobody knows."""
     try:
         game.rng.bit_generator.state = checkpoint.rng
         state.load(game.primal, checkpoint.arrays, "primal.")
         state.load(game.dual, checkpoint.arrays, "dual.")
+        own = {name: array for name, array in checkpoint.arrays.items() if name.startswith("problem.")}
+        problem.restore({name.removeprefix("problem."): array for name, array in own.items()})
     except (InvalidInput, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunError(f"The checkpoint in '{file}' does not fit these players: {error}") from error
-    game.k, game.s1 = checkpoint.k, checkpoint.s1
+        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {error}") from error
+    game.k, game.s1 = checkpoint.k, None if problem.persistent else checkpoint.s1
 
 
-def _run(world: World | None, contents: Contents, file: Path | None) -> Run:
-    mdp = None if world is None else world.mdp
-    return Run(contents.spec, contents.columns, mdp, file, contents.seconds)
+def _check_operator(world: World) -> None:
+    """Only a world that cannot put itself back needs somebody who does."""
+    if not world.problem.persistent:
+        raise InvalidInput(f"The problem '{world.name}' resets itself: no operator can be asked.")
+    if not hasattr(world.problem, "operator"):
+        raise InvalidInput(f"The problem '{world.name}' must have an attribute 'operator' to be given one.")
 
 
 @contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list that the first Ctrl-C makes true; a second one interrupts at once.
+def _employed(problem: Problem, operator: Operator | None) -> Iterator[None]:
+    """Let an operator perform the resets meanwhile."""
+    if operator is None:
+        yield
+        return
+    usual = problem.operator  # type: ignore[attr-defined]
+    problem.operator = operator  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        problem.operator = usual  # type: ignore[attr-defined]
+
+
+def _run(world: World | None, contents: Contents, file: Path | None, setup: Setup | None = None) -> Run:
+    """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
+    mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
+    learned = None if setup is None else Learned(setup.primal, setup.game.primal)
+    return Run(contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned)
+
+
+class _Stop:
+    """Whether the user wants to stop, and whether that may happen in the middle of what is going on."""
+
+    def __init__(self) -> None:
+        self.asked, self.now = False, False
+
+    def __bool__(self) -> bool:
+        return self.asked
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """While somebody is waited for: Ctrl-C need not wait as well."""
+        self.now = True
+        try:
+            if self.asked:  # it came just before
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self.now = False
+
+
+@contextmanager
+def _interrupts() -> Iterator[_Stop]:
+    """A flag that the first Ctrl-C makes true; a second one interrupts at once.
 
     A round must not be cut in two: players change their state in place, and half a round is no state to go on from.
     """
-    asked: list[int] = []
+    asked = _Stop()
     usual = signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
         yield asked
         return
 
     def note(number: int, frame: Any) -> None:
-        if asked:
+        if asked or asked.now:
             usual(number, frame)
-        asked.append(number)
+        asked.asked = True
 
     signal.signal(signal.SIGINT, note)
     try:

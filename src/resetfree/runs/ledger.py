@@ -7,6 +7,7 @@ more than a killed process does. A clean end folds the log into the one file tha
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sqlite3
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from resetfree.certificate import Certificate
 from resetfree.errors import RunError
+from resetfree.problem import Intervention
 from resetfree.runs.lock import WriterLock
 from resetfree.runs.run import COLUMNS
 from resetfree.runs.runfile import (
@@ -49,6 +51,7 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
+        self._known = False  # whether it held something before, or holds a reset that was performed
         self.broken = False  # whether a write failed: then nothing more is tried
         try:
             with sentences(path):
@@ -97,10 +100,17 @@ class Ledger:
             if verdict != "ok":
                 connection.close()
                 raise damaged(path, ValueError(verdict))
-            return cls(connection, path, lock)
+            ledger = cls(connection, path, lock)
+            ledger._known = True
+            return ledger
         except BaseException:
             lock.release()
             raise
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it was created here and nothing was ever put into it."""
+        return not self._known and self.last == 0
 
     def append(self, row: tuple[Any, ...]) -> None:
         """Take one round, a plain number or text for each of COLUMNS; it is safe after the next `commit`."""
@@ -117,6 +127,22 @@ class Ledger:
             if checkpoint is not None:
                 write_checkpoint(self._connection, checkpoint)
             self._connection.execute("COMMIT")
+
+    def resets(self) -> int:
+        """How many of the rounds so far ended in a reset."""
+        with sentences(self.path):
+            (n,) = self._connection.execute("SELECT coalesce(sum(reset), 0) FROM rounds").fetchone()
+        return int(n)
+
+    def intervened(self, interventions: Iterable[Intervention]) -> None:
+        """Keep resets that somebody performed, at once: nobody should be asked twice what they did."""
+        rows = [(json.dumps(dataclasses.asdict(one), allow_nan=False),) for one in interventions]
+        if rows:
+            with self._writing():
+                self._spill()
+                self._connection.executemany("INSERT INTO interventions (json) VALUES (?)", rows)
+                self._connection.execute("COMMIT")
+            self._known = True
 
     def saved(self) -> tuple[int, float]:
         """The round of the newest checkpoint, and the seconds spent up to it."""
@@ -210,6 +236,7 @@ class Contents:
     seconds: float  # spent up to it
     certificates: list[dict[str, Any]] = field(repr=False)
     meta: dict[str, Any] = field(repr=False)  # versions, platform and time of the first session
+    interventions: tuple[Intervention, ...] = field(repr=False)
 
     @property
     def finished(self) -> bool:
@@ -250,13 +277,26 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
             spec, columns = read_spec(connection, path), read_columns(connection, path)
             k, seconds = _newest(connection, path, len(columns["k"]))
             certificates = [row[0] for row in connection.execute("SELECT json FROM certificates ORDER BY rowid")]
+            performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
             (meta,) = connection.execute("SELECT json FROM meta WHERE key = 'created'").fetchone() or ("{}",)
         finally:
             connection.execute("COMMIT")
     try:
-        return Contents(spec, columns, k, seconds, [dict(json.loads(text)) for text in certificates], json.loads(meta))
+        claims = [dict(json.loads(text)) for text in certificates]
+        return Contents(spec, columns, k, seconds, claims, json.loads(meta), tuple(map(_intervention, performed)))
     except (ValueError, TypeError, RecursionError) as error:
         raise damaged(path, error) from error
+
+
+def _intervention(text: str) -> Intervention:
+    """One row, checked: a file is data that somebody else may have written."""
+    row = json.loads(text)
+    kinds = {"k": int, "why": str, "detail": str, "who": str, "asked": str, "answered": str, "seconds": float | int}
+    if not isinstance(row, dict) or set(row) != set(kinds):
+        raise ValueError("an intervention has other fields")
+    if not all(isinstance(row[name], kind) for name, kind in kinds.items()):
+        raise ValueError("an intervention has a field of another type")
+    return Intervention(**row)
 
 
 def _newest(connection: sqlite3.Connection, path: Path | None, n_rounds: int) -> tuple[int, float]:

@@ -21,6 +21,7 @@ from resetfree.oracle.exact import model_behind
 from resetfree.players import Role, discover, make_player
 from resetfree.problem import Problem
 from resetfree.resolve import resolve
+from resetfree.runs.blueprint import blueprint
 from resetfree.runs.fingerprint import describe, fingerprint
 
 GROUPS = ("problem", "primal", "dual")
@@ -123,7 +124,8 @@ def prepare(
         "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
-        "n_actions": world.problem.n_actions, "chosen": why,
+        "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
+        "blueprint": blueprint(world.problem, game.s1),
     }  # fmt: skip
     return Setup(world, made["primal"], made["dual"], spec, game)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,27 @@ from resetfree import regret as measures
 from resetfree.certificate import Certificate
 from resetfree.errors import NotCertifiable
 from resetfree.finite import FiniteMDP
+from resetfree.game import PrimalPlayer
 from resetfree.oracle.dynamic_programming import Solution, solve
+from resetfree.problem import Intervention, Problem
 from resetfree.regret import Rounds
 from resetfree.transitions import Floats
+
+if TYPE_CHECKING:
+    from resetfree.deploy import Policy
 
 # What the ledger keeps of a round: v_r, v_c exact (nan without an oracle), v_r_hat, v_c_hat, upper the player's own.
 COLUMNS = (
     "k", "s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start",
-    "v_r", "v_c",
+    "v_r", "v_c", "original_return",
 )  # fmt: skip
+
+
+class Learned(NamedTuple):
+    """The primal player and what it knew after the last round."""
+
+    player: PrimalPlayer[Any]
+    state: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +50,9 @@ class Run:
     mdp: FiniteMDP | None = field(repr=False)
     path: Path | None
     seconds: float
+    interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
+    problem: Problem | None = field(default=None, repr=False)  # where it is at hand
+    learned: Learned | None = field(default=None, repr=False)  # of a run that was played here
 
     def __len__(self) -> int:
         return len(self.columns["k"])
@@ -79,3 +94,10 @@ class Run:
         from resetfree.certify import certify
 
         return certify(self)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """What was learned up to the newest checkpoint, to be used: `predict`, `evaluate`, `export`."""
+        from resetfree.deploy import recall
+
+        return recall(self)

@@ -34,6 +34,7 @@ MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
+NOWHERE = -1  # `next_start`, where states are numbers, of an episode after which a reset had to be performed first
 _INTEGERS, _STARTS = ("k", "reset", "steps"), ("s1", "next_start")
 
 
@@ -47,6 +48,7 @@ def schema(start_type: str) -> list[str]:
         f"CREATE TABLE rounds ({columns})",
         "CREATE TABLE checkpoints (k INTEGER, part INTEGER, seconds REAL, rng TEXT, s1 TEXT, arrays BLOB)",
         "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
+        "CREATE TABLE interventions (json TEXT NOT NULL)",
     ]
 
 
@@ -198,9 +200,11 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str,
                 for name, column in zip(COLUMNS, zip(*batch, strict=True), strict=True):
                     values = [decode_start(text) for text in column] if name in texts else column
                     for i, value in enumerate(values):  # one by one: a start may itself be an array
-                        columns[name][done + i] = np.nan if value is None else value
+                        columns[name][done + i] = np.nan if value is None and name not in texts else value
             else:
-                block = np.array(batch, dtype=np.float64)  # [n, 13]; NULL, which is how SQLite keeps nan, becomes nan
+                block = np.array(batch, dtype=np.float64)  # [n, 14]; NULL, which is how SQLite keeps nan, becomes nan
+                ends = block[:, COLUMNS.index("next_start")]
+                ends[np.isnan(ends) & (block[:, COLUMNS.index("reset")] == 1)] = NOWHERE
                 for i, name in enumerate(COLUMNS):
                     if name in integers and not np.isfinite(block[:, i]).all():
                         raise ValueError(f"a round has no '{name}'")
@@ -274,7 +278,7 @@ def encode_start(s1: State) -> str:
         s1 = s1.item()
     if isinstance(s1, np.ndarray) and not s1.dtype.hasobject:
         return json.dumps({"dtype": s1.dtype.str, "shape": s1.shape, "values": s1.ravel().tolist()})
-    if isinstance(s1, int | float | str):
+    if s1 is None or isinstance(s1, int | float | str):
         return json.dumps(s1)
     raise InvalidInput(f"A run file holds starts that are numbers, text or arrays. Got {type(s1).__name__} instead.")
 
@@ -287,6 +291,6 @@ def decode_start(text: str) -> State:
         if dtype.hasobject:
             raise ValueError("a start holds objects")
         return np.array(value["values"], dtype=dtype).reshape(value["shape"])
-    if isinstance(value, int | float | str):
+    if value is None or isinstance(value, int | float | str):
         return value
     raise ValueError(f"a start must be a number, text or an array, and is {type(value).__name__}")

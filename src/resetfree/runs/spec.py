@@ -12,7 +12,7 @@ KEYS: dict[str, _Kinds] = {
     "problem": (str,), "problem_options": (dict,), "primal": (dict,), "dual": (dict,), "feedback": (str,),
     "episodes": (int,), "seed": (int,), "B": (int, float, _NONE), "B_source": (str, _NONE), "statements": (dict,),
     "fingerprint": (str,), "horizon": (int,), "n_states": (int, _NONE), "n_actions": (int,),
-    "chosen": (str, _NONE),
+    "chosen": (str, _NONE), "persistent": (bool,),
 }  # fmt: skip
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}
 STATEMENT: dict[str, _Kinds] = {"constants": (dict,), "covered": (bool,), "why": (str,)}

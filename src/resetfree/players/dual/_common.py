@@ -4,21 +4,24 @@ Legend: xi(s) [d'] features of starts (the number 1 where the problem gives none
 bound on |theta| and so on every multiplier, g in [0, 1] the cost signal, G = max |xi(s)|, D the diameter of U.
 
 `Line` is d' = 1 in plain numbers, because most problems have xi = 1 and an episode has few microseconds; `Space` is any
-d' in arrays. Both have the same methods, and a player never asks which of them it has.
+d' in arrays. Both have the same methods, and a player never asks which of them it has. Where states are vectors xi is
+fitted `Features`, which a `Space` asks at each start.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from resetfree.errors import InvalidInput
+from resetfree.features import FeatureMap, Features
 from resetfree.game import Round, Statement
 from resetfree.problem import Problem, State
-from resetfree.sets import Ball, ConvexSet, SumOfSquaresBall, for_features, unsvec
+from resetfree.sets import Ball, ConvexSet, OrthantBall, SumOfSquaresBall, for_features, unsvec
 from resetfree.transitions import Floats
 
 Theta: TypeAlias = Any  # a float on a Line, an array [d'] in a Space
@@ -109,7 +112,8 @@ class Line:
 class Space:
     """Any d': theta is an array in a convex set."""
 
-    xi: Floats  # [S, d']
+    xi: Callable[[State], Floats]  # [d'] of a start
+    largest_xi: float  # G, or a bound on it
     members: ConvexSet  # U
     cap: float  # B
 
@@ -123,26 +127,21 @@ class Space:
         """The set's own bound."""
         return self.members.diameter
 
-    @property
-    def largest_xi(self) -> float:
-        """Largest |xi(s)|."""
-        return float(np.linalg.norm(self.xi, axis=1).max())
-
     def zero(self) -> Floats:
         """Zeros [d']."""
-        return np.zeros(self.xi.shape[1])
+        return np.zeros(self.members.dim)
 
     def at(self, theta: Floats, s1: State) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
-        return min(max(float(self.xi[s1] @ theta), 0.0), self.cap)
+        return min(max(float(self.xi(s1) @ theta), 0.0), self.cap)
 
     def moved(self, theta: Floats, s1: State, step: float) -> Floats:
         """P_U(theta + step xi(s1))."""
-        return self.members.project(theta + step * self.xi[s1])
+        return self.members.project(theta + step * self.xi(s1))
 
     def squared(self, s1: State) -> float:
         """|xi(s1)|^2."""
-        row = self.xi[s1]
+        row = self.xi(s1)
         return float(row @ row)
 
 
@@ -152,6 +151,10 @@ def functions(problem: Problem, B: float, feasible_set: str, name: str) -> Funct
     feasible_set: "auto" (all theta in the ball whose function is negative nowhere), "ball" (the ball alone: what is
       played is max(0, .), and since costs are not negative a multiplier that is raised only lowers the dual regret), or
       "sum-of-squares" (positive semidefinite matrices, for xi made by `sets.svec_features`).
+
+    Where xi is `Features` of vectors, no finite number of rows says where a function is negative. Then "auto" takes
+    what is certain: the orthant with the ball if the features are not negative (this may lack theta* unless they are
+    one-hot, see `sets.for_features`), else the ball alone.
     """
     if feasible_set not in FEASIBLE_SETS:
         raise InvalidInput(
@@ -159,6 +162,12 @@ def functions(problem: Problem, B: float, feasible_set: str, name: str) -> Funct
         )
     if problem.xi is None:
         return Line(None, -B if feasible_set == "ball" else 0.0, B, B)
+    if isinstance(problem.xi, Features):
+        return _of_vectors(problem.xi, B, feasible_set, name)
+    if isinstance(problem.xi, FeatureMap):
+        raise InvalidInput(
+            f"The 'xi' of a problem must be fitted features for {name}. Got the map {problem.xi.name} without a fit."
+        )
     xi = np.asarray(problem.xi, dtype=np.float64)
     if xi.ndim != 2 or xi.size == 0 or len(xi) != problem.n_states or not np.isfinite(xi).all():
         raise InvalidInput(
@@ -166,11 +175,32 @@ def functions(problem: Problem, B: float, feasible_set: str, name: str) -> Funct
             f"Got shape {xi.shape} instead."
         )
     if feasible_set == "sum-of-squares":
-        return Space(xi, _sums_of_squares(xi, B, name), B)
+        return _of_rows(xi, _sums_of_squares(xi, B, name), B)
     if xi.shape[1] > 1:
-        return Space(xi, Ball(xi.shape[1], B) if feasible_set == "ball" else for_features(xi, B), B)
+        return _of_rows(xi, Ball(xi.shape[1], B) if feasible_set == "ball" else for_features(xi, B), B)
     some = (False, False) if feasible_set == "ball" else (bool((xi > 0).any()), bool((xi < 0).any()))
     return Line(xi[:, 0].tolist(), 0.0 if some[0] else -B, 0.0 if some[1] else B, B)
+
+
+def _of_rows(xi: Floats, members: ConvexSet, B: float) -> Space:
+    """Functions of finitely many states; xi [S, d']."""
+    return Space(xi.__getitem__, float(np.linalg.norm(xi, axis=1).max()), members, B)
+
+
+def _of_vectors(xi: Features, B: float, feasible_set: str, name: str) -> Space:
+    """Functions of states that are vectors or numbers."""
+    if feasible_set == "sum-of-squares":
+        raise InvalidInput(
+            f"The 'feasible_set' sum-of-squares of {name} needs finitely many states. Got features of vectors instead."
+        )
+    certain = feasible_set == "auto" and xi.non_negative
+    members: ConvexSet = OrthantBall(xi.dimension, B) if certain else Ball(xi.dimension, B)
+
+    def at(s1: State) -> Floats:
+        row: Floats = xi(np.asarray(s1, dtype=np.float64).reshape(1, -1))[0]
+        return row
+
+    return Space(at, xi.norm_bound, members, B)
 
 
 def _sums_of_squares(xi: Floats, B: float, name: str) -> SumOfSquaresBall:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput, NotCertifiable
+from resetfree.errors import InvalidInput
 from resetfree.game import Round
 from resetfree.kernels.action_values import Counts
-from resetfree.players.counted import ROOM, absorb, check_multiplier
+from resetfree.players.counted import ROOM, absorb, check_multiplier, sizes
 from resetfree.problem import Episode, Problem
 from resetfree.transitions import Bools, Floats
 
@@ -56,21 +56,16 @@ class CountState:
 
 def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, seed: int) -> CountState:
     """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
-    if problem.n_states is None:
-        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
-    if pooled and not problem.stationary:
-        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+    shape = sizes(problem, pooled, name)
     if seed < 0:
         raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
-    n, shape = problem.n_states, (1 if pooled else problem.horizon, problem.n_states, problem.n_actions)
-    rows = shape[0] * shape[1] * shape[2]
-    size = rows * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
+    size = whole_size(problem, shape)
     if size > LARGEST:
         raise InvalidInput(
             f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
             f"most {LARGEST / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
         )
-    pairs = shape[1:]
+    n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
     return CountState(
         0, 0.0, np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
@@ -81,38 +76,49 @@ def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float
     )  # fmt: skip
 
 
+def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:
+    """Bytes of the counts of all [L, S, A] pairs, and of a policy."""
+    return shape[0] * shape[1] * shape[2] * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
+
+
 def learn(state: CountState, round: Round) -> CountState:
     """Count the steps that were taken; remember a state that turned out to be a reset state."""
     episode = round.episode
     absorb(state, episode)
-    if state.ties == "learned":
-        _learn_ties(state, episode)
+    if state.ties == "learned" and discover(state, episode) is not None:
+        score = (state.found - state.fatal.sum(axis=0)) / (1.0 + state.opened.sum(axis=0))
+        state.prefer[:] = score + JITTER * state.jitter
     state.k += 1
     state.largest_lam = max(state.largest_lam, float(round.lam))
     return state
 
 
-def _learn_ties(state: CountState, episode: Episode) -> None:
-    """Prefer actions that elsewhere found new states and were not reset, per pair tried; chance decides the rest."""
+def discover(state: Any, episode: Episode) -> tuple[Floats, Floats] | None:
+    """How many pairs of each action were tried and were reset for the first time, None if nothing new was seen.
+
+    Preferred are actions that elsewhere found new states and were not reset, per pair tried; chance decides the rest.
+    """
     states, actions = episode.states, episode.actions
     if not episode.reset and state.opened[states[: len(actions)], actions].all() and state.visited[states].all():
-        return
+        return None
+    opened, fatal = np.zeros_like(state.found), np.zeros_like(state.found)
     state.visited[states[0]] = True
     for h, a in enumerate(actions):
         s = states[h]
+        opened[a] += not state.opened[s, a]
         state.opened[s, a] = True
         if h + 1 == len(states):
             break
         if episode.reset and h + 1 == len(actions):
+            fatal[a] += not state.fatal[s, a]
             state.fatal[s, a] = True
         elif not state.visited[states[h + 1]]:
             state.visited[states[h + 1]] = True
             state.found[a] += 1.0
-    score = (state.found - state.fatal.sum(axis=0)) / (1.0 + state.opened.sum(axis=0))
-    state.prefer[:] = score + JITTER * state.jitter
+    return opened, fatal
 
 
-def multiplier(state: CountState, lam: float, monotone: bool) -> float:
+def multiplier(state: Any, lam: float, monotone: bool) -> float:
     """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
     named = check_multiplier(lam)
     return max(named, state.largest_lam) if monotone else named

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.features import LARGEST_STATE, features_of
 from resetfree.kernels.composite import learn_counted
 from resetfree.kernels.regression import Regression, empty
+from resetfree.players.pairs import LARGEST_STATE, features_of
 from resetfree.problem import Episode, Problem
 from resetfree.transitions import Bools, Floats
 

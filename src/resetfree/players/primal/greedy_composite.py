@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from resetfree.errors import InvalidInput
-from resetfree.features import features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.composite import greedy_plan
+from resetfree.players.pairs import features_of
 from resetfree.players.primal._linear import Samples, Switching, add, doubled, multiplier, no_samples, one_of, sensible
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats

@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.features import LARGEST_STATE, features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.lazy_softmax import Widths
 from resetfree.kernels.regression import Regression, empty, learn_episode, softmax_plan
+from resetfree.players.pairs import LARGEST_STATE, features_of
+from resetfree.players.primal._lazy import SoftmaxPass
+from resetfree.players.seen import SMALL, SeenCounts
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools, Floats
 from resetfree.widths import paper_beta, softmax_alpha, theory_beta
@@ -43,8 +46,20 @@ class LinearState:
     alpha: float = field(metadata={"saved": False})
 
 
+@dataclass
+class LargeState:
+    """The same for one-hot features of many pairs: counts of what was seen."""
+
+    k: int  # episodes seen
+    seen: SeenCounts
+    shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
+    beta_r: float = field(metadata={"saved": False})
+    beta_c: float = field(metadata={"saved": False})
+    alpha: float = field(metadata={"saved": False})
+
+
 @dataclass(frozen=True)
-class LinearUCB(PrimalPlayer[LinearState]):
+class LinearUCB(PrimalPlayer[LinearState | LargeState]):
     """Softmax LSVI-UCB for reward and cost, as analysed: plan at the start, V under the softmax of the same Q.
 
     Paper: primal player of Algorithm 1 (optimistic values, softmax policy).
@@ -58,6 +73,12 @@ class LinearUCB(PrimalPlayer[LinearState]):
     pooled: one regression for all steps (only for stationary problems), not one per step.
     reg: the ridge; None for 1 (proved and paper) or scale^2 (tuned). With ridge 1 and a small width an untried action
       looks worse than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
+
+    Large problems without features: one-hot features make the regression a matter of counts, and the pass goes only
+    where the episode can be (`_lazy`): the same algorithm, exactly, in time and memory of what was seen. Every episode
+    is planned anew: the multiplier and the data of each enter its policy, and the theorem speaks of that policy, so
+    switching rarely is not used here (`greedy-composite` and `lsvi-ucb-pp` have proofs for it). `lagged` is not for
+    large problems: it needs the old policy everywhere.
 
     >>> import resetfree as rf
     >>> player = LinearUCB(B=5.0, width="theory")
@@ -92,24 +113,28 @@ class LinearUCB(PrimalPlayer[LinearState]):
             if not good:
                 raise InvalidInput(f"The '{what}' of linear-ucb must be a sensible number. Got {value} instead.")
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
         if problem.n_states is None:
             raise NotCertifiable("The player 'linear-ucb' needs a finite problem. Got a continuum of states instead.")
         if self.pooled and not problem.stationary:
             raise InvalidInput("The 'pooled' of linear-ucb must be false for dynamics that change with the step.")
         n_layers = 1 if self.pooled else problem.horizon
-        n_pairs = problem.n_states * problem.n_actions
-        width = min(n_pairs, n_pairs if problem.phi is None else problem.phi.shape[2])
-        entries = n_layers * (width**2 + problem.n_states * width)
-        if 8 * entries > LARGEST_STATE:
+        shape = (problem.horizon, problem.n_states, problem.n_actions)
+        n_pairs = shape[1] * shape[2]
+        width = min(n_pairs, _dimension(problem))
+        size = 8 * n_layers * (width**2 + problem.n_states * width)
+        beta_r, beta_c = self.betas(problem, episodes)
+        if size > SMALL and problem.phi is None and not self.lagged:
+            return LargeState(
+                0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
+            )
+        if size > LARGEST_STATE:
             raise InvalidInput(
-                f"The player 'linear-ucb' keeps {8 * entries / 1e9:.1f} GB of regression for this problem, which must "
-                f"be at most {LARGEST_STATE / 1e9:.0f} GB: use features of smaller dimension."
+                f"The player 'linear-ucb' keeps {size / 1e9:.1f} GB of regression for this problem, which must be at "
+                f"most {LARGEST_STATE / 1e9:.0f} GB: use features of smaller dimension."
             )
         regression, kept = empty(features_of(problem), problem.n_states, n_layers, self.ridge())
-        shape = (problem.horizon, problem.n_states, problem.n_actions)
-        beta_r, beta_c = self.betas(problem, episodes)
         return LinearState(
             0, regression, np.zeros(shape[1], dtype=np.bool_), np.zeros(shape[1], dtype=np.bool_),
             np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)), kept,
@@ -117,19 +142,25 @@ class LinearUCB(PrimalPlayer[LinearState]):
             problem.end_resets, beta_r, beta_c, self.temperature(problem, episodes),
         )  # fmt: skip
 
-    def plan(self, state: LinearState, s1: State, lam: float) -> Plan:
+    def plan(self, state: LinearState | LargeState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
         if not (lam >= 0 and isfinite(lam)):
             raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
-        policy, v_r, v_c, _, _ = self.backward(state, lam)
         alpha = self.alpha_now(state)
+        policy: Any
+        if isinstance(state, LargeState):
+            widths = Widths(self.ridge(), state.beta_r, state.beta_c, alpha, float(lam))
+            policy = SoftmaxPass(state.seen, state.shape, widths, self.caps(state.shape[0]))
+            estimate_r, estimate_c = policy.values(s1)
+        else:
+            policy, v_r, v_c, _, _ = self.backward(state, lam)
+            estimate_r, estimate_c = float(v_r[s1]), float(v_c[s1])
         entropy = state.shape[0] * log(state.shape[2])
         slack = entropy / alpha if alpha > 0 else (inf if entropy > 0 else 0.0)
-        estimate_r, estimate_c = float(v_r[s1]), float(v_c[s1])
         return Plan(policy, estimate_r, estimate_c, estimate_r - lam * estimate_c + slack)
 
     def backward(self, state: LinearState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """The whole pass: policy [H, S, A], V_r and V_c [S] at step 1, Q_r and Q_c [H, S*A]."""
+        """The whole pass where the regression is kept: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A]."""
         horizon, n_states, n_actions = state.shape
         policy = np.empty(state.shape)
         q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
@@ -141,9 +172,13 @@ class LinearUCB(PrimalPlayer[LinearState]):
         )  # fmt: skip
         return policy, v_r, v_c, q_r, q_c
 
-    def update(self, state: LinearState, round: Round) -> LinearState:
+    def update(self, state: LinearState | LargeState, round: Round) -> LinearState | LargeState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
         episode = round.episode
+        state.k += 1
+        if isinstance(state, LargeState):
+            state.seen.learn(episode)
+            return state
         learn_episode(
             state.regression, state.phi, state.layer_of_step, state.shape[2], episode.states, episode.actions,
             episode.rewards,
@@ -155,14 +190,13 @@ class LinearUCB(PrimalPlayer[LinearState]):
                 state.known[where] = True
         if self.lagged:
             state.old = np.asarray(round.plan.policy)
-        state.k += 1
         return state
 
     def caps(self, horizon: int) -> Floats:
         """[H] what can still be earned from each step on, H - h + 1."""
         return np.arange(horizon, 0, -1.0)
 
-    def alpha_now(self, state: LinearState) -> float:
+    def alpha_now(self, state: LinearState | LargeState) -> float:
         """The inverse temperature of the coming episode."""
         return state.alpha * (state.k + 1) if self.anytime else state.alpha
 
@@ -174,7 +208,7 @@ class LinearUCB(PrimalPlayer[LinearState]):
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""
-        horizon, n_actions, d = problem.horizon, problem.n_actions, features_of(problem).shape[1]
+        horizon, n_actions, d = problem.horizon, problem.n_actions, _dimension(problem)
         if self.width == "tuned":
             beta_r, beta_c = self.scale * horizon, self.scale
         elif self.width == "paper":
@@ -201,11 +235,10 @@ class LinearUCB(PrimalPlayer[LinearState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
         beta_r, beta_c = self.betas(problem, episodes)
-        phi = features_of(problem)
         alpha = self.temperature(problem, episodes)
         constants: dict[str, Any] = {
             "beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge(), "p": self.p, "width": self.width,
-            "B": self.bound(), "d": phi.shape[1],
+            "B": self.bound(), "d": _dimension(problem),
         }  # fmt: skip
         lacks = [
             reason
@@ -215,10 +248,18 @@ class LinearUCB(PrimalPlayer[LinearState]):
                 ("the temperature is not the theorem's", self.alpha is not None),
                 ("data are pooled over the steps", self.pooled),
                 ("the proved width is for ridge 1", self.ridge() != 1.0),
-                ("a feature is longer than 1", bool((phi**2).sum(axis=1).max() > 1 + 1e-12)),
+                (
+                    "a feature is longer than 1",
+                    problem.phi is not None and bool((problem.phi**2).sum(axis=2).max() > 1 + 1e-12),
+                ),
             )
             if there
         ]
         if lacks:
             return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
         return Statement(constants, True, "the rate theorem covers it where the paper's three assumptions hold")
+
+
+def _dimension(problem: Problem) -> int:
+    """d, which is the number of pairs where there are no features."""
+    return (problem.n_states or 0) * problem.n_actions if problem.phi is None else problem.phi.shape[2]

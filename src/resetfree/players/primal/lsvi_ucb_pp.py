@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from resetfree.features import features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.weighted import learn_by_variance, monotone_plan
+from resetfree.players.pairs import features_of
 from resetfree.players.primal._linear import (
     Samples,
     Switching,

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from resetfree.features import features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.composite import greedy_plan
+from resetfree.players.pairs import features_of
 from resetfree.players.primal._linear import Samples, add, multiplier, no_samples, sensible
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats

@@ -14,9 +14,10 @@ import numpy as np
 
 from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, composite_plan
+from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.kernels.elimination import endless_sets, episode_sets
-from resetfree.players.primal._counts import CountState, Ties, check_episodes, check_ties, fresh, learn, multiplier
+from resetfree.players.primal._counts import CountState, Ties, check_episodes, check_ties, learn, multiplier
+from resetfree.players.primal._large import Bad, LargeCounts, begin
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools
 
@@ -29,14 +30,28 @@ class EliminationState:
     allowed: Bools  # [1 or H, S, A]
 
 
+@dataclass
+class LargeState:
+    """The same for a large problem: what was seen, and from where a reset can no longer be avoided."""
+
+    data: LargeCounts
+    sets: Bad
+
+
 @dataclass(frozen=True)
-class SupportElimination(PrimalPlayer[EliminationState]):
+class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
     the number of unsafe pairs (s, a) (stationary problems; of (h, s, a) where dynamics, contexts or ends of episodes
     differ), for every K. Proof: an episode that is reset took, at its first step out of W or at its last, an allowed
     action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
+
+    Large problems: the sets follow the news of each episode (new edges, a new reset state, and the predecessors of what
+    turned bad), and the plan goes only where the episode can be (`_lazy`): sets and plans are those of the passes over
+    everything, so both guarantees are kept. Planning anew only when some pair was tried twice as often would keep them
+    too, since the sets do not wait for a plan, but it saves nothing here: as long as there is much to see, every
+    episode tries some pair for the first time, and afterwards a plan costs less than the episode.
 
     width: of the reward bonus. "tuned": the smaller of scale rest / sqrt(n) and its variance-aware form, rest = H-h.
       "theory": rest sqrt(L / 2n) with L = log(S A H K / p), optimistic for pi* with probability 1 - p: pi* is among the
@@ -69,30 +84,38 @@ class SupportElimination(PrimalPlayer[EliminationState]):
             if not good:
                 raise InvalidInput(f"The '{what}' of support-elimination must be sensible. Got {value!r} instead.")
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeState:
         """Nothing seen: everything can be safe."""
         check_episodes(self.name, episodes)
         pooled = problem.stationary if self.pooled is None else self.pooled
-        data = fresh(problem, self.name, pooled, self.ties, self._log_term(problem, episodes, pooled), seed)
-        shape = (1 if self._endless(problem) else problem.horizon, *data.tried.shape[1:])
-        return EliminationState(data, np.ones(shape, dtype=np.bool_))
+        data = begin(problem, self.name, pooled, self.ties, self._log_term(problem, episodes, pooled), seed)
+        n_sets = 1 if self._endless(problem) else problem.horizon
+        if isinstance(data, LargeCounts):
+            return LargeState(data, Bad.nothing(n_sets))
+        return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_))
 
-    def plan(self, state: EliminationState, s1: State, lam: float) -> Plan:
+    def plan(self, state: EliminationState | LargeState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
+        form = BERNSTEIN if self.width == "tuned" else HOEFFDING
+        if isinstance(state, LargeState):
+            return state.data.plan(s1, Bonus(form, state.data.log_term, self.noise, 0.0, 0.0), state.sets.bad)
         data = state.data
         n_states, n_actions = data.tried.shape[1:]
         policy, v = np.empty((data.horizon, n_states, n_actions)), np.empty(n_states)
         v_r, v_c = np.empty(n_states), np.empty(n_states)
-        form = BERNSTEIN if self.width == "tuned" else HOEFFDING
         composite_plan(
             data.counts, data.n_transitions, form, data.log_term, self.noise, 0.0, 0.0, data.nothing, data.prefer,
             state.allowed, policy, v, v_r, v_c,
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
-    def update(self, state: EliminationState, round: Round) -> EliminationState:
+    def update(self, state: EliminationState | LargeState, round: Round) -> EliminationState | LargeState:
         """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
+        if isinstance(state, LargeState):
+            state.data.learn(round)
+            state.sets.learn(state.data.seen, round)
+            return state
         before = self._news(state.data, round)
         data = learn(state.data, round)
         if self._news(data, round) != before:

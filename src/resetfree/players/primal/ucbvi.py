@@ -15,7 +15,10 @@ import numpy as np
 from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
-from resetfree.players.primal._counts import ALL, CountState, Ties, check_episodes, check_ties, fresh, learn, multiplier
+from resetfree.kernels.counting import Bonus as Widths
+from resetfree.players.counted import sizes
+from resetfree.players.primal._counts import ALL, CountState, Ties, check_episodes, check_ties, learn, multiplier
+from resetfree.players.primal._large import LargeCounts, begin
 from resetfree.problem import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -23,7 +26,7 @@ Width: TypeAlias = Literal["tuned", "theory"]
 
 
 @dataclass(frozen=True)
-class UCBVI(PrimalPlayer[CountState]):
+class UCBVI(PrimalPlayer[CountState | LargeCounts]):
     """Q = min(H - h + 1, rhat + Phat V + b), V = max_a Q, V(known reset) = -lam, never tried: Q = H - h + 1.
 
     Greedy; composite values within 1e-9 of each other are ties, which go to the pair tried more often: among untried
@@ -53,6 +56,9 @@ class UCBVI(PrimalPlayer[CountState]):
       per pair, "learned" the one that elsewhere found more new states and was reset less often, per pair tried. This
       changes no bound, but what is untried always ties, so it decides what is risked first. "learned" helps where an
       action means the same everywhere (moves on a map); where it does not, it is as good as "random".
+
+    Large problems: the same pass, exactly, over the states that were seen and can matter (`_lazy`). Every episode is
+    planned anew, since `upper` and the policy belong to the multiplier that the dual player names for it.
 
     >>> import resetfree as rf
     >>> problem = rf.make("grid-v0").problem()
@@ -96,14 +102,17 @@ class UCBVI(PrimalPlayer[CountState]):
             return HOEFFDING
         return BERNSTEIN if self.width == "tuned" else TWO_SIDED
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> CountState | LargeCounts:
         """Nothing seen: everything is as good as can be."""
         check_episodes(self.name, episodes)
-        return fresh(problem, self.name, self.pooled, self.ties, self.log_term(problem, episodes), seed)
+        sizes(problem, self.pooled, self.name)
+        return begin(problem, self.name, self.pooled, self.ties, self.log_term(problem, episodes), seed)
 
-    def plan(self, state: CountState, s1: State, lam: float) -> Plan:
+    def plan(self, state: CountState | LargeCounts, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
         lam = multiplier(state, lam, self.monotone)
+        if isinstance(state, LargeCounts):
+            return state.plan(s1, Widths(self.form, state.log_term, self.noise, float(self.cost_part), lam))
         n_states, n_actions = state.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
         composite_plan(
@@ -112,8 +121,11 @@ class UCBVI(PrimalPlayer[CountState]):
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
-    def update(self, state: CountState, round: Round) -> CountState:
+    def update(self, state: CountState | LargeCounts, round: Round) -> CountState | LargeCounts:
         """Count the episode."""
+        if isinstance(state, LargeCounts):
+            state.learn(round)
+            return state
         return learn(state, round)
 
     def log_term(self, problem: Problem, episodes: int) -> float:

@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.features import features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.action_values import exponential_weights
 from resetfree.players.counted import check_multiplier, sizes
+from resetfree.players.pairs import features_of
 from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput
-from resetfree.features import LARGEST_STATE, features_of
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.regression import Regression, empty, learn_episode
 from resetfree.kernels.unbroken import unbroken_plan
 from resetfree.players.counted import check_multiplier, sizes
+from resetfree.players.pairs import LARGEST_STATE, features_of
 from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats

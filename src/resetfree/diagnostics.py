@@ -1,0 +1,53 @@
+"""What a run shows about its own settings: questions with a one-sentence answer, asked after or during a run.
+
+Legend: P the planning horizon; a life is the number of steps from a start or a reset to the next reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RECENT = 12  # lives that are looked at: what came before says little about the player of today
+LEAST = 4  # lives without which nothing is said
+
+
+def lives(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Steps between resets, over the ends of episodes: `steps` and `reset` of every round (`Run.columns`).
+
+    >>> lives({"steps": np.array([10, 4, 10, 10, 7]), "reset": np.array([0, 1, 0, 0, 1])}).tolist()
+    [14, 27]
+    """
+    steps = np.asarray(columns["steps"], dtype=np.int64).cumsum()
+    ends = steps[np.asarray(columns["reset"], dtype=np.bool_)]
+    return np.diff(ends, prepend=0)
+
+
+def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | None:
+    """A warning where at least half of the last resets came later than a plan looks ahead, None where not.
+
+    A danger that lies beyond the planning horizon costs nothing in any plan: a cart may drift for 150 steps before it
+    hits the rail. It is judged from the last 12 lives, if there are 4.
+
+    planning: steps that the player plans ahead: its setting `planning`, or the horizon of an episode without one.
+
+    >>> played = {"steps": np.full(60, 50), "reset": np.arange(60) % 3 == 2}
+    >>> print(past_horizon(played, 50))
+    12 of the last 12 resets came more than 50 steps after the one before (150 at the median), farther than plans look
+    ahead: plan farther, for example with --set planning=300.
+    >>> past_horizon(played, 150) is None
+    True
+    """
+    recent = lives(columns)[-RECENT:]
+    late = recent[recent > planning]
+    if len(recent) < LEAST or 2 * len(late) < len(recent):
+        return None
+    median = int(np.median(late))
+    return (
+        f"{len(late)} of the last {len(recent)} resets came more than {planning} steps after the one before "
+        f"({median} at the median), farther than plans look ahead: plan farther, for example with "
+        f"--set planning={2 * median}."
+    )

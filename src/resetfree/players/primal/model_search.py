@@ -1,0 +1,239 @@
+"""Policy search in a learned model: for vector states with smooth dynamics, where every reset is dear.
+
+Legend: z = (s - centre) / scale; the model z' - z = W (1, z, waves), one W per action; theta [A, D+1] a policy, which
+takes the action of largest score theta.(z, 1); lam the price of a reset; P steps planned ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import pi, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+
+from resetfree.errors import NotCertifiable
+from resetfree.features._scaling import Scaling, fit_scaling
+from resetfree.game import Plan, PrimalPlayer, Round, Statement
+from resetfree.kernels.imagination import Model, imagine, judge
+from resetfree.players.primal._linear import multiplier, sensible
+from resetfree.players.primal._stored import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.problem import Problem, State
+from resetfree.transitions import Floats
+
+FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
+NEIGHBOURS = 10  # states beside each reset state that tell how far it reaches
+LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looking around
+
+
+@dataclass
+class LinearScores:
+    """The action of largest weight[a].s + offset[a]; with no weights yet, every action alike."""
+
+    weight: Floats  # [A, D]
+    offset: Floats  # [A]
+
+    def __call__(self, h: int, s: State) -> Floats:
+        """Probabilities [A], the same at every step."""
+        if not self.weight.any():
+            return np.full(len(self.offset), 1.0 / len(self.offset))
+        scores = self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset
+        row = np.zeros(len(scores))
+        row[scores.argmax()] = 1.0
+        return row
+
+
+@dataclass
+class Learned:
+    """All transitions, and the policy that is played."""
+
+    rows: Rows
+    policy: LinearScores
+    at: int  # rows that it rests on
+    lam: float  # the multiplier that it was made for
+    stale: bool  # whether the next episode should have a new one
+    horizon: int = field(metadata={"saved": False})
+    seed: int = field(metadata={"saved": False})
+    low: Floats = field(metadata={"saved": False})
+    high: Floats = field(metadata={"saved": False})
+    # What follows from the rows, and takes long: the model of the first n of them, and the policy found in it for lam.
+    models: dict[int, tuple[Scaling, Model]] = field(metadata={"saved": False})
+    found: dict[tuple[int, float], LinearScores] = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class ModelSearch(PrimalPlayer[Learned]):
+    """The best response to lam in a model of the world that all transitions were fitted to.
+
+    The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
+    leaves open; the policy is linear in z, found by the cross-entropy method on lives imagined in the model, from where
+    lives began, where the agent stands, and states it has been in. A state counts as a reset state if its nearest known
+    state is one; and to leave the box of all states lived in is risky in proportion to how far (`caution`). Imagined
+    states are cut at the bounds of the problem's states.
+
+    Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
+    a regression of values must see the danger again and again.
+
+    planning: P, how far lives are imagined; the policy is the same at every step, so danger may lie beyond an episode.
+    waves: cosines in the model, `bandwidth` their scale.  reg: ridge of the model, on rows of about unit size.
+    growth: plan anew when there are so many times the rows; a reset always leads to a new plan.
+    population, rounds, starts: the search.
+    """
+
+    name: ClassVar[str] = "model-search"
+    vectors_only: ClassVar[bool] = True
+    planning: int = 200
+    caution: float = 1.0
+    waves: int = 30
+    bandwidth: float = 3.0
+    reg: float = 1e-2
+    growth: float = 1.3
+    population: int = 48
+    rounds: int = 8
+    starts: int = 8
+    least: int = 10
+
+    def __post_init__(self) -> None:
+        sensible(
+            self.name, planning=(self.planning, self.planning >= 1), caution=(self.caution, self.caution >= 0),
+            waves=(self.waves, self.waves >= 0), bandwidth=(self.bandwidth, self.bandwidth > 0),
+            reg=(self.reg, self.reg > 0), growth=(self.growth, self.growth > 1),
+            population=(self.population, self.population >= 4), rounds=(self.rounds, self.rounds >= 1),
+            starts=(self.starts, self.starts >= 0), least=(self.least, self.least >= 1),
+        )  # fmt: skip
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+        """No data yet; refuses problems whose states are not vectors, and layered ones."""
+        if problem.n_states is not None or problem.low is None or problem.high is None:
+            raise NotCertifiable(
+                f"The player '{self.name}' needs states that are vectors. Got '{problem.name}' instead."
+            )
+        check_pooling(problem, self.name)
+        nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
+        return Learned(
+            no_rows(problem), nothing, 0, 0.0, False, problem.horizon, seed, problem.low, problem.high, {}, {}
+        )  # fmt: skip
+
+    def plan(self, state: Learned, s1: State, lam: float) -> Plan:
+        """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
+        lam, n, policy = multiplier(lam), state.at, state.policy
+        if state.stale or lam != state.lam or state.at == 0:
+            n = state.rows.n
+            if int((state.rows.action[:n] != NO_ACTION).sum()) < self.least:
+                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action alike
+            policy = self.search(state, n, lam)
+        return Plan(policy, *self.foresee(state, n, policy, s1))
+
+    def update(self, state: Learned, round: Round) -> Learned:
+        """Keep the policy that was played, add the steps that were taken, and see whether it is time for a new one."""
+        rows = state.rows
+        if round.plan.policy is not state.policy:
+            state.policy, state.at, state.lam, state.stale = round.plan.policy, rows.n, round.lam, False
+        rows.add(round.episode)
+        state.stale = state.stale or round.episode.reset or rows.n >= self.growth * state.at
+        return state
+
+    def search(self, state: Learned, n: int, lam: float) -> LinearScores:
+        """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
+        if (n, lam) in state.found:
+            return state.found[n, lam]
+        rng = np.random.default_rng([state.seed, n])
+        scaling, model = self.model(state, n)
+        starts = scaling(_starts(state.rows, n, self.starts, rng))
+        noise = rng.normal(size=(len(starts), self.planning, starts.shape[1]))
+        best = _scaled(state.policy, scaling)
+        mean, spread, value = np.zeros_like(best), np.ones_like(best), -np.inf  # any direction: scores have no size
+        spread[0] = 0.0  # only differences of scores matter
+        worth = np.empty(self.population)
+        for _ in range(self.rounds):
+            candidates = mean + spread * rng.normal(size=(self.population, *mean.shape))
+            candidates[0], candidates[1] = mean, best
+            judge(model, candidates, starts, noise, lam, worth)
+            elite = np.argsort(-worth, kind="stable")[: max(2, self.population // 5)]
+            mean = candidates[elite].mean(axis=0)
+            spread[1:] = candidates[elite, 1:].std(axis=0) + LEAST_SPREAD
+            if worth[elite[0]] > value:
+                best, value = candidates[elite[0]], worth[elite[0]]
+        judge(model, mean[None], starts, noise, lam, worth[:1])
+        state.found.clear()
+        state.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
+        return state.found[n, lam]
+
+    def model(self, state: Learned, n: int) -> tuple[Scaling, Model]:
+        """The model of the first n rows, and the scale of its states."""
+        if n in state.models:
+            return state.models[n]
+        rows, size = state.rows, state.rows.state.shape[1]
+        scaling = fit_scaling(rows.state[:n], state.low, state.high)
+        z, dead = scaling(rows.state[:n]), rows.dead[:n]
+        rng = np.random.default_rng([state.seed, self.waves, size])
+        wave, phase = rng.normal(size=(size, self.waves)) / self.bandwidth, rng.uniform(0.0, 2.0 * pi, self.waves)
+        taken = np.flatnonzero(rows.action[:n] != NO_ACTION)
+        height = sqrt(2.0 / max(1, self.waves))
+        inputs = np.concatenate([np.ones((len(taken), 1)), z[taken], height * np.cos(z[taken] @ wave + phase)], axis=1)
+        targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
+        ridge = np.full(inputs.shape[1], self.reg)
+        ridge[: 1 + size] /= 10.0  # straight lines first
+        shared = _ridge(inputs, targets, ridge)
+        coefficient = np.tile(shared, (len(state.policy.offset), 1, 1))
+        spread = np.zeros((len(coefficient), size))
+        for a in range(len(coefficient)):
+            mine = rows.action[taken] == a
+            if mine.any():
+                coefficient[a] += _ridge(inputs[mine], targets[mine] - inputs[mine] @ shared, ridge)
+                spread[a] = (targets[mine] - inputs[mine] @ coefficient[a])[:, :size].std(axis=0)
+        coefficient[:, 1 + size :] *= height
+        known, lived = _judges(z[dead], z[~dead]), z[~dead]
+        low, high = lived.min(axis=0), lived.max(axis=0)
+        # What the bounds of the states rule out is not imagined: a fitted model does not keep to them by itself.
+        least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (state.low, state.high))
+        state.models.clear()
+        state.models[n] = (
+            scaling,
+            Model(wave, phase, coefficient, spread, known, int(dead.sum()), low, high, least, most, self.caution),
+        )
+        return state.models[n]
+
+    def foresee(self, state: Learned, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
+        """What the model of the first n rows says of one episode from s1: its reward, the probability of a reset."""
+        scaling, model = self.model(state, n)
+        out = np.empty(2)
+        start = scaling(vectors(np.asarray([s1])))[0]
+        imagine(model, _scaled(policy, scaling), start, np.zeros((state.horizon, len(start))), out)
+        return float(out[0]), float(out[1])
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Nothing is proved."""
+        constants: dict[str, Any] = {"planning": self.planning, "caution": self.caution, "waves": self.waves}
+        return Statement(constants, False, "no theorem covers a policy found by search in a fitted model")
+
+
+def _ridge(inputs: Floats, targets: Floats, ridge: Floats) -> Floats:
+    return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(ridge), inputs.T @ targets))
+
+
+def _judges(dead: Floats, lived: Floats) -> Floats:
+    """Reset states, then the states nearest to each of them that were not."""
+    near: set[int] = set()
+    for z in dead:
+        distance = ((lived - z) ** 2).sum(axis=1)
+        near |= set(np.argpartition(distance, min(NEIGHBOURS, len(lived) - 1))[:NEIGHBOURS].tolist())
+    return np.concatenate([dead, lived[sorted(near)]]) if near else np.empty((0, lived.shape[1]))
+
+
+def _starts(rows: Rows, n: int, count: int, rng: np.random.Generator) -> Floats:
+    """Where the last three lives began, where the agent stands, and states that it has been in."""
+    lived = np.flatnonzero(~rows.dead[:n])
+    began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]
+    return np.asarray(rows.state[np.concatenate([began, lived[-1:], rng.choice(lived, count)])])
+
+
+def _scaled(policy: LinearScores, scaling: Scaling) -> Floats:
+    """The theta [A, D+1] that scores z as the policy scores s."""
+    offset = policy.offset + policy.weight @ scaling.centre
+    return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
+
+
+def _unscaled(theta: Floats, scaling: Scaling) -> LinearScores:
+    weight = theta[:, :-1] / scaling.scale
+    return LinearScores(weight, theta[:, -1] - weight @ scaling.centre)

@@ -1,0 +1,93 @@
+// A new game: the world, the players with their discovered settings, and the start.
+import { post } from "./api.js";
+import { tag } from "./draw.js";
+import { Editor } from "./editor.js";
+
+const $ = (id) => document.getElementById(id);
+const DEFAULTS = [["support-elimination", "auto"], ["linear-ucb", "auto"]];
+
+// A field of a form for a setting; what is left as it was is not sent.
+function field(setting) {
+  const shown = setting.default === null ? "" : String(setting.default);
+  let input;
+  if (setting.choices || setting.kind === "bool") {
+    const choices = (setting.choices || [true, false]).map(String);
+    input = tag("select", {}, ...(setting.default === null || !choices.includes(shown) ? [tag("option", { value: "" }, shown || "by itself")] : []), ...choices.map((x) => tag("option", { value: x, selected: x === shown }, x)));
+  } else {
+    const number = setting.kind === "int" || setting.kind === "float";
+    input = tag("input", { type: number && shown !== "inf" ? "number" : "text", step: setting.kind === "int" ? 1 : "any", placeholder: shown || "by itself", value: "" });
+  }
+  input.dataset.name = setting.name, input.dataset.kind = setting.kind, input.dataset.default = shown;
+  return tag("label", {}, setting.name, input);
+}
+function values(place) {
+  const result = {};
+  for (const input of place.querySelectorAll("[data-name]")) {
+    const { name, kind } = input.dataset, text = input.value.trim();
+    if (text === "" || text === input.dataset.default) continue;
+    result[name] = text === "true" || text === "false" ? text === "true" : (kind === "int" || kind === "float") && text !== "" && !Number.isNaN(Number(text)) ? Number(text) : text;
+  }
+  return result;
+}
+
+export class Setup {
+  constructor(catalogue, started) {
+    this.catalogue = catalogue;
+    this.editor = new Editor(catalogue);
+    this.drawing = true;
+    for (const [tab, drawing] of [["tab-draw", true], ["tab-problem", false]]) $(tab).addEventListener("click", () => this.show(drawing));
+    for (const id of Object.keys(catalogue.problems)) $("problem").append(tag("option", { value: id, selected: id === "grid-v0" }, id));
+    $("problem").addEventListener("change", () => this.problem());
+    for (const word of catalogue.feedback) $("feedback").append(tag("option", {}, word));
+    $("episodes").max = catalogue.limits.episodes;
+    this.lanes = DEFAULTS.map((pair, i) => this.lane(i, ...pair));
+    $("lanes-form").append(...this.lanes);
+    $("versus").addEventListener("change", () => (this.lanes[1].hidden = !$("versus").checked));
+    $("players").addEventListener("submit", (event) => { event.preventDefault(); this.start(started); });
+    this.problem();
+  }
+  show(drawing) {
+    this.drawing = drawing;
+    $("draw").hidden = !drawing, $("registered").hidden = drawing;
+    $("tab-draw").setAttribute("aria-pressed", drawing), $("tab-problem").setAttribute("aria-pressed", !drawing);
+  }
+  problem() {
+    const found = this.catalogue.problems[$("problem").value];
+    $("problem-summary").textContent = found.summary;
+    $("options").replaceChildren(...found.options.map(field));
+  }
+  lane(i, ...chosen) {
+    const place = tag("fieldset", { class: "lane-form " + "ab"[i] }, tag("legend", {}, ["Left player", "Right player"][i]));
+    place.parts = {};
+    ["primal", "dual"].forEach((role, j) => {
+      const known = this.catalogue.players[role], told = tag("p"), inside = tag("div", { class: "fields" });
+      const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: what suits the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
+      const change = () => {
+        told.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual beside a named player." : "Chosen from what a learner may know.") : known[select.value].summary;
+        inside.replaceChildren(...(known[select.value]?.settings || []).map(field));
+      };
+      select.addEventListener("change", change);
+      change();
+      place.append(tag("label", {}, role === "primal" ? "Primal: chooses the policy" : "Dual: chooses the multiplier", select), told, tag("details", {}, tag("summary", {}, "Settings"), inside));
+      place.parts[role] = [select, inside];
+    });
+    return place;
+  }
+  async start(started) {
+    const lanes = this.lanes.slice(0, $("versus").checked ? 2 : 1).map(({ parts }) => ({ primal: parts.primal[0].value, dual: parts.dual[0].value, settings: { primal: values(parts.primal[1]), dual: values(parts.dual[1]) } }));
+    const asked = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: 2 };
+    if ($("bound").value !== "") asked.bound = Number($("bound").value);
+    if (this.drawing) Object.assign(asked, { grid: this.editor.grid, by_hand: $("by-hand").checked });
+    else Object.assign(asked, { problem: $("problem").value, options: values($("options")) });
+    $("start").disabled = true;
+    $("start-trouble").hidden = true;
+    try {
+      started((await post("/api/start", asked)).name);
+    } catch (error) {
+      $("start-trouble").textContent = error.message;
+      $("start-trouble").hidden = false;
+    } finally {
+      $("start").disabled = false;
+    }
+  }
+}

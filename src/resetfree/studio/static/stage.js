@@ -1,0 +1,167 @@
+// A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
+import { download, get, post, watch } from "./api.js";
+import { chart, el, Field, short, tag } from "./draw.js";
+
+const $ = (id) => document.getElementById(id);
+const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
+const WORDS = { starting: "starting", running: "learning", paused: "paused", waiting: "waits for a reset", done: "finished", stopped: "stopped, saved", failed: "failed", following: "followed: another program writes it", interrupted: "interrupted", file: "finished" };
+const CHARTS = [
+  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"]].map(([key, kind]) => [c.k, c[key], kind])],
+  ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
+  ["Multiplier λ", "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
+  ["Pairs kept", "state-action pairs the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
+];
+const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
+
+export class Stage {
+  constructor(name, trouble) {
+    this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.asked = "";
+    this.end = watch(name, (kind, data) => this.told(kind, data));
+    this.timer = setInterval(() => this.certify(), 4000);
+  }
+  close() {
+    this.end();
+    clearInterval(this.timer);
+  }
+  told(kind, data) {
+    if (kind === "trouble") return this.trouble(data.error);
+    this.trouble("");
+    if (kind === "scene") this.build(data);
+    if (kind === "frame") this.show(data);
+  }
+  build(scene) {
+    this.scene = scene, this.asked = "", this.curves = [];
+    const spec = scene.lanes[0].spec;
+    $("stage-title").textContent = `${scene.name}`;
+    this.lanes = scene.lanes.map((lane, i) => {
+      const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
+      const tiles = Object.fromEntries(TILES.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), tag("span", {}, words))]));
+      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" });
+      const why = spec.statements.primal;
+      const box = tag("article", { class: "lane " + "ab"[i], "aria-label": `${spec.primal.name} against ${spec.dual.name}` },
+        tag("h3", {}, spec.primal.name, tag("em", {}, `against ${spec.dual.name}`), badge),
+        tag("div", { class: "tiles" }, ...Object.values(tiles)), tag("div", { class: "bar" }, bar), wrong,
+        field ? field.svg : tag("p", { class: "soft" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}.`), note,
+        tag("details", {}, tag("summary", {}, "What is guaranteed, and what was asked for"), tag("p", { class: "soft" }, `${why.covered ? "A theorem covers it: " : "No theorem covers it: "}${why.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
+      return { ...lane, field, tiles, badge, bar, box, wrong, note };
+    });
+    $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
+    $("legend").hidden = !this.lanes.some((lane) => lane.field);
+    this.charts = CHARTS.map(([title, words]) => {
+      const svg = el("svg", { class: "chart", role: "img", "aria-label": title });
+      return [svg, tag("figure", {}, tag("figcaption", {}, tag("strong", {}, `${title} `), words), svg)];
+    });
+    $("charts").replaceChildren(...this.charts.map(([, figure]) => figure));
+    $("get-files").replaceChildren(...scene.files.map((file, i) => tag("button", { type: "button", class: "get-file", onclick: () => this.fetch(`/api/file?name=${encodeURIComponent(file)}`, `${file}.rfrun`) }, scene.files.length > 1 ? ["Run file, left", "Run file, right"][i] : "Run file")));
+    $("certificates").replaceChildren();
+    $("certified-at").textContent = "";
+    document.title = `${scene.name} · ${spec.problem}`;
+  }
+  show(frame) {
+    const before = this.frame;
+    this.frame = frame;
+    const active = frame.lanes.some((lane) => ["starting", "running", "paused", "waiting"].includes(lane.state)) && frame.live;
+    for (const id of ["pause", "step", "stop"]) $(id).hidden = !active;
+    document.querySelector(".speed").hidden = !active;
+    $("resume").hidden = active || !frame.lanes.some((lane) => ["stopped", "interrupted"].includes(lane.state));
+    $("pause").textContent = frame.paused ? "Play" : "Pause";
+    const speed = SPEEDS.indexOf(SPEEDS.find((x) => x && x >= frame.pace && frame.pace) ?? 0);
+    if (document.activeElement !== $("speed")) $("speed").value = frame.pace ? speed : SPEEDS.length - 1;
+    this.speedWords();
+    frame.lanes.forEach((now, i) => this.lane(this.lanes[i], now, before?.lanes[i], i));
+    this.requests(frame.lanes);
+    if (frame.lanes.some((lane) => lane.curves)) {
+      this.curves = frame.lanes.map((lane, i) => lane.curves || this.curves[i]);
+      this.plot();
+    }
+    if (!$("certified-at").textContent && frame.lanes.some((lane) => lane.k > 0)) this.certify();
+    if (before && active !== this.active) setTimeout(() => this.certify(true), 300);
+    this.active = active;
+  }
+  lane(place, now, before, i) {
+    place.badge.className = "badge " + now.state;
+    place.badge.textContent = WORDS[now.state] + (now.state === "running" && now.rate ? ` · ${short(now.rate)} per s` : "");
+    place.wrong.hidden = !now.error, place.wrong.textContent = now.error;
+    place.bar.style.width = `${(100 * now.k) / place.spec.episodes}%`;
+    const values = { k: now.k, ...now.now };
+    for (const [key] of TILES) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
+    if (now.now) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
+    if (before?.now && now.now && now.now.realised > before.now.realised) {
+      place.tiles.realised.classList.remove("hit");
+      void place.tiles.realised.offsetWidth;
+      place.tiles.realised.classList.add("hit");
+    }
+    if (place.field && now.map) {
+      place.field.learn(now.map);
+      place.field.walk(now.last, this.frame.live && this.frame.pace && this.frame.pace <= 4 ? 0.85 / this.frame.pace : this.frame.paused && this.frame.live ? 0.6 : 0);
+      const kept = now.now.pairs;
+      place.note.textContent = kept === null ? "" : `${kept} of ${place.map.pairs} pairs ${now.map.kind}; ${place.map.safe_pairs} are truly safe.`;
+    }
+  }
+  plot() {
+    const log = $("log").checked;
+    this.charts.forEach(([svg], j) => chart(svg, this.curves.flatMap((c, i) => (c && c.k.length ? CHARTS[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : [])), log));
+  }
+  requests(lanes) {
+    const asked = lanes.map((lane) => lane.request?.id || "").join();
+    if (asked === this.asked) return;
+    this.asked = asked;
+    $("requests").replaceChildren(...lanes.flatMap((lane, i) => (lane.request ? [this.request(lane.request, i)] : [])));
+  }
+  request(request, lane) {
+    const who = tag("input", { name: "who", maxlength: 100, value: localStorage.getItem("who") || "" }), note = tag("input", { name: "note", maxlength: 500 });
+    const answer = (stop) => {
+      localStorage.setItem("who", who.value);
+      this.act(post("/api/answer", { name: this.name, lane, id: request.id, who: who.value, note: note.value, ...(stop ? { stop: true } : {}) }));
+    };
+    return tag("div", { class: "request " + "ab"[lane], role: "alert" }, tag("p", {}, request.sentence), tag("form", { onsubmit: (event) => { event.preventDefault(); answer(false); } }, tag("label", {}, "Who", who), tag("label", {}, "Note", note), tag("button", { class: "main", type: "submit" }, "The reset is performed"), tag("button", { type: "button", onclick: () => answer(true) }, "Stop the run")));
+  }
+  async certify(now = false) {
+    if (this.certifying || (document.hidden && !now) || !this.frame || (this.slow > 1.5 && !now && this.active)) return;
+    this.certifying = true;
+    try {
+      const found = await get(`/api/certificates?name=${encodeURIComponent(this.name)}`);
+      this.slow = found.seconds;
+      if (this.scene) $("certificates").replaceChildren(...found.lanes.map((lane, i) => this.claims(lane, i)));
+      $("certified-at").textContent = `computed anew from what is saved, after ${found.lanes.map((lane) => lane.k.toLocaleString("en")).join(" and ")} episodes`;
+    } catch (error) {
+      $("certified-at").textContent = error.message;
+    } finally {
+      this.certifying = false;
+    }
+  }
+  claims(lane, i) {
+    const order = { proved: 0, tuned: 1 }, spoken = lane.claims.filter((claim) => claim.status in order);
+    const proved = spoken.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
+    const row = (claim) => {
+      const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
+      bar.style.width = `${100 * share}%`;
+      return tag("li", {}, tag("span", { class: "badge " + (claim.holds ? "good" : claim.status === "proved" ? "bad" : "") }, `${claim.status}, ${claim.holds ? "holds" : "fails"}`), ` ${claim.claim}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${claim.why}` : ""}`));
+    };
+    // First what fails, then what has slack to show; identities and counts of nothing are folded away.
+    const first = (claim) => !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
+    const sorted = [...spoken].sort((p, q) => order[p.status] - order[q.status] || p.holds - q.holds), open = this.unfolded?.[i];
+    const rest = tag("details", { open: Boolean(open), ontoggle: (event) => ((this.unfolded ??= {})[i] = event.target.open) }, tag("summary", {}, `All ${spoken.length} claims that speak of this run`), tag("ul", { class: "claims" }, ...sorted.filter((claim) => !first(claim)).map(row)));
+    const verdict = tag("span", { class: "badge " + (held === proved.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold`);
+    return tag("div", { class: "card " + "ab"[i] }, tag("h3", {}, this.scene.lanes[i].spec.primal.name, " ", verdict), ...(lane.why ? [tag("p", { class: "soft" }, lane.why)] : [tag("ul", { class: "claims" }, ...sorted.filter(first).map(row)), rest]));
+  }
+  speedWords() {
+    const pace = SPEEDS[Number($("speed").value)];
+    $("speed-shown").textContent = pace ? `${pace.toLocaleString("en")} per second` : "as fast as it goes";
+  }
+  async act(promise) {
+    try { await promise; this.trouble(""); } catch (error) { this.trouble(error.message); }
+  }
+  control(action, more = {}) { return this.act(post("/api/control", { name: this.name, action, ...more })); }
+  fetch(path, name) { return this.act(download(path, name)); }
+  pause() { if (!$("pause").hidden) this.control(this.frame?.paused ? "go" : "pause"); }
+  step() { if (!$("step").hidden) this.control("step"); }
+  speed() { this.speedWords(); this.control("speed", { pace: SPEEDS[Number($("speed").value)] }); }
+  async report() {
+    $("get-report").disabled = true;
+    $("get-report").textContent = "Making the report…";
+    await this.fetch(`/api/report?name=${encodeURIComponent(this.name)}`, `${this.name}.html`);
+    $("get-report").disabled = false;
+    $("get-report").textContent = "Report";
+  }
+}

@@ -1,0 +1,261 @@
+"""From a TOML file to trials: problems x players x settings x seeds.
+
+A list means "each of these", for names, options and settings alike; a value that is itself a list is therefore written
+as a list in a list: `walls = [[1, 2]]` is the one value [1, 2].
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resetfree.errors import InvalidInput, ResetFreeError, UnknownName
+from resetfree.game import FEEDBACK
+from resetfree.runs.preparing import World, find_world, prepare
+from resetfree.sweeps.trial import Trial
+
+MOST = 1_000_000  # trials
+TABLES = ("sweep", "problem", "players", "trial")
+SWEEP = ("episodes", "seeds")
+PROBLEM = ("id", "options", "episodes")
+PLAYERS = ("primal", "dual", "feedback", "bound", "settings")
+TRIAL = ("problem", "options", "episodes", "seed", *PLAYERS)
+ROLES = ("primal", "dual")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep plays: configurations, and the seeds of each; a trial that is asked for twice is played once."""
+
+    trials: tuple[Trial, ...]  # those of a configuration stand together, in the order of their seeds
+    repeated: int = 0  # trials that were asked for more than once
+
+    @property
+    def configurations(self) -> list[Trial]:
+        """The first trial of each configuration."""
+        return [next(group) for _, group in itertools.groupby(self.trials, lambda trial: trial.configuration)]
+
+
+def read_plan(path: Path) -> tuple[Plan, str]:
+    """The plan in a TOML file, and its text."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InvalidInput(f"There is no sweep file '{path}'.") from error
+    except OSError as error:
+        raise InvalidInput(f"The sweep file '{path}' cannot be read: {error.strerror}.") from error
+    except UnicodeError as error:
+        raise InvalidInput(f"The sweep file '{path}' must be text in UTF-8. Got something else instead.") from error
+    return parse_plan(text), text
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan that a TOML text states.
+
+    >>> plan = parse_plan('''
+    ... [sweep]
+    ... episodes = 100
+    ... seeds = 3
+    ... [[problem]]
+    ... id = "pits-v0"
+    ... options.slip = [0.0, 0.1]
+    ... [[players]]
+    ... primal = ["linear-ucb", "uniform"]
+    ... ''')
+    >>> len(plan.trials), len(plan.configurations), str(plan.trials[4])
+    (12, 4, 'pits-v0 slip=0.0, uniform, against auto, 100 episodes, seed 1')
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"A sweep file must be TOML. It is not: {error}.") from error
+    _known("table of a sweep file", data, TABLES)
+    sweep = _table(data.get("sweep", {}), "[sweep]")
+    _known("key of [sweep]", sweep, SWEEP)
+    episodes = None if "episodes" not in sweep else _count(sweep["episodes"], "'episodes' of [sweep]")
+    seeds = _seeds(sweep.get("seeds", 1), "'seeds' of [sweep]")
+    problems = _tables(data, "problem")
+    players = _tables(data, "players") or ([{}] if problems else [])
+    explicit = _tables(data, "trial")
+    if "players" in data and not problems:
+        raise InvalidInput("A sweep file with [[players]] must have at least one [[problem]]. Got none instead.")
+    worlds = [world for table in problems for world in _problems(table, episodes)]
+    sides = [side for table in players for side in _players(table, "[[players]]", PLAYERS)]
+    total = len(worlds) * len(sides) * len(seeds) + sum(_size(table, seeds) for table in explicit)
+    if total > MOST:
+        raise InvalidInput(f"A sweep must have at most {MOST:,} trials. Got {total:,} instead.")
+    asked: list[Trial] = []
+    for (problem, options, k), side in itertools.product(worlds, sides):
+        asked += [Trial(problem, options, episodes=k, seed=seed, **side) for seed in seeds]
+    for table in explicit:
+        asked += _explicit(table, episodes, seeds)
+    if not asked:
+        raise InvalidInput("A sweep must have at least one trial: a [[problem]] or a [[trial]]. Got none instead.")
+    unique = {trial.id: trial for trial in asked}
+    together: dict[str, list[Trial]] = {}
+    for trial in unique.values():
+        together.setdefault(trial.configuration, []).append(trial)
+    ordered = tuple(trial for group in together.values() for trial in group)
+    return Plan(ordered, len(asked) - len(unique))
+
+
+def check_plan(plan: Plan) -> None:
+    """Make every problem and every player once, so that a mistake is told before anything is played."""
+    worlds: dict[str, World] = {}
+    told: dict[str, Mapping[str, Any]] = {}
+    for trial in plan.configurations:
+        key = repr((trial.problem, sorted(trial.options.items(), key=repr)))
+        try:
+            if key not in worlds:
+                worlds[key] = find_world(trial.problem, trial.options)
+            setup = prepare(
+                worlds[key], trial.primal, trial.dual, trial.episodes, trial.seed, trial.feedback, trial.bound,
+                {**trial.settings, "problem": trial.options}, before=told.get(key),
+            )  # fmt: skip
+        except ResetFreeError as error:
+            raise InvalidInput(f"{error} (In the trial '{trial}'.)") from error
+        if setup.spec["B_source"] == "oracle":  # which is asked once per problem
+            told[key] = setup.spec
+
+
+def _problems(table: Mapping[str, Any], episodes: int | None) -> Iterator[tuple[str, dict[str, Any], int]]:
+    _known("key of [[problem]]", table, PROBLEM)
+    if "id" not in table:
+        raise InvalidInput("A [[problem]] must have an 'id', as \"pits-v0\". Got none instead.")
+    k = table.get("episodes", episodes)
+    if k is None:
+        raise InvalidInput(f"The problem '{table['id']}' must have 'episodes', its own or those of [sweep]. Got none.")
+    k = _count(k, "'episodes' of [[problem]]")
+    options = _table(table.get("options", {}), "the options of [[problem]]")
+    for name in _names(table["id"], "'id' of [[problem]]"):
+        for chosen in _product(options, "options of [[problem]]"):
+            yield name, chosen, k
+
+
+def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Every choice that a table of players stands for."""
+    _known(f"key of {where}", table, keys)
+    names = [_names(table.get(key, "auto"), f"'{key}' of {where}") for key in ("primal", "dual", "feedback")]
+    for feedback in names[2]:
+        if feedback not in ("auto", *FEEDBACK):
+            raise UnknownName("feedback", feedback, ["auto", *FEEDBACK])
+    bounds = _each(table.get("bound"), f"'bound' of {where}")
+    for bound in bounds:
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):
+            raise InvalidInput(f"The 'bound' of {where} must be a number. Got {bound!r} instead.")
+    settings = _table(table.get("settings", {}), f"the settings of {where}")
+    _known(f"group of settings of {where}", settings, ROLES)
+    grids = [
+        list(_product(_table(settings.get(role, {}), f"settings.{role}"), f"settings.{role} of {where}"))
+        for role in ROLES
+    ]
+    for primal, dual, feedback, bound, first, second in itertools.product(*names, bounds, *grids):
+        yield {
+            "primal": primal, "dual": dual, "feedback": feedback, "bound": None if bound is None else float(bound),
+            "settings": {role: chosen for role, chosen in zip(ROLES, (first, second), strict=True) if chosen},
+        }  # fmt: skip
+
+
+def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: list[int]) -> Iterator[Trial]:
+    """A [[trial]] of its own: the same keys, with 'problem' for the id and perhaps its own seed."""
+    if not isinstance(table.get("problem"), str):
+        raise InvalidInput(f"A [[trial]] must have a 'problem', as \"pits-v0\". Got {table.get('problem')!r} instead.")
+    own = {"id": table["problem"], **{key: table[key] for key in ("options", "episodes") if key in table}}
+    numbers = _seeds([table["seed"]], "'seed' of [[trial]]") if "seed" in table else seeds
+    for problem, options, k in _problems(own, episodes):
+        for side in _players(table, "[[trial]]", TRIAL):
+            yield from (Trial(problem, options, episodes=k, seed=seed, **side) for seed in numbers)
+
+
+def _size(table: Mapping[str, Any], seeds: list[int]) -> int:
+    """How many trials a [[trial]] stands for, before they are made."""
+    own = [_table(table.get("options", {}), "the options of [[trial]]")]
+    settings = _table(table.get("settings", {}), "the settings of [[trial]]")
+    own += [_table(settings.get(role, {}), f"settings.{role}") for role in ROLES]
+    lists = [value for grid in own for value in grid.values()] + [
+        table.get(key) for key in ("primal", "dual", "feedback", "bound")
+    ]
+    n = math.prod(len(value) for value in lists if isinstance(value, list))
+    return n * (1 if "seed" in table else len(seeds))
+
+
+def _product(grid: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """Every choice of one value per key."""
+    values = [_each(value, f"'{key}' in the {where}") for key, value in grid.items()]
+    if math.prod(map(len, values)) > MOST:
+        raise InvalidInput(f"The {where} must stand for at most {MOST:,} choices. Got more instead.")
+    for chosen in itertools.product(*values):
+        yield dict(zip(grid, chosen, strict=True))
+
+
+def _each(value: Any, what: str) -> list[Any]:
+    """The values that a key stands for: those of a list, or the one it is."""
+    if isinstance(value, list) and not value:
+        raise InvalidInput(f"The {what} must have at least one value. Got an empty list instead.")
+    values = value if isinstance(value, list) else [value]
+    for one in values:
+        _check_plain(one, what)
+    return values
+
+
+def _check_plain(value: Any, what: str) -> None:
+    if isinstance(value, list):
+        for one in value:
+            _check_plain(one, what)
+    elif value is not None and not isinstance(value, bool | int | float | str):
+        raise InvalidInput(f"The {what} must be numbers, words or lists of them. Got {type(value).__name__} instead.")
+
+
+def _names(value: Any, what: str) -> list[str]:
+    names = _each(value, what)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInput(f"The {what} must be a name or a list of names. Got {name!r} instead.")
+    return names
+
+
+def _seeds(value: Any, what: str) -> list[int]:
+    """A number of seeds from 0, a list of them, or {first, count}."""
+    if isinstance(value, Mapping):
+        _known(f"key of {what}", value, ("first", "count"))
+        first, n = value.get("first", 0), _count(value.get("count"), f"'count' in {what}")
+        _seeds([first], what)
+        return list(range(first, first + n))
+    if isinstance(value, list):
+        for seed in value:
+            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+                raise InvalidInput(f"The {what} must be integers from 0. Got {seed!r} instead.")
+        if not value:
+            raise InvalidInput(f"The {what} must name at least one seed. Got an empty list instead.")
+        return value
+    return list(range(_count(value, what)))
+
+
+def _count(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"The {what} must be a positive integer. Got {value!r} instead.")
+    return value
+
+
+def _table(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{what[0].upper()}{what[1:]} must be a table. Got {value!r} instead.")
+    return value
+
+
+def _tables(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = data.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        raise InvalidInput(f"A '{name}' must be written [[{name}]], with two brackets. Got {value!r} instead.")
+    return value
+
+
+def _known(kind: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in keys:
+            raise UnknownName(kind, key, keys)

@@ -1,0 +1,108 @@
+"""`resetfree evaluate` and `resetfree export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import resetfree as rf
+from resetfree.cli import main
+from resetfree.deploy import read_policy
+
+LAKE = "gym:FrozenLake-v1"
+OPTIONS = {"horizon": 12, "reset_when": "terminated and observation!=15"}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    rf.learn(LAKE, episodes=30, seed=3, path=tmp_path / "lake.rfrun", settings={"problem": OPTIONS})
+    return tmp_path / "lake.rfrun"
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    rf.learn("grid-v0", episodes=30, seed=3, path=tmp_path / "grid.rfrun", settings={"problem": {"slip": 0.1}})
+    return tmp_path / "grid.rfrun"
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: Any) -> Any:
+    assert main([*map(str, words), "--json"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    return json.loads(out)
+
+
+def test_a_registered_problem_needs_no_more_than_the_file(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = said(capsys, "evaluate", grid, "--episodes", 40, "--seed", 5)
+    ours = rf.load(grid).policy
+    assert data["fresh"] == ours.evaluate(episodes=40, seed=5).to_dict()
+    assert data["continuing"] == ours.evaluate(starts="continuing", episodes=40, seed=5).to_dict()
+    assert (data["problem"], data["same_problem"]) == ("grid-v0", True)
+    run = rf.load(grid)
+    lived = run.columns["reward"].sum() / run.columns["steps"].sum()
+    assert data["training_reward_per_step"] == pytest.approx(lived)
+    alone = said(capsys, "evaluate", grid, "--starts", "fresh", "--steps", 100, "--stochastic", "--confidence", 0.9)
+    assert alone["continuing"] is None
+    assert alone["fresh"]["steps"] >= 100
+    assert (alone["fresh"]["confidence"], alone["deterministic"]) == (0.9, False)
+
+
+def test_an_environment_is_named_by_the_user(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(lake)]) == 2
+    assert "no code is run because a file names it" in capsys.readouterr().err
+    data = said(capsys, "evaluate", lake, LAKE, "--episodes", 10)
+    assert data["same_problem"] is True
+    assert data["fresh"]["resets_performed"] == 10
+    other = said(capsys, "evaluate", lake, LAKE, "--episodes", 10, "--set", "is_slippery=false")
+    assert other["same_problem"] is False
+
+
+def test_people_are_told_in_a_table(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(lake), LAKE, "--episodes", "5", "--set", "is_slippery=false"]) == 0
+    out = capsys.readouterr().out
+    for words in ("fresh starts", "one life", "resets per 1000 steps", "another problem", "Clopper-Pearson"):
+        assert words in out
+
+
+def test_export_writes_a_policy_that_evaluate_takes(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = lake.parent / "policy.npz"
+    data = said(capsys, "export", lake, "-o", target)
+    assert data["kind"] == "table"
+    assert data["arrays"]["actions"] == [4]
+    again = read_policy(target)
+    assert np.array_equal(again.probabilities(np.arange(16)), rf.load(lake).policy.probabilities(np.arange(16)))
+    options = [word for key, value in OPTIONS.items() for word in ("--set", f"{key}={value}")]
+    a = said(capsys, "evaluate", target, LAKE, "--episodes", 10, *options)
+    b = said(capsys, "evaluate", lake, LAKE, "--episodes", 10)
+    assert a["fresh"] == b["fresh"]
+    assert main(["export", str(lake), "-o", str(target)]) == 0
+    assert "table, probabilities" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "none.rfrun"], ["export", "none.rfrun"], ["evaluate", "FILE", "grid-v0"],
+        ["evaluate", "FILE", "gym:Nothing-v0"], ["evaluate", "FILE", "--set", "slip=0.1"],
+        ["evaluate", "FILE", "gym:FrozenLake-v1", "--confidence", "2"], ["evaluate", "FILE", "--starts", "no"],
+        ["evaluate", "FILE", "gym:FrozenLake-v1", "--episodes", "3", "--steps", "3"], ["export", "FILE", "-o", "FILE"],
+        ["export", "FILE", "grid-v0"], ["evaluate", "FILE", "gym:FrozenLake-v1", "--episodes", "0"],
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence(words: list[str], lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(lake) if word == "FILE" else word for word in words]) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.count("\n") == 1
+    assert "Traceback" not in streams.err
+
+
+def test_a_policy_file_needs_a_problem(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = lake.parent / "policy.npz"
+    assert main(["export", str(lake), "-o", str(target)]) == 0
+    assert main(["evaluate", str(target)]) == 2
+    assert "A policy file holds no problem" in capsys.readouterr().err

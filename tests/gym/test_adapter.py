@@ -1,0 +1,194 @@
+"""The protocol: no reset but at the start and after a reset event, time limits lifted, everything from one seed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from itertools import pairwise
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import wrappers
+from numpy.typing import NDArray
+
+import resetfree as rf
+from resetfree.errors import EnvironmentFailed, InvalidInput
+from resetfree.operators import Answer, Request
+
+
+def even(h: int, state: Any) -> NDArray[np.float64]:
+    return np.array([0.5, 0.5])
+
+
+def back_to_the_middle(h: int, state: Any) -> NDArray[np.float64]:
+    return np.array([1.0, 0.0]) if state[0] > 0 else np.array([0.0, 1.0])
+
+
+def test_reset_is_called_at_the_start_and_after_reset_events_and_never_otherwise(line: Any) -> None:
+    env = line()
+    problem = rf.from_gym(env, horizon=13)
+    episodes = list(rf.simulate(problem, even, 500, seed=3))
+    steps = sum(len(e.actions) for e in episodes)
+    events = sum(e.reset for e in episodes[:-1])  # the reset after the last episode is for whoever plays on
+    assert steps == env.steps > 4000
+    assert events > 50
+    assert len(env.reset_calls) == 1 + events
+    assert len(set(env.reset_calls)) == len(env.reset_calls)  # each with a seed of its own
+    assert [one.why for one in problem.interventions()] == ["start"] + ["reset"] * events
+    assert problem.interventions() == []
+
+
+def test_a_policy_that_never_falls_is_never_reset_over_thousands_of_steps(line: Any) -> None:
+    env = line()
+    wrapped: Any = wrappers.RecordEpisodeStatistics(wrappers.TimeLimit(env, max_episode_steps=10))
+    episodes = list(rf.simulate(rf.from_gym(wrapped, horizon=40), back_to_the_middle, 150, seed=0))
+    assert sum(len(e.actions) for e in episodes) == env.steps == 6000
+    assert len(env.reset_calls) == 1
+    assert all(np.array_equal(a.next_start, b.start) for a, b in pairwise(episodes))
+
+
+def test_an_episode_holds_what_happened(line: Any) -> None:
+    problem = rf.from_gym(line(length=4), horizon=30)
+    start = problem.perform_reset(0.3, "start")
+    episode = problem.rollout(lambda h, s: np.array([0.0, 1.0]), start, np.full(30, 0.5))
+    assert episode.reset
+    assert episode.next_start is None
+    assert len(episode.states) == len(episode.actions) + 1 == len(episode.rewards) + 1 == episode.reset_at
+    assert episode.states.dtype == np.float64
+    assert (np.abs(episode.states[:-1, 0]) < 4).all()
+    assert episode.states[-1, 0] >= 4  # what was seen on arrival belongs to it
+    assert len(np.unique(episode.states[:, 0])) == len(episode.states)  # no array of the environment's own is kept
+    assert np.isnan(episode.original_return)  # nothing was scaled
+
+
+def test_truncation_is_not_a_reset_and_time_limits_are_lifted_at_any_depth() -> None:
+    inner = gymnasium.make("MountainCar-v0", max_episode_steps=7)
+    env = wrappers.TimeLimit(wrappers.RecordEpisodeStatistics(inner), max_episode_steps=3)
+    problem = rf.from_gym(env, horizon=50, reward_range=(-1, 0))
+    episodes = list(rf.simulate(problem, lambda h, s: np.array([0.0, 1.0, 0.0]), 4, seed=0))
+    assert [len(e.actions) for e in episodes] == [50] * 4
+    assert len(problem.interventions()) == 1
+    assert env.step(1)[3] is False  # what watches the environment is told of no time limit either
+    assert "TimeLimit" not in str(rf.from_gym("gym:MountainCar-v0").env)
+
+
+def test_a_limit_of_the_environment_s_own_is_ignored_until_it_raises(line: Any) -> None:
+    env = line()
+    env.own_limit = 20
+    problem = rf.from_gym(env, horizon=30)
+    *_, last = rf.simulate(problem, back_to_the_middle, 3, seed=0)
+    assert (env.steps, len(env.reset_calls)) == (90, 1)
+    env.fail[100] = ValueError("You must reset the env manually once truncate==True")
+    with pytest.raises(EnvironmentFailed, match="after its own time limit, which only an option of the environment"):
+        problem.rollout(back_to_the_middle, last.next_start, np.full(30, 0.5))
+
+
+def scripted(h: int, state: Any) -> NDArray[np.float64]:
+    right = 1.0 if state[2] + 0.3 * state[3] + 0.02 * h % 0.3 > 0 else 0.1
+    return np.array([1 - right, right])
+
+
+def test_the_same_seed_is_the_same_run_on_cartpole() -> None:
+    def states(seed: int) -> list[NDArray[np.float64]]:
+        return [e.states for e in rf.simulate(rf.from_gym("gym:CartPole-v1", horizon=60), scripted, 30, seed=seed)]
+
+    first, again, other = states(5), states(5), states(6)
+    assert sum(len(s) for s in first) > 500
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_cartpole_goes_on_after_it_terminated_without_a_word() -> None:
+    problem = rf.from_gym("gym:CartPole-v1", horizon=100, reset_when="never")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        episode = next(rf.simulate(problem, lambda h, s: np.array([0.0, 1.0]), 1, seed=0))
+    assert len(episode.actions) == 100
+    assert not episode.reset
+    assert set(episode.rewards.tolist()) == {0.0, 1.0}  # after the fall CartPole pays nothing
+    fallen = rf.from_gym("gym:CartPole-v1", horizon=100, reset_when=lambda o, r, t, i: abs(o[0]) > 1.5)
+    far = next(rf.simulate(fallen, lambda h, s: np.array([0.0, 1.0]), 1, seed=0))
+    assert far.reset
+    assert far.states[-1, 0] > 1.5
+    assert (far.states[:-1, 0] <= 1.5).all()
+
+
+def test_a_reset_can_be_anything_the_step_told(line: Any) -> None:
+    asked: list[Any] = []
+
+    def beyond(observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> Any:
+        asked.append((reward, terminated, info["fell"]))
+        return np.bool_(observation[0] >= 2)
+
+    problem = rf.from_gym(line(length=100), horizon=50, reset_when=beyond)
+    episode = next(rf.simulate(problem, lambda h, s: np.array([0.0, 1.0]), 1, seed=0))
+    assert episode.reset
+    assert episode.states[-1, 0] >= 2
+    assert asked == [(1.0, False, False)] * len(episode.actions)
+
+
+def test_operators_are_asked_before_the_environment_is_reset(line: Any) -> None:
+    env = line()
+    requests: list[tuple[Request, int]] = []
+
+    class Person:
+        def perform(self, request: Request) -> Answer:
+            requests.append((request, len(env.reset_calls)))
+            return Answer("Ada", "put back by hand")
+
+    problem = rf.from_gym(env, horizon=20, operator=Person(), name="the line")
+    list(rf.simulate(problem, even, 40, seed=1))
+    assert [calls for _, calls in requests] == list(range(len(requests)))
+    assert requests[0][0] == Request("the line", "start", "the run starts")
+    assert requests[1][0].why == "reset"
+    assert "of an episode, observed [" in requests[1][0].detail
+    assert "reward 1, terminated" in requests[1][0].detail
+    done = problem.interventions()
+    assert {one.who for one in done} == {"Ada"}
+    assert done[1].detail.endswith("terminated; put back by hand")
+    assert done[1].asked.endswith("+00:00")
+    assert done[1].asked <= done[1].answered
+    assert done[1].seconds >= 0
+
+
+def test_an_episode_starts_where_the_environment_stands(line: Any) -> None:
+    problem = rf.from_gym(line(), horizon=5)
+    u = np.full(5, 0.5)
+    with pytest.raises(InvalidInput, match=r"stands \(nowhere before a reset\). Got \[0, 0\] instead"):
+        problem.rollout(even, np.zeros(2), u)
+    start = problem.first_start(0.1)
+    with pytest.raises(InvalidInput, match="starts where the environment stands"):
+        problem.rollout(even, start + 1, u)
+    with pytest.raises(InvalidInput, match=r"needs 5 uniforms. Got 4 instead"):
+        problem.rollout(even, start, u[:4])
+    with pytest.raises(InvalidInput, match=r"must be a function .* Got ndarray instead"):
+        problem.rollout(np.full((5, 2), 0.5), start, u)
+    with pytest.raises(InvalidInput, match=r"distribution over 2 actions. Got \[0.5, 0.6\] at step 1"):
+        problem.rollout(lambda h, s: np.array([0.5, 0.6]), start, u)
+
+
+def test_arrays_are_policies_where_states_are_counted() -> None:
+    problem = rf.from_gym("gym:FrozenLake-v1", horizon=9, is_slippery=False)
+    right_down = np.ones((9, 17), dtype=np.int64)
+    right_down[:2] = 2
+    episode = problem.rollout(right_down, problem.perform_reset(0.5, "start"), np.full(9, 0.5))
+    assert episode.states.tolist() == [0, 1, 2, 6, 10, 14, 14, 14, 14, 14]
+    with pytest.raises(InvalidInput, match="must be integers of shape"):
+        problem.rollout(np.zeros((3, 3), dtype=np.int64), 14, np.full(9, 0.5))
+
+
+def test_an_action_is_drawn_with_the_probability_that_the_policy_gives_it(line: Any) -> None:
+    """Inverse cumulative draws: u below the first probability is action 0."""
+    problem = rf.from_gym(line(length=1e9), horizon=1000)
+    u = np.random.default_rng(0).random(1000)
+    episode = problem.rollout(lambda h, s: np.array([0.3, 0.7]), problem.first_start(0.5), u)
+    assert np.array_equal(episode.actions, (u >= 0.3).astype(np.int64))
+
+
+def test_importing_the_package_leaves_gymnasium_alone() -> None:
+    code = "import sys, resetfree; print('gymnasium' in sys.modules, callable(resetfree.from_gym))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "True"]

@@ -1,0 +1,169 @@
+"""`gym:` names, factories that return environments, and what the commands make of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import resetfree as rf
+from resetfree.cli import main
+from resetfree.errors import InvalidInput, NotCertifiable, UnknownName
+from resetfree.features.random_fourier import RandomFourier
+from resetfree.resolve import option_names, resolve, resolve_model
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(list(words))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_options_go_to_the_adapter_and_the_rest_to_the_environment() -> None:
+    problem = resolve("gym:FrozenLake-v1", {"horizon": 7, "map_name": "8x8", "make.is_slippery": False})
+    assert (problem.name, problem.horizon, problem.n_states) == ("gym:FrozenLake-v1", 7, 65)
+    assert problem.mdp.transition.nnz == 64 * 4  # nothing slips
+    pole = resolve(
+        "gym:CartPole-v1", {"features.d": 300, "features.bandwidth": 0.5, "reset_when": "observation[2]>0.1"}
+    )
+    assert pole.features == RandomFourier(300, 0.5)
+    pendulum = resolve(
+        "gym:Pendulum-v1",
+        {"actions": 3, "reward_low": -17, "reward_high": 0, "xi": "random-fourier", "xi.d": 8, "state_low": -8,
+         "state_high": 8},
+    )  # fmt: skip
+    assert (pendulum.n_actions, pendulum.xi.dimension) == (3, 8)
+    assert (pendulum.terms.rewards.low, pendulum.terms.rewards.high) == (-17, 0)
+    assert resolve("gym:FrozenLake-v1", {"states": 16, "horizon": 5}).n_states == 17
+    assert option_names("gym:FrozenLake-v1") is None
+
+
+def test_names_are_the_same_however_the_environment_is_given() -> None:
+    import gymnasium
+
+    names = {rf.from_gym(e).name for e in ("gym:CartPole-v1", "CartPole-v1", gymnasium.make("CartPole-v1"))}
+    assert names == {"gym:CartPole-v1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("gym:CartPoll-v1", {}, "There is no Gymnasium environment 'CartPoll-v1'. Did you mean 'CartPole-v1'?"),
+        ("gym:Taxi-v3", {}, "Did you mean 'Taxi-v4'?"),
+        ("gym:xyzzy", {}, "There is no Gymnasium environment 'xyzzy'. Known: what gymnasium.pprint_registry() shows"),
+        ("gym:no_such_package:Plant-v0", {}, "needs a package that is not there (ModuleNotFoundError: No module named"),
+        ("gym:LunarLander-v3", {}, 'most come with: pip install "resetfree[envs]".'),
+        ("gym:FrozenLake-v1", {"slip": 1}, "cannot be made with slip=1: TypeError: FrozenLakeEnv.__init__() got an"),
+        ("gym:FrozenLake-v1", {"max_episode_steps": 5}, "A time limit is no reset"),
+        ("gym:FrozenLake-v1", {"horizon": "much"}, "must be a positive integer. Got 'much' instead."),
+        ("gym:FrozenLake-v1", {"reward_low": 0}, "'reward_low' and 'reward_high' must be given together"),
+        ("gym:FrozenLake-v1", {"reset_when": "fell"}, "Got 'fell' instead."),
+        ("gym:FrozenLake-v1", {"table": 3}, "must be true or false. Got 3 instead."),
+        ("gym:CartPole-v1", {"features.e": 3}, "There is no setting of feature map 'random-fourier' 'e'."),
+        ("gym:Pendulum-v1", {}, "must be discretised: give actions=5"),
+        ("gym:MiniGrid-Empty-5x5-v0", {}, "(a dictionary) must be made into vectors"),
+        ("gym:CliffWalking-v1", {}, "reward_low and reward_high on the command line."),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], name: str, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((InvalidInput, UnknownName)) as caught:
+        resolve(name, options)
+    assert sentence in str(caught.value)
+    pairs = [word for key, value in options.items() for word in ("--set", f"{key}={value}")]
+    status, out, err = run(capsys, "solve", name, *pairs)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+FACTORY = """
+import gymnasium, numpy as np
+def lake(size=4, **kwargs):
+    return gymnasium.make("FrozenLake-v1", map_name=f"{size}x{size}", **kwargs)
+def fixed(size=4):
+    return lake(size)
+def problem():
+    import resetfree as rf
+    return rf.from_gym(lake(), horizon=6)
+def vector():
+    return gymnasium.make_vec("CartPole-v1", 2)
+def broken():
+    raise OSError("no plant")
+def fell(observation, reward, terminated, info):
+    return terminated and reward == 0
+"""
+
+
+@pytest.fixture
+def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "my_lake.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "my_lake", raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("plant")
+def test_a_factory_may_return_an_environment_or_a_problem() -> None:
+    made = resolve("my_lake:fixed", {"size": 8, "horizon": 9, "reset_when": "my_lake:fell"})
+    assert (made.name, made.n_states, made.horizon) == ("my_lake:fixed", 65, 9)
+    assert made.mdp.transition.row(0, 62, 1)[0].tolist() != [64]  # the goal is no failure here
+    assert resolve("my_lake:problem", {}).horizon == 6
+    assert option_names("my_lake:fixed") is not None
+    assert {"size", "horizon", "reset_when"} <= set(option_names("my_lake:fixed") or ())
+    with pytest.raises(UnknownName, match="There is no option of factory 'my_lake:problem' 'horizon'"):
+        resolve("my_lake:problem", {"horizon": 3})
+    with pytest.raises(InvalidInput, match="Vector environments reset themselves"):
+        resolve("my_lake:vector", {})
+    direct = rf.from_gym("my_lake:lake", horizon=4, size=8)
+    assert (direct.name, direct.n_states, direct.horizon) == ("my_lake:lake", 65, 4)
+    with pytest.raises(InvalidInput, match=r"must return a gymnasium.Env. It raised OSError: no plant instead"):
+        rf.from_gym("my_lake:broken")
+    with pytest.raises(InvalidInput, match="Got 'my_lake:nothing', which does not import"):
+        rf.from_gym("my_lake:nothing")
+
+
+def test_commands_work_where_there_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("gym:FrozenLake-v1", "--set", "horizon=12", "--set", "reset_when=terminated and observation!=15")
+    status, out, _ = run(capsys, "solve", *words, "--json", "--verify")
+    assert status == 0
+    data = json.loads(out)
+    assert (data["n_states"], data["n_actions"], data["horizon"]) == (17, 4, 12)
+    assert max(data["disagreement"].values()) < 1e-6
+    model = resolve_model("gym:FrozenLake-v1", {"horizon": 12, "reset_when": "terminated and observation!=15"})
+    value = rf.solve(model).value
+    assert data["value"] == [float(v) if np.isfinite(v) else None for v in value]
+    assert run(capsys, "check", *words)[0] == 0
+    assert run(capsys, "solve", *words)[0] == 0
+
+
+def test_commands_say_so_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("solve", "check"):
+        status, out, err = run(capsys, command, "gym:CartPole-v1")
+        assert (status, out) == (2, "")
+        assert "There is no exact oracle for 'gym:CartPole-v1': it is not a finite problem." in err
+        assert err.count("\n") == 1
+    with pytest.raises(NotCertifiable):
+        resolve_model("gym:CartPole-v1", {})
+
+
+def test_a_run_by_name_is_saved_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "lake.rfrun")
+    words = ("run", "gym:FrozenLake-v1", "--set", "horizon=15", "--set", "is_slippery=false", "--episodes", "30")
+    status, out, err = run(capsys, *words, "--out", file, "--json")
+    assert (status, err) == (0, "")
+    data = json.loads(out)
+    assert data["problem"] == "gym:FrozenLake-v1"
+    assert data["problem_options"] == {"horizon": 15, "is_slippery": False}
+    assert data["resets"] is not None
+    assert run(capsys, "run", "gym:FrozenLake-v1", "--resume", "--out", file, "--json")[0] == 0
+    loaded = rf.load(file)
+    assert loaded.mdp is None  # no code is run because a file names it
+    again = rf.load(file, "gym:FrozenLake-v1")
+    assert again.resets[-1] == data["resets"]

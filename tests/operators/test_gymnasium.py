@@ -1,0 +1,58 @@
+"""A Gymnasium environment with a person beside it: stopped in the middle, it goes on with all that was learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import resetfree as rf
+from resetfree.errors import OperatorTimeout
+from resetfree.operators import OperatorReset, Request
+from resetfree.runs.runfile import connect, read_checkpoint
+
+gym = pytest.importorskip("resetfree.gym")
+
+
+def test_numbered_observations_keep_their_numbers_over_sessions(tmp_path: Path) -> None:
+    """The lake without its table: states are numbered in the order in which they come."""
+    path = tmp_path / "a.rfrun"
+    came: list[str] = []
+
+    def ask(request: Request) -> None:
+        came.append(request.why)
+        if len(came) % 7 == 0:
+            raise OperatorTimeout("Nobody came.")
+
+    def learn(**asked: Any) -> rf.Run:
+        lake = gym.from_gym("gym:FrozenLake-v1", horizon=10, states=20, table=False)
+        return rf.learn(lake, episodes=60, seed=2, path=path, operator=OperatorReset(ask), **asked)
+
+    def numbers() -> bytes:
+        connection = connect(path, "ro")
+        checkpoint = read_checkpoint(connection, path)
+        connection.close()
+        assert checkpoint is not None
+        return checkpoint.arrays["problem.seen"].tobytes()
+
+    sessions, before = 0, b""
+    while True:
+        sessions += 1
+        try:
+            run = learn(resume=path.exists())
+        except OperatorTimeout:
+            seen = numbers()
+            assert seen.startswith(before)  # what has a number keeps it
+            before = seen
+            continue
+        break
+    assert sessions >= 3
+    assert len(run) == 60
+    assert len(before) > 16  # more than one of them
+    assert numbers().startswith(before)
+    whys = [one.why for one in run.interventions]
+    assert whys[0] == "start"
+    assert whys.count("start") == 1
+    assert whys.count("resume") == sessions - 1
+    assert len(whys) == len(came) - (sessions - 1)  # each session but the last ended with a question nobody answered

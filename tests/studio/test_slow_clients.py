@@ -1,0 +1,82 @@
+"""Those who take their time: cut off after a while, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+import resetfree as rf
+from resetfree.studio import limits
+from resetfree.studio.app import Studio
+from resetfree.studio.security import TooLarge, body_of
+from resetfree.studio.server import Server
+
+
+def request(messages: list[dict[str, Any]], **headers: str) -> Request:
+    """A request whose body comes as these messages, and then not at all."""
+
+    async def receive() -> Any:
+        if messages:
+            return messages.pop(0)
+        await asyncio.sleep(60)
+
+    sent = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "method": "POST", "path": "/", "headers": sent}, receive)
+
+
+def part(body: bytes, more: bool = True) -> dict[str, Any]:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PATIENCE", 0.05)
+    with pytest.raises(rf.InvalidInput, match="did not arrive"):
+        asyncio.run(body_of(request([part(b"{")], content_type="application/json")))
+
+
+def test_a_body_is_counted_as_it_comes() -> None:
+    pieces = [part(b" " * 400_000) for _ in range(200)]
+    with pytest.raises(TooLarge):
+        asyncio.run(body_of(request(pieces, content_type="application/json")))
+    assert len(pieces) == 197  # three were too much, and the others were never read
+    whole = [part(b'{"a"'), part(b": 1}", more=False)]
+    assert asyncio.run(body_of(request(whole, content_type="application/json; charset=utf-8"))) == {"a": 1}
+
+
+@pytest.fixture
+def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A server in a thread, with little patience."""
+    monkeypatch.setattr(limits, "PATIENCE", 0.3)
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = Server(Studio(tmp_path))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    yield int(listening.getsockname()[1])
+    server.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+    listening.close()
+
+
+@pytest.mark.parametrize(
+    "words", [b"", b"GET / HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET"]
+)
+def test_who_does_not_finish_a_request_is_cut_off(port: int, words: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(words)
+        began, said = time.monotonic(), b""
+        try:
+            while more := connection.recv(65_536):
+                said += more
+        except ConnectionResetError:
+            pass
+        assert time.monotonic() - began < 20
+    assert said.startswith(b"HTTP/1.1 200") == words.endswith(b"GET")

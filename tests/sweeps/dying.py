@@ -1,0 +1,50 @@
+"""Problems that kill their process, or raise, at a certain episode: once, or as long as a file is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import resetfree as rf
+from resetfree.problem import Episode, FiniteProblem, State
+
+BEFORE = 40  # episodes until a checkpoint has been written for certain
+AFTER = 60  # and the episode of the end
+
+
+class Fragile(FiniteProblem):
+    """The problem grid-v0, which comes to its end at an episode."""
+
+    def __init__(self, marker: Path, kind: str) -> None:
+        super().__init__(rf.make("grid-v0"))
+        self.marker, self.kind, self.count = marker, kind, 0
+
+    def rollout(self, policy: Any, start: State, u: Any) -> Episode:
+        self.count += 1
+        if self.kind == "doomed" or (self.kind == "killed" and not self.marker.exists()):
+            if self.count == BEFORE:
+                time.sleep(0.15)  # longer than `learning.FIRST`: then comes a checkpoint
+            if self.count == AFTER:
+                self.marker.write_text("killed here")
+                os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "raising" and self.marker.exists() and self.count == AFTER:
+            raise ValueError("the gripper is stuck")
+        return super().rollout(policy, start, u)
+
+
+def killed(marker: str = "") -> Fragile:
+    """Kills its process once, and then works."""
+    return Fragile(Path(marker), "killed")
+
+
+def doomed(marker: str = "") -> Fragile:
+    """Kills its process every time."""
+    return Fragile(Path(marker), "doomed")
+
+
+def raising(marker: str = "") -> Fragile:
+    """Raises while the file is there."""
+    return Fragile(Path(marker), "raising")

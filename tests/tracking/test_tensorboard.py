@@ -1,0 +1,109 @@
+"""TensorBoard files, read back byte by byte: the names of docs/columns.md, and the numbers of the run."""
+
+from __future__ import annotations
+
+import math
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+import resetfree as rf
+from resetfree.cli import main
+from resetfree.errors import RunError
+from resetfree.runs.learning import Stopped
+from resetfree.tracking import TensorBoard, marked, track_columns, tracked
+from resetfree.tracking.tracker import PER_DECADE, ROUND, best_values
+
+SUMS = ("regret", "resets", "realised_resets")
+
+
+def events(folder: Path) -> Iterator[Any]:
+    """The records of all event files of a folder, in the order in which a viewer reads them: that of their names."""
+    for file in sorted(folder.glob("events.out.tfevents.*")):
+        data, at = file.read_bytes(), 0
+        while at < len(data):  # length, its checksum, the record, its checksum
+            (length,) = struct.unpack_from("<Q", data, at)
+            event = Event()
+            event.ParseFromString(data[at + 12 : at + 12 + length])
+            yield event
+            at += 12 + length + 4
+
+
+def scalars(folder: Path) -> dict[str, dict[int, float]]:
+    """What a viewer shows: by tag and step; a session's start takes back what was written from its step on."""
+    found: dict[str, dict[int, float]] = {}
+    for event in events(folder):
+        if event.HasField("session_log") and event.session_log.status == event.session_log.START:
+            found = {tag: {k: x for k, x in row.items() if k < event.step} for tag, row in found.items()}
+        for value in event.summary.value:
+            assert event.step not in found.setdefault(value.tag, {}), "a point is there twice"
+            found[value.tag][event.step] = value.simple_value
+    return found
+
+
+def assert_shows(folder: Path, run: rf.Run) -> None:
+    shown = scalars(folder)
+    whole = {"regret": run.regret, "resets": run.resets, "realised_resets": run.realised_resets}
+    wanted = {**whole, **{name: run.columns[name] for name in ROUND}}
+    there = {name for name, column in wanted.items() if any(map(math.isfinite, column))}
+    assert set(shown) == there >= {*SUMS, "lam", "v_r", "v_c", "reward", "steps"}
+    for name in there:
+        steps = [k for k in marked(len(run), PER_DECADE).tolist() if math.isfinite(wanted[name][k - 1])]
+        assert list(shown[name]) == steps
+        assert list(shown[name].values()) == pytest.approx([wanted[name][k - 1] for k in steps], rel=1e-6)
+
+
+def test_run_writes_the_columns_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, folder = tmp_path / "r.rfrun", tmp_path / "tb"
+    words = ["run", "grid-v0", "--primal", "linear-ucb", "--episodes", "150", "--out", str(file)]
+    assert main([*words, "--tensorboard", str(folder), "--json"]) == 0
+    capsys.readouterr()
+    assert_shows(folder, rf.load(file))
+
+
+def test_a_resumed_run_shows_every_point_once(tmp_path: Path) -> None:
+    file, folder, n = tmp_path / "r.rfrun", tmp_path / "tb", 0
+
+    def stop(game: object, this: object) -> None:
+        nonlocal n
+        n += 1
+        if n == 70:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Stopped), tracked(stop, folder, "grid-v0", 200, {}) as progress:
+        rf.learn("grid-v0", "linear-ucb", episodes=200, path=file, progress=progress)
+    late = TensorBoard(folder)  # what a session that was killed wrote after its checkpoint
+    late.write(90, {"lam": -1.0})
+    late.close()
+    with tracked(stop, folder, "grid-v0", 200, {}, file) as progress:
+        run = rf.learn("grid-v0", "linear-ucb", episodes=200, path=file, progress=progress, resume=True)
+    assert_shows(folder, run)
+
+
+def test_a_run_that_was_played_already(tmp_path: Path) -> None:
+    run = rf.learn("grid-v0", "uniform", episodes=120, seed=3)
+    track_columns(tmp_path, run.columns, best_values(run.mdp))
+    assert_shows(tmp_path, run)
+
+
+def test_without_a_folder_nothing_is_written_or_imported(tmp_path: Path) -> None:
+    def note(game: object, this: object) -> None: ...
+
+    with tracked(note, None, "grid-v0", 10, {}) as progress:
+        assert progress is note
+    code = (
+        "import sys, resetfree.cli; print([m for m in ('tensorboardX', 'pyarrow', 'ray', 'jax') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="The TensorBoard folder '/dev/null/tb' cannot be written"):
+        TensorBoard(Path("/dev/null/tb"))
