@@ -1,0 +1,151 @@
+"""The site builds without a warning, loads nothing from elsewhere, has no dead link, and knows every player."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import resetfree
+from resetfree.players import BASES, discover
+
+DOCS = Path(__file__).parent.parent / "docs"
+LOADING = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("use", "href"), ("link", "href")}
+
+
+class Page(HTMLParser):
+    """What a page loads, where it leads, and the places in it that can be led to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.leads: list[str] = []
+        self.places: set[str] = set()
+        self.text = path.read_text()
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value is None:
+                continue
+            if name == "id":
+                self.places.add(value)
+            elif (tag, name) in LOADING:
+                self.loads.append(value)
+            elif (tag, name) == ("a", "href"):
+                self.leads.append(value)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly; it could not reach anything, since the proxies it would have to take lead nowhere."""
+    folder = tmp_path_factory.mktemp("site")
+    nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-E",
+        "-b",
+        "html",
+        "-d",
+        str(folder / "trees"),
+    ]
+    done = subprocess.run(
+        [*command, str(DOCS), str(folder / "html")], capture_output=True, text=True, env={**os.environ, **nowhere}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Page]:
+    return {path: Page(path) for path in site.rglob("*.html")}
+
+
+def test_every_page_of_the_folder_is_built(site: Path) -> None:
+    for page in DOCS.rglob("*.md"):
+        if "_build" not in page.parts:
+            assert (site / page.relative_to(DOCS)).with_suffix(".html").exists()
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
+    for path, page in pages.items():
+        for address in page.loads:
+            parts = urlsplit(address)
+            assert not parts.netloc, (path, address)
+            assert parts.scheme in ("", "data"), (path, address)
+    for sheet in site.rglob("*.css"):
+        for address in re.findall(r"(?:url\(|@import)\s*['\"]?([^'\")\s;]+)", sheet.read_text()):
+            assert address.startswith("data:") or not urlsplit(address).netloc, (sheet, address)
+
+
+def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None:
+    checked = 0
+    for path, page in pages.items():
+        for address in page.leads + page.loads:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert target.exists(), (path, address)
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].places, (path, address)
+            checked += 1
+    assert checked > 1000
+
+
+def test_no_page_leads_out(pages: dict[Path, Page]) -> None:
+    out = {a for page in pages.values() for a in page.leads if urlsplit(a).netloc and "127.0.0.1" not in a}
+    assert not out
+
+
+def test_every_player_is_in_the_table_with_what_it_says(pages: dict[Path, Page], site: Path) -> None:
+    tables = "".join(
+        re.findall(r'<table class="[^"]*players[^"]*".*?</table>', pages[site / "players.html"].text, re.S)
+    )
+    plain = re.sub(r"<[^>]+>", "", tables)
+    for role in BASES:
+        for name, cls in discover(role).items():
+            assert f'href="api/players.html#{cls.__module__}.{cls.__qualname__}"' in tables, name
+            assert f"\n{name}\n" in re.sub(r"\s*\n\s*", "\n", plain), name
+    assert plain.count("theorem") >= 8
+    assert "resets at most 60 on every path" in plain  # support elimination on grid-v0: S A = 60 pairs
+
+
+def test_every_public_name_leads_to_its_documentation(pages: dict[Path, Page], site: Path) -> None:
+    text = pages[site / "api" / "index.html"].text
+    for name in resetfree.__all__:
+        assert re.search(rf'<a class="reference internal" href="\w+\.html#resetfree\.[\w.]*\b{name}"', text), name
+
+
+def test_the_pictures_of_the_idea_are_made_by_the_script_beside_them(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", str(DOCS / "pictures" / "make.py"), str(tmp_path)], check=True)
+    made = {path.name for path in tmp_path.iterdir()}
+    shown = set(re.findall(r"\(pictures/(\w+\.svg)\)", (DOCS / "idea.md").read_text()))
+    assert made == shown == {path.name for path in (DOCS / "pictures").glob("*.svg")}
+    for name in made:
+        assert "http" not in re.sub(
+            r'xmlns(?::\w+)?="[^"]*"|<!DOCTYPE.*?>|<metadata>.*?</metadata>',
+            "",
+            (tmp_path / name).read_text(),
+            flags=re.S,
+        )
+
+
+@pytest.mark.parametrize("page", ["start.md", "adding_a_player.md"])
+def test_scripts_on_the_pages_are_those_that_the_tests_run(page: str) -> None:
+    found = re.findall(r"\{literalinclude\} (\S+)", (DOCS / page).read_text())
+    assert found
+    for script in found:
+        assert (DOCS / script).resolve().parent == DOCS.parent / "examples"
