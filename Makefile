@@ -72,6 +72,18 @@ bench-sweep: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/aggregate.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sweep_ray.py
 
+# Falls and resets on Gymnasium environments (about half an hour), one JSON line per seed; --table makes the tables.
+bench-gym: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_falls.py > falls.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_resets.py > resets.jsonl
+
+# Stable-Baselines3 brings PyTorch, so it lives in an environment of its own.
+bench-sb3: $(VENV)/.core
+	test -d .venv-sb3 || $(PYTHON) -m venv .venv-sb3
+	PIP_CONSTRAINT= .venv-sb3/bin/pip install --quiet torch==2.13.0 stable-baselines3==2.9.2 \
+	  "gymnasium[mujoco]==1.4.0" mujoco==3.11.0 pygame -e .
+	OMP_NUM_THREADS=1 .venv-sb3/bin/python benchmarks/sb3_falls.py > sb3.jsonl
+
 # rlberry pins an older Gymnasium, so it lives in an environment of its own. Takes about six minutes.
 bench-peers: $(VENV)/.core
 	test -d .venv-peers || $(PYTHON) -m venv .venv-peers

@@ -1,0 +1,110 @@
+"""Four rooms with pits, and a new goal every 2,500 steps: what was learned about pits is of use in every task.
+
+Run: python examples/gym/rooms.py [seed]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+
+import resetfree as rf
+from resetfree.game import Round
+from resetfree.gym.adapter import GymProblem
+from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.problem import Episode
+
+PLAN = """#########
+#0..#..1#
+#.o...o.#
+#...#...#
+##.###.##
+#...#...#
+#.o...o.#
+#2..#..3#
+#########""".splitlines()
+FREE = [(i, j) for i, row in enumerate(PLAN) for j, mark in enumerate(row) if mark != "#"]
+GOALS = [next(cell for cell in FREE if PLAN[cell[0]][cell[1]] == digit) for digit in "0132"]  # in the order of tasks
+MOVES = ((0, 0), (-1, 0), (0, 1), (1, 0), (0, -1))
+START, TASK_STEPS, HORIZON = (3, 3), 2_500, 25
+
+
+class Rooms(gymnasium.Env[Any, Any]):
+    """The agent sees its cell and the task, as one number; the task changes by itself, and a pit is the end."""
+
+    def __init__(self) -> None:
+        self.observation_space = gymnasium.spaces.Discrete(len(GOALS) * len(FREE))
+        self.action_space = gymnasium.spaces.Discrete(len(MOVES))
+        self._cell, self._steps = START, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Back to the start; the task stays what it is."""
+        super().reset(seed=seed)
+        self._cell = START
+        return self._observe(), {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """A move, or none against a wall; to stand on the goal of the task pays 1."""
+        to = self._cell[0] + MOVES[action][0], self._cell[1] + MOVES[action][1]
+        self._cell = to if to in FREE else self._cell
+        reward = float(self._cell == GOALS[self.task])
+        self._steps += 1
+        return self._observe(), reward, PLAN[self._cell[0]][self._cell[1]] == "o", False, {}
+
+    @property
+    def task(self) -> int:
+        """Which goal counts now; after the last comes the first again."""
+        return self._steps // TASK_STEPS % len(GOALS)
+
+    def _observe(self) -> int:
+        return self.task * len(FREE) + FREE.index(self._cell)
+
+
+@dataclass(frozen=True)
+class OneWorld(SupportElimination):
+    """Support elimination that knows that tasks differ in their goals alone: a pit in one is a pit in all.
+
+    The step into a pit is counted in every task, in each of which it earned nothing. What pays is not shared.
+    """
+
+    name: ClassVar[str] = "one-world"
+
+    def update(self, state: Any, round: Round) -> Any:
+        """As ever, and a fatal step once more for each other task."""
+        state = super().update(state, round)
+        if round.episode.reset:
+            last, action = int(round.episode.states[-2]), round.episode.actions[-1:]
+            for shift in range(len(FREE), len(GOALS) * len(FREE), len(FREE)):
+                there = (last + shift) % (len(GOALS) * len(FREE))
+                step = Episode(np.array([there, round.episode.states[-1]]), action, np.zeros(1), True, None)
+                state = super().update(state, dataclasses.replace(round, episode=step))
+        return state
+
+
+def problem() -> GymProblem:
+    """A pit ends the life of the agent (`terminated`); a goal that moves does not."""
+    return rf.from_gym(Rooms(), horizon=HORIZON, reset_when="terminated", name="four rooms, four tasks")
+
+
+def main(seed: int = 0, rounds: int = 2) -> None:
+    """Every task `rounds` times, by both players."""
+    for player in (SupportElimination(), OneWorld()):
+        run = rf.learn(
+            problem(), player, "constant-penalty", episodes=rounds * len(GOALS) * TASK_STEPS // HORIZON, seed=seed,
+            feedback="realised", settings={"dual": {"C": 0.0}},
+        )  # fmt: skip
+        steps = run.columns["steps"].cumsum()
+        task = (steps - run.columns["steps"]) // TASK_STEPS  # an episode belongs to the task that it begins in
+        resets = np.bincount(task, weights=run.columns["reset"]).astype(int)
+        earned = np.bincount(task, weights=run.columns["reward"]) / np.bincount(task, weights=run.columns["steps"])
+        print(f"{player.name}: resets task by task {resets.tolist()}, in all {resets.sum()}")
+        print(f"  reward per step, task by task: {' '.join(f'{share:.2f}' for share in earned)}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""Taxi: to pick up nobody, or to set somebody down in the middle of nowhere, calls the company. That is the reset.
+
+Run: python examples/gym/taxi.py [seed]
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import resetfree as rf
+from resetfree.assumptions import unsafe_pairs
+from resetfree.gym.adapter import GymProblem
+
+EPISODES, HORIZON = 3_000, 30
+
+
+def delivered(observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> float:
+    """One for each passenger who is set down where they want to be; afterwards they may be picked up again."""
+    return float(reward == 20)
+
+
+def problem() -> GymProblem:
+    """500 states (taxi, passenger, destination) and six actions."""
+    # The environment pays -10 for an illegal pick-up or drop-off and goes on as if nothing had happened. Here each of
+    # them is an intervention. It is `terminated` after a delivery, which calls for nobody.
+    return rf.from_gym("gym:Taxi-v4", horizon=HORIZON, reward=delivered, reset_when="reward<=-10")
+
+
+def main(seed: int = 0, episodes: int = EPISODES) -> None:
+    """Learn on the environment itself; its table serves to measure."""
+    taxi = problem()
+    print(rf.check(taxi.mdp)["feasibility"])  # Assumption 1
+    run = rf.learn(taxi, episodes=episodes, seed=seed)
+    print(f"{run.spec['primal']['name']}: {run.realised_resets[-1]} resets, at most {unsafe_pairs(taxi.mdp)} possible")
+    tenth = len(run) // 10
+    print(f"exact regret per episode: {run.regret[tenth - 1] / tenth:.2f} in the first tenth of all episodes,", end=" ")
+    print(f"{(run.regret[-1] - run.regret[-tenth - 1]) / tenth:.2f} in the last")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
