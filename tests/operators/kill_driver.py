@@ -102,7 +102,7 @@ def main() -> None:
             if chance.random() < 0.8:  # while it plays or asks; else most likely while it begins
                 while not (asked.exists() and asked.stat().st_size > before) and os.waitpid(pid, os.WNOHANG) == (0, 0):
                     time.sleep(0.001)
-            time.sleep(chance.uniform(0.0, 0.2))
+            time.sleep(chance.uniform(0.0, 0.05))
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
