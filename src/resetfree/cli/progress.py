@@ -94,7 +94,24 @@ class Tally:
         return self.steps / self.resets if self.resets else None
 
 
-class Display:
+class OnTerminal:
+    """What is shown while something goes on, if anybody can see it: `_progress` is None where nobody can."""
+
+    _progress: Progress | None
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+class Display(OnTerminal):
     """Progress on standard error, to be called after every round; does nothing where nobody can see it.
 
     resumed: the file of a run that goes on, whose resets count too.
@@ -147,17 +164,6 @@ class Display:
             )  # fmt: skip
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
 
     def watching(self, operator: Operator) -> Operator:
         """The same operator; while it is at work the display is out of its way, and the clock stands still."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import click
 from rich.console import Console
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from resetfree.cli.common import as_json as json_option
 from resetfree.cli.common import say
-from resetfree.cli.progress import duration
+from resetfree.cli.progress import OnTerminal, duration
 from resetfree.sweeps.folder import Folder
 from resetfree.sweeps.gathering import Gathered, arrow, gather
 from resetfree.sweeps.plan import Plan, check_plan, parse_plan, read_plan
@@ -262,7 +261,7 @@ def _show_errors(console: Console, count: Count, folder: Folder) -> None:
         console.print(Text(words), soft_wrap=True)
 
 
-class _Display:
+class _Display(OnTerminal):
     """Trials done, running and failed and the time left: a line that changes on a terminal, lines elsewhere."""
 
     def __init__(self) -> None:
@@ -295,14 +294,3 @@ class _Display:
             click.echo(f"{count.done} of {count.total} trials done · {words}", err=True)
         else:
             self._progress.update(self._task, completed=count.done + count.failed, total=count.total, description=words)
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()

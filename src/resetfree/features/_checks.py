@@ -40,6 +40,20 @@ class Compiled(Features):
         return out
 
 
+class Shares(Compiled):
+    """Features that share out one: none is negative, and |psi(s)| is at most 1; see each map for why."""
+
+    @property
+    def norm_bound(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        """True."""
+        return True
+
+
 def whole(value: object, setting: str, name: str, least: int = 1, most: int | None = None) -> None:
     """A setting that must be a whole number in a range.
 

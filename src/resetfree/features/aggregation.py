@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from resetfree.features import FeatureMap
-from resetfree.features._checks import MOST_FEATURES, Compiled, affordable, seen, whole
+from resetfree.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
 from resetfree.features._grid import fit_marks, per_coordinate
 from resetfree.features._kernels import cells
 from resetfree.transitions import Floats
@@ -15,7 +15,7 @@ USUAL_SIZE = 500  # features at most where 'cells' is left open
 
 
 @dataclass
-class Cells(Compiled):
+class Cells(Shares):
     """psi(s) is 1 for the cell of s and 0 for the others."""
 
     marks: Floats  # [D, cells + 1] where cells end
@@ -29,16 +29,6 @@ class Cells(Compiled):
     def width(self) -> int:
         """D."""
         return len(self.marks)
-
-    @property
-    def norm_bound(self) -> float:
-        """1, and every |psi(s)| is exactly that."""
-        return 1.0
-
-    @property
-    def non_negative(self) -> bool:
-        """True."""
-        return True
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """See `Compiled`."""

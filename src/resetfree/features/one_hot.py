@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.features import FeatureMap
-from resetfree.features._checks import MOST_FEATURES, Compiled, seen, whole
+from resetfree.features._checks import MOST_FEATURES, Shares, seen, whole
 from resetfree.features._kernels import matches
 from resetfree.features._scaling import has_bounds
 from resetfree.transitions import Floats
 
 
 @dataclass
-class Listed(Compiled):
+class Listed(Shares):
     """psi(s) is 1 for the row that s is equal to and 0 for the others."""
 
     rows: Floats  # [m, D] in lexicographic order
@@ -32,16 +32,6 @@ class Listed(Compiled):
     def width(self) -> int:
         """D."""
         return int(self.rows.shape[1])
-
-    @property
-    def norm_bound(self) -> float:
-        """1, and every |psi(s)| is exactly that if s is listed or there is a feature for the others."""
-        return 1.0
-
-    @property
-    def non_negative(self) -> bool:
-        """True."""
-        return True
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """See `Compiled`."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.features import FeatureMap
-from resetfree.features._checks import MOST_FEATURES, Compiled, positive, seen, truth, whole
+from resetfree.features._checks import MOST_FEATURES, Shares, positive, seen, truth, whole
 from resetfree.features._kernels import bumps
 from resetfree.features._scaling import Scaling, fit_scaling
 from resetfree.transitions import Floats
@@ -20,7 +20,7 @@ CANDIDATES = 5000  # states among which centres are chosen
 
 
 @dataclass
-class Bumps(Compiled):
+class Bumps(Shares):
     """psi_j(s) = amplitude exp(-|z - p_j|^2 / (2 l^2)), or these divided by their sum."""
 
     scaling: Scaling
@@ -38,16 +38,6 @@ class Bumps(Compiled):
     def width(self) -> int:
         """D."""
         return len(self.place)
-
-    @property
-    def norm_bound(self) -> float:
-        """1: by the choice of the amplitude, or because the features sum to one."""
-        return 1.0
-
-    @property
-    def non_negative(self) -> bool:
-        """True."""
-        return True
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """See `Compiled`."""

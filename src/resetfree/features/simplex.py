@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from resetfree.features import FeatureMap
-from resetfree.features._checks import MOST_FEATURES, Compiled, affordable, seen, whole
+from resetfree.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
 from resetfree.features._grid import fit_marks, per_coordinate
 from resetfree.features._kernels import interpolated
 from resetfree.transitions import Floats
@@ -15,7 +15,7 @@ USUAL_SIZE = 300  # features at most where 'nodes' is left open
 
 
 @dataclass
-class Weights(Compiled):
+class Weights(Shares):
     """psi(s): how much each node of the grid counts at s."""
 
     marks: Floats  # [D, nodes]
@@ -29,16 +29,6 @@ class Weights(Compiled):
     def width(self) -> int:
         """D."""
         return len(self.marks)
-
-    @property
-    def norm_bound(self) -> float:
-        """1: |psi|_2 <= |psi|_1 = 1."""
-        return 1.0
-
-    @property
-    def non_negative(self) -> bool:
-        """True."""
-        return True
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """See `Compiled`."""

@@ -9,14 +9,14 @@ import numpy as np
 
 from resetfree.errors import InvalidInput
 from resetfree.features import FeatureMap
-from resetfree.features._checks import MOST_FEATURES, Compiled, seen, whole
+from resetfree.features._checks import MOST_FEATURES, Shares, seen, whole
 from resetfree.features._grid import fit_marks
 from resetfree.features._kernels import tiles
 from resetfree.transitions import Floats
 
 
 @dataclass
-class Tiles(Compiled):
+class Tiles(Shares):
     """psi(s) is 1/sqrt(T) for one tile in each of T tilings, and 0 for the others."""
 
     marks: Floats  # [D, tiles + 1] where the tiles of a tiling that is not moved end
@@ -33,16 +33,6 @@ class Tiles(Compiled):
     def width(self) -> int:
         """D."""
         return len(self.marks)
-
-    @property
-    def norm_bound(self) -> float:
-        """1, and every |psi(s)| is that."""
-        return 1.0
-
-    @property
-    def non_negative(self) -> bool:
-        """True."""
-        return True
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """See `Compiled`."""
