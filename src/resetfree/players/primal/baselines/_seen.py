@@ -7,14 +7,23 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput
-from resetfree.problem import Episode
+from resetfree.errors import InvalidInput, NotCertifiable
+from resetfree.problem import Episode, Problem
 from resetfree.transitions import Floats
 
 
 def successors(episode: Episode) -> NDArray[np.int64]:
     """[m] where the agent stood after each action: after the last one, where the next episode starts."""
     return np.append(episode.states[1 : len(episode.actions)], episode.next_start).astype(np.int64)
+
+
+def restarts_are_told(problem: Problem, name: str) -> None:
+    """Refuse problems in which an episode that is reset does not say where the next one starts."""
+    if problem.persistent:
+        raise NotCertifiable(
+            f"The player '{name}' must see where a reset puts the agent. Got '{problem.name}', in which somebody does "
+            "that later, instead."
+        )
 
 
 def check(name: str, **settings: tuple[float, float, float]) -> None:

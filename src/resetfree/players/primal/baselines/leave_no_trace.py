@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.q_learning import learn_backwards
 from resetfree.players.counted import sizes
-from resetfree.players.primal.baselines._seen import check, epsilon_greedy, successors
+from resetfree.players.primal.baselines._seen import check, epsilon_greedy, restarts_are_told, successors
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools, Floats
 
@@ -78,6 +78,7 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> TraceState:
         """Forward values zero, Q_reset random above q_min."""
+        restarts_are_told(problem, self.name)
         shape = sizes(problem, self.pooled, self.name)
         draws = np.random.default_rng([seed, 0]).random((self.members, *shape))
         return TraceState(

@@ -23,7 +23,7 @@ from resetfree.kernels.q_learning import learn_backwards
 from resetfree.oracle.dynamic_programming import solve
 from resetfree.oracle.exact import model_behind
 from resetfree.players.counted import sizes
-from resetfree.players.primal.baselines._seen import check, epsilon_greedy, successors
+from resetfree.players.primal.baselines._seen import check, epsilon_greedy, restarts_are_told, successors
 from resetfree.problem import Episode, Problem, State
 from resetfree.transitions import Floats
 
@@ -70,6 +70,7 @@ class Medal(PrimalPlayer[MedalState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MedalState:
         """Watch the expert, and learn from it."""
+        restarts_are_told(problem, self.name)
         shape = sizes(problem, self.pooled, self.name)
         solution = solve(model_behind(problem), starts=[])
         rng = np.random.default_rng([seed, 0])

@@ -25,7 +25,7 @@ from resetfree.kernels.regression import Regression, empty, learn_episode
 from resetfree.kernels.unbroken import unbroken_plan
 from resetfree.players.counted import check_multiplier, sizes
 from resetfree.players.pairs import LARGEST_STATE, features_of
-from resetfree.players.primal.baselines._seen import check
+from resetfree.players.primal.baselines._seen import check, restarts_are_told
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats
 
@@ -63,6 +63,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OlsviState:
         """No data yet."""
+        restarts_are_told(problem, self.name)
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
         phi = features_of(problem)
         d = phi.shape[1]
