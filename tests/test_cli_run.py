@@ -461,3 +461,11 @@ def test_a_machine_does_not_reset_itself_because_a_word_was_forgotten(
     status, out, err = run(capsys, "gym:Robot-v0", "--resume", "--out", "a.rfrun")
     assert (status, out) == (2, "")
     assert "Say '--operator' again (none: the environment resets itself)." in err
+
+
+def test_resets_beyond_the_planning_horizon_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("gym:CartPole-v1", "--primal", "stored-linear", "--dual", "constant-penalty", "--set", "dual.C=5")
+    data = run_json(capsys, *words, "--set", "horizon=50", "--set", "planning=5", "--episodes", "12")
+    assert data["horizon"] == 50
+    assert "resets came more than 5 steps after the one before" in data["warning"]
+    assert run_json(capsys, "grid-v0", "--episodes", "20", "--out", "other.rfrun")["warning"] is None

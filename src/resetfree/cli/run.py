@@ -23,6 +23,7 @@ from resetfree.choosing import choose
 from resetfree.cli.common import as_json as json_option
 from resetfree.cli.common import say
 from resetfree.cli.progress import Display, Tally, duration
+from resetfree.diagnostics import past_horizon
 from resetfree.errors import (
     AssumptionViolated,
     InvalidInput,
@@ -224,10 +225,18 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
         "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
         "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": spec["statements"],
-        "problem_options": spec["problem_options"],
+        "problem_options": spec["problem_options"], "horizon": spec["horizon"], "warning": _warning(run),
         "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
     })  # fmt: skip
     return result
+
+
+def _warning(run: rf.Run) -> str | None:
+    """Whether danger lies beyond what the player plans ahead, where it says how far that is."""
+    settings = run.spec["primal"]["settings"]
+    if "planning" not in settings:
+        return None
+    return past_horizon(run.columns, settings["planning"] or run.spec["horizon"])
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:
@@ -239,7 +248,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
     rows = [
-        ("problem", data["problem"]),
+        ("problem", f"{data['problem']}, episodes of {data['horizon']} actions"),
         (
             "players",
             f"{data['primal']} against {data['dual']}, feedback {data['feedback']}, seed {data['seed']}{bound}",
@@ -264,6 +273,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
         rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
+    if data["warning"]:
+        rows.append(("note", data["warning"]))
     rows.append(("run file", data["run_file"]))
     for name, text in rows:
         table.add_row(Text(name), Text(str(text)))
