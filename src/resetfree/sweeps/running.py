@@ -40,7 +40,7 @@ class Count:
     engines: list[str] = field(default_factory=list)  # all that have played
     errors: list[tuple[str, str]] = field(default_factory=list)  # some trials that failed, and what they raised
     began: float = field(default_factory=time.monotonic)
-    played: int = 0  # episodes of trials that were finished in this session
+    played: int = 0  # episodes of trials that this call finished
     left: int = 0  # episodes of trials that are not finished
 
     @property
