@@ -28,9 +28,7 @@ def kill_test(folder: Path, episodes: int, kills: int, seed: int) -> None:
     words = [sys.executable, str(DRIVER), str(folder), str(episodes), str(kills), str(seed)]
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=surroundings)
-    assert done.returncode == 0, done.stderr
-    landed = int(done.stdout)  # a quick machine may be done before the last kill
-    assert 2 <= landed <= kills
+    assert (done.returncode, done.stdout) == (0, f"{kills}\n"), done.stderr
     run = rf.load(folder / "a.rfrun")
     columns, rewards = run.columns, run.columns["reward"].tobytes().hex()
     assert columns["k"].tolist() == list(range(1, episodes + 1))
@@ -52,7 +50,7 @@ def kill_test(folder: Path, episodes: int, kills: int, seed: int) -> None:
         wanted = [line["why"] for line in group]
         kept = [one.why for one in performed if one.detail == f"session {session}"]
         assert kept in (wanted, wanted[:-1])
-    assert sum(one.why == "resume" for one in performed) >= landed / 3  # many kills came while it was playing
+    assert sum(one.why == "resume" for one in performed) >= kills / 2  # most kills came while it was playing
     for one in performed:
         assert one.who == "operator"
         assert one.seconds >= 0.001
@@ -68,7 +66,7 @@ def kill_test(folder: Path, episodes: int, kills: int, seed: int) -> None:
 
 
 def test_a_run_on_a_machine_survives_being_killed(tmp_path: Path) -> None:
-    kill_test(tmp_path, episodes=150, kills=5, seed=0)
+    kill_test(tmp_path, episodes=400, kills=5, seed=0)
 
 
 @pytest.mark.slow
