@@ -126,13 +126,12 @@ def record(run: Run) -> list[Certificate]:
         good[good] = ~run.mdp.reset[s1[good]]
         found.append(_count("every start is a state outside the reset set (rounds in which it is not)", ~good))
     ends = c["next_start"]
-    put = run.spec["persistent"]  # somebody put the agent where the file cannot know: after a reset, or a stop
-    if put:
-        breaks = np.zeros(n, dtype=np.bool_)
-    elif c["s1"].dtype == object:
-        breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)])
+    if c["s1"].dtype == object:
+        breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)
     else:
         breaks = np.append(False, c["s1"][1:] != ends[:-1])[:n]
+    put = [one.k for one in run.interventions if one.k < n]  # before these rounds somebody put the agent elsewhere
+    breaks[put] = False
     found.append(
         _count("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
     )
