@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from resetfree.cli.common import as_json as json_option
-from resetfree.cli.common import say
+from resetfree.cli.common import say, stop
 from resetfree.cli.progress import OnTerminal, duration
 from resetfree.sweeps.folder import Folder
 from resetfree.sweeps.gathering import Gathered, arrow, gather
@@ -186,8 +186,7 @@ def _play(
                 time_limit=time_limit, progress=display,
             )  # fmt: skip
     except SweepStopped as stopped:
-        click.echo(str(stopped), err=True)
-        raise click.exceptions.Exit(130) from None
+        stop(stopped)
     found = gather(plan, folder, processes=workers, run_code=True)
     shown = _write_report(folder, found, len(plan.trials))
     data = _numbers(count, folder) | _gathered(found, folder)

@@ -87,7 +87,7 @@ class Ledger:
             try:
                 return cls(_writer(path), path, lock)
             except RunError as error:
-                Path(os.path.realpath(path)).unlink(missing_ok=True)  # an empty run would be in the way
+                _remove(Path(os.path.realpath(path)))  # an empty run would be in the way
                 raise_unsaved(path, error)
         except BaseException:
             lock.release()
@@ -191,8 +191,7 @@ class Ledger:
         """Close, and remove a file that nothing was ever written to."""
         self.close()
         if self.path is not None:
-            for ending in ("", "-wal", "-shm"):  # the last two where the log could not be folded into the file
-                Path(f"{self.path}{ending}").unlink(missing_ok=True)
+            _remove(self.path)
 
     def close(self) -> None:
         """Fold the log into the file and let go of it; what was not committed is gone."""
@@ -372,6 +371,12 @@ def _write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
         with suppress(OSError):
             for leftover in beside:
                 leftover.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    """A run file, and its log where that could not be folded into it."""
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
 def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
