@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.assumptions import reachable_starts
-from resetfree.certificate import Certificate, Kind
+from resetfree.certificate import Certificate, Kind, Status
 from resetfree.errors import AssumptionViolated, InvalidInput
 from resetfree.finite import FiniteMDP
 from resetfree.oracle.dynamic_programming import Solution, best_response, can_leave, can_reset, evaluate, solve
@@ -25,6 +25,8 @@ from resetfree.transitions import Floats
 TOLERANCE = 1e-9  # per unit of value (the horizon) or of cumulative sum
 SMALLER = 1e-6  # how far below lambda_hat a multiplier is tried, relatively
 LARGEST_PROGRAM = 30_000  # H*S*A up to which `certify_problem` solves the linear program
+ALGEBRA = "holds for any policies, multipliers and starts, since V_c of pi* is zero: a check of arithmetic"
+SIGNS = "holds for any multipliers and costs that are not negative: a check of arithmetic"
 
 
 def shared_saddle_point(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
@@ -197,6 +199,8 @@ def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     """sum_k L^k(pi*, lambda') - L^k(pi^k, lambda^k) <= R_p(pi*) for lambda' = lambda_hat and lambda_hat + 1.
 
     Paper: gap to the saddle-point is at most the primal regret (lemma).
+
+    In truth an equality, for any rounds and any lambda', since V_c of pi* is zero: an identity.
     """
     hat, v_c = _multipliers(rounds, solution), solution.cost[rounds.s1]
     best = best_values(rounds, solution)
@@ -206,7 +210,7 @@ def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     return [
         _over_rounds(
             f"the gap to the saddle-point (pi*, {name}) is at most R_p(pi*)",
-            np.cumsum(best - multiplier * v_c - played), right, tolerance, "<=",
+            np.cumsum(best - multiplier * v_c - played), right, tolerance, "<=", "identity", ALGEBRA,
         )
         for name, multiplier in (("lambda_hat", hat), ("lambda_hat + 1", hat + 1.0))
     ]  # fmt: skip
@@ -222,6 +226,9 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     R_d(0) <= 0 for multipliers that are not negative; and for one constant multiplier C > max lambda_hat,
     Resets <= R_p / (C - max lambda_hat). Each is claimed after every round; the first round at which one fails is
     shown, else the last. `solution` should hold the multipliers of the starts: `solve(mdp, starts=...)`.
+
+    What is true whatever the policies are worth is an identity. The others rest on V_r - lambda_hat V_c <= V*, which is
+    true of every policy.
     Raises AssumptionViolated naming a start without a reset-free policy.
     """
     hat = _multipliers(rounds, solution)
@@ -230,23 +237,26 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     r_p = primal_regret(rounds, solution)
     r_zero, r_star = dual_regret(rounds, 0.0), dual_regret(rounds, at_starts=star)
     tolerance = _rounding(rounds, solution, hat)
-    claims: list[tuple[str, Floats, Floats, Floats, Kind]] = [
-        ("Regret is at most R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "<="),
-        ("Resets are at most R_p(pi*) + R_d(lambda*)", n_resets, r_p + r_star, tolerance, "<="),
-        ("Regret equals R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "=="),
+    claims: list[tuple[str, Floats, Floats, Floats, Kind, Status, str]] = [
+        ("Regret is at most R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "<=", "identity", ALGEBRA),
+        ("Resets are at most R_p(pi*) + R_d(lambda*)", n_resets, r_p + r_star, tolerance, "<=", "proved", ""),
+        ("Regret equals R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "==", "identity", ALGEBRA),
         (
             "R_p(pi*) + R_d(lambda*) equals Regret + sum of lambda* V_c",
-            r_p + r_star, total + np.cumsum(star * rounds.v_c), tolerance, "==",
+            r_p + r_star, total + np.cumsum(star * rounds.v_c), tolerance, "==", "identity", ALGEBRA,
         ),
-        ("Regret is at least minus the sum of lambda_hat V_c", -np.cumsum(hat * rounds.v_c), total, tolerance, "<="),
+        (
+            "Regret is at least minus the sum of lambda_hat V_c",
+            -np.cumsum(hat * rounds.v_c), total, tolerance, "<=", "proved", "",
+        ),
     ]  # fmt: skip
     if (rounds.lam >= 0).all():
-        claims.append(("R_d(0) is never positive", r_zero, np.zeros(len(rounds)), tolerance, "<="))
+        claims.append(("R_d(0) is never positive", r_zero, np.zeros(len(rounds)), tolerance, "<=", "identity", SIGNS))
     constant = rounds.lam[0] if len(rounds) and (rounds.lam == rounds.lam[0]).all() else -np.inf
     if len(rounds) and constant > hat.max():
         margin = constant - hat.max()
         name = "Resets are at most R_p(pi*) / (C - max lambda_hat), for fixed C"
-        claims.append((name, n_resets, r_p / margin, tolerance / margin, "<="))
+        claims.append((name, n_resets, r_p / margin, tolerance / margin, "<=", "proved", ""))
     return [_over_rounds(*claim) for claim in claims]
 
 
@@ -264,16 +274,18 @@ def _rounding(rounds: Rounds, solution: Solution, hat: Floats) -> Floats:
     return np.asarray(TOLERANCE * np.cumsum(size))
 
 
-def _over_rounds(claim: str, left: Floats, right: Floats, tolerance: Floats, kind: Kind) -> Certificate:
+def _over_rounds(
+    claim: str, left: Floats, right: Floats, tolerance: Floats, kind: Kind, status: Status, why: str
+) -> Certificate:
     """The claim after the first round at which it fails, else after the last."""
     if not len(left):
-        return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"rounds": 0})
+        return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"rounds": 0}, status, why)
     slack = right - left if kind == "<=" else -np.abs(right - left)
     fails = ~(slack >= -tolerance)
     k = int(np.argmax(fails)) if fails.any() else len(left) - 1
     tightest = int(np.argmin(slack))
     detail = {"rounds": len(left), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
-    return Certificate(claim, left[k], right[k], tolerance[k], kind, f"round {k + 1}", detail)
+    return Certificate(claim, left[k], right[k], tolerance[k], kind, f"round {k + 1}", detail, status, why)
 
 
 def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: int = 0) -> list[Certificate]:

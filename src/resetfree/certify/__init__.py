@@ -1,11 +1,12 @@
-"""Every claim that can be checked on a run, each with both sides computed and labelled proved, tuned or not applicable.
+"""Every claim that can be checked on a run, each with both sides computed and its status (see `certificate`).
 
 Legend: K rounds; s_1^k the start, lam^k the multiplier, pi^k the policy of round k; V_r, V_c its exact values at s_1^k
 (an oracle's); V_r^k, V_c^k the primal player's own, upper_k what it holds to be above V*(s_1^k); g_k what the dual
 player was told; lambda_hat the least optimal multipliers, lambda* >= lambda_hat + 1; R_p, R_d the players' regrets.
 
 A claim is "proved" if a theorem stands behind it with the constants of this run: if it fails all the same, the record,
-the code or the theorem is wrong, or the stated small probability came true. "tuned" claims have none and may fail.
+the code or the theorem is wrong, or the stated small probability came true. "tuned" claims have none and may fail. An
+"identity" is algebra that holds on any numbers: it checks the arithmetic here, and says nothing about the players.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from resetfree.assumptions import feasibility, linearity, unsafe_pairs
 from resetfree.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.certify import anytime
 from resetfree.certify.replay import Comparator, DualSide, dual_claims, dual_lemma, dual_side
+from resetfree.certify.statements import as_recorded, unasked
 from resetfree.errors import NotCertifiable, ResetFreeError
 from resetfree.oracle.dynamic_programming import Solution
 from resetfree.regret import Rounds, best_values, primal_regret, regret, resets
@@ -44,6 +46,7 @@ OPTIMISM = (
 )
 RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets are at most their rate")
 RATE_CONSTANTS = ("beta_r", "beta_c", "alpha", "p", "d", "B")
+CAPS = ("B", "C", "ceiling")  # what a dual player's multipliers never exceed, as its statement names it
 NO_UPPER = "the primal player names no upper bound on V*"
 
 
@@ -67,6 +70,8 @@ class Cover(NamedTuple):
 def certify(run: Run) -> list[Certificate]:
     """Every claim that can be checked on a run; without an oracle, what needs one says so.
 
+    What the players say is proved of them is asked of the players, never read from a file.
+
     >>> import resetfree as rf
     >>> found = certify(rf.learn("grid-v0", episodes=50, seed=1))
     >>> [c.claim for c in found if c.status == "proved" and not c.holds]
@@ -81,7 +86,7 @@ def certify(run: Run) -> list[Certificate]:
     rounds, hat = (known, known) if isinstance(known, str) else (known.rounds, known.hat)
     side = dual_side(run, hat)
     return [
-        *found, *_reduction(run, known), *dual_claims(run, side), *dual_lemma(run, rounds, side),
+        *found, as_recorded(run), *_reduction(run, known), *dual_claims(run, side), *dual_lemma(run, rounds, side),
         *optimism(run, known, cover), *rates(run, known, cover, side), *anytime_resets(run),
         *anytime_regret(run, known, cover), *on_every_path(run),
     ]  # fmt: skip
@@ -89,10 +94,10 @@ def certify(run: Run) -> list[Certificate]:
 
 def on_every_path(run: Run) -> list[Certificate]:
     """Resets that happened against the number that no path can exceed, of players that have one."""
-    most = run.spec["statements"]["primal"].get("most_resets")
-    if most is None:
-        return []
+    most = run.statements["primal"].get("most_resets")
     claim = "no more resets happened than there are unsafe pairs"
+    if most is None:
+        return unasked(run, claim)
     if run.mdp is None:
         return [
             Certificate(claim, float(run.realised_resets[-1]), float(most), 0.0, why="of all pairs, without the model")
@@ -171,7 +176,7 @@ def _reduction(run: Run, known: Truth | str) -> list[Certificate]:
 
 def primal_cover(run: Run) -> Cover:
     """Whether the primal player's optimism is proved here: its own statement, and what that rests on."""
-    said = run.spec["statements"]["primal"]
+    said = run.statements["primal"]
     if not said["covered"] or "beta_r" not in said["constants"]:
         return Cover("proved" if said["covered"] else "tuned", said["why"])
     B, largest, noise = float(said["constants"]["B"]), float(run.columns["lam"].max()), _noise(run)
@@ -200,7 +205,7 @@ def optimism(run: Run, known: Truth | str, cover: Cover) -> list[Certificate]:
         return [Certificate.not_applicable(claim, why) for claim in OPTIMISM]
     rounds, status, why = known.rounds, cover.status, _likely(run, cover)
     tolerance = TOLERANCE * float(run.spec["horizon"] + rounds.lam.max())
-    separate = "alpha" in run.spec["statements"]["primal"]["constants"]  # two values, each on its side of the truth
+    separate = "alpha" in run.statements["primal"]["constants"]  # two values, each on its side of the truth
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
     sides = [
@@ -237,7 +242,7 @@ def rates(run: Run, known: Truth | str, cover: Cover, side: DualSide) -> list[Ce
     except NotCertifiable as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in RATES]
     k, horizon, rounds, solution = len(run), run.spec["horizon"], known.rounds, known.solution
-    said = run.spec["statements"]["dual"]
+    said = run.statements["dual"]
     both = cover
     if not said["covered"]:
         both = Cover("tuned", said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}")
@@ -276,7 +281,7 @@ def primal_bound(run: Run) -> float:
 
     Of a run that was interrupted the martingale's term is that of all K rounds, which bounds it before K as well.
     """
-    constants, name = run.spec["statements"]["primal"]["constants"], run.spec["primal"]["name"]
+    constants, name = run.statements["primal"]["constants"], run.spec["primal"]["name"]
     if name == "best-response":
         return 0.0
     if not set(RATE_CONSTANTS) <= set(constants):
@@ -305,23 +310,26 @@ def primal_bound(run: Run) -> float:
 def _with_chance(run: Run, bound: float, against: Comparator) -> float:
     """Resets <= bound + sum (lam - lambda*)(C_k - V_c), solved for Resets, with probability at least 1 - delta.
 
-    Each term lies in an interval of length b, the larger of B and all lambda*, and has variance at most b^2 V_c. Two
-    ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with eta = 1 / (2 (e - 2) b^2) adds
-    Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
+    Each term lies in an interval of length b, the larger of what bounds lam and all lambda*, and has variance at most
+    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every start that can
+    come about. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
+    eta = 1 / (2 (e - 2) b^2) adds Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence
+    Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
     """
-    b = max(float(run.spec["B"] or 0.0), float(run.columns["lam"].max()), float(against.at_starts.max()), 1.0)
+    constants = run.statements["dual"]["constants"]
+    b = max(against.largest, *(float(constants[cap]) for cap in CAPS if cap in constants))
     planned, level = max(len(run), run.spec["episodes"]), log(2 / anytime.DELTA)
     return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b**2 * level)
 
 
 def _unfaithful(run: Run, rounds: Rounds, against: Comparator) -> str:
     """Why the rate does not count the difference between what the dual player was told and V_c; empty if it does."""
-    constants = run.spec["statements"]["primal"]["constants"]
+    constants = run.statements["primal"]["constants"]
     if np.abs(run.columns["cost_signal"] - rounds.v_c).max() <= TOLERANCE:
         return ""
     if "beta_c" not in constants:
         return "the dual player was told costs that are not those of the policies, and no theorem bounds the difference"
-    B, largest = float(constants["B"]), float(against.at_starts.max())
+    B, largest = float(constants["B"]), against.largest
     return f"lambda* reaches {largest:.6g}, which is above B = {B:.6g}" if largest > B * (1 + TOLERANCE) else ""
 
 
@@ -382,9 +390,11 @@ def anytime_regret(run: Run, known: Truth | str, cover: Cover) -> list[Certifica
 def _interval(
     claim: str, lower: Floats, upper: Floats, detail: dict[str, Any], why: str, status: Status = "proved"
 ) -> Certificate:
-    """What is certified where the truth between the two sides is not known."""
-    claim, why = f"{claim} (left: lower bound, right: upper bound)", f"{why}; there is no oracle to compare with"
-    return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, status, why)
+    """Where a quantity lies that cannot be computed without an oracle: said where it is proved, and never compared."""
+    if status != "proved":
+        return Certificate.not_applicable(claim, f"no theorem stands behind the upper end: {why}")
+    why = f"{why}; there is no oracle to compare with"
+    return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, "stated", why)
 
 
 def _noise(run: Run) -> float | str:
@@ -394,5 +404,5 @@ def _noise(run: Run) -> float | str:
 
 def _likely(run: Run, cover: Cover, delta: float = 0.0) -> str:
     """The reason of a status, with the probability that a proof has; a claim that is only tuned has none."""
-    p = float(run.spec["statements"]["primal"]["constants"].get("p", 0.0)) + delta
+    p = float(run.statements["primal"]["constants"].get("p", 0.0)) + delta
     return f"with probability at least {1 - p:g}; {cover.why}" if p > 0 and cover.status == "proved" else cover.why

@@ -201,7 +201,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
     """What a run came to, as plain data."""
     spec = run.spec
     tally = Tally.of(run.columns)
-    most = spec["statements"]["primal"].get("most_resets")
+    most = run.statements["primal"].get("most_resets")
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
     regret: float | None = None
@@ -224,7 +224,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         "mean_steps_between_resets": tally.mean_steps,
         "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
         "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
-        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": spec["statements"],
+        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": run.statements,
         "problem_options": spec["problem_options"], "horizon": spec["horizon"], "warning": _warning(run),
         "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
     })  # fmt: skip

@@ -89,6 +89,13 @@ class Run:
         """[K] cumulative number of resets that happened."""
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
 
+    @cached_property
+    def statements(self) -> dict[str, dict[str, Any]]:
+        """By role what the player says is proved of it here: asked of the player, whatever a file says it said."""
+        from resetfree.certify.statements import recomputed
+
+        return recomputed(self)
+
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""
         from resetfree.certify import certify
