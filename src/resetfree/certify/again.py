@@ -25,7 +25,7 @@ from resetfree.runs.run import Run
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
 CHECKPOINT = "the newest checkpoint is what the players knew then, bit for bit (entries that differ)"
-ASKED = "the record says of its problem and its players what they are (entries that differ)"
+ASKED = "everything else that the record says of its problem and its players is so (entries that differ)"
 COMPARED = (
     "fingerprint",
     "horizon",

@@ -26,7 +26,8 @@ from resetfree.runs.run import Run
 Said: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as a spec has them
 ROLES: tuple[Role, Role] = ("primal", "dual")
 COMPARED = ("covered", "constants", "most_resets")  # `why` is wording, which a later version may improve
-CLAIM = "the statements in the record are those of its players (entries that differ)"
+SIZES = ("horizon", "n_states", "n_actions", "persistent")  # that a spec repeats of its problem
+CLAIM = "what the record says of its players and its problem is what they say (entries that differ)"
 UNKNOWN = "the player cannot be asked what is proved of it: "
 ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on
 # What code that is handed a stranger's settings may raise.
@@ -92,7 +93,7 @@ def unasked(run: Run, claim: str) -> list[Certificate]:
 
 
 def as_recorded(run: Run) -> Certificate:
-    """Whether the record says of its players what they say themselves; if not, an edit or another version made it."""
+    """Whether the record says of its players and its problem what these say; if not, an edit or another version did."""
     differ: list[str] = []
     for role in ROLES:
         said, read = run.statements[role], run.spec["statements"][role]
@@ -106,6 +107,10 @@ def as_recorded(run: Run) -> Certificate:
             keys = [key for key in {**ours, **theirs} if key not in ours or key not in theirs]
             keys += [key for key in ours if key in theirs and not _same(ours[key], theirs[key])]
             differ += [f"{role}.{entry}.{key}" for key in keys]
+    problem = problem_of(run)
+    differ += [size for size in SIZES if run.spec[size] != getattr(problem, size)]
+    bounds = [getattr(player_of(run, role), "B", None) for role in ("dual", "primal")]
+    differ += [] if run.spec["B"] == next((B for B in bounds if B is not None), None) else ["B"]
     why = "what is proved is taken from the players" + (
         "; the file was edited, or written by another version of resetfree" if differ else ""
     )
