@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from math import e, log, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def alone() -> rf.FiniteMDP:
 @pytest.mark.parametrize(("dual", "cap"), [("projected-gradient", None), ("coin-betting", 200.0)])
 def test_the_chance_of_realised_costs_is_bounded_by_what_is_known_before(dual: str, cap: float | None) -> None:
     """After two rounds neither the largest multiplier nor the largest lambda* has been met; the bound has both."""
-    settings = {"primal": {"width": "theory"}, "dual": {} if cap is None else {"ceiling": cap}}
+    settings: dict[str, Any] = {"primal": {"width": "theory"}, "dual": {} if cap is None else {"ceiling": cap}}
     played = rf.learn("grid-v0", "linear-ucb", dual, feedback="realised", episodes=300, seed=1, settings=settings)
     run = first(played, 2)
     found = {c.claim: c for c in certify(run)}
