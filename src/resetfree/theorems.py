@@ -270,7 +270,7 @@ def _multipliers(rounds: Rounds, solution: Solution) -> Floats:
 
 def _rounding(rounds: Rounds, solution: Solution, hat: Floats) -> Floats:
     """[K] what rounding may do to sums of k terms: a share of their size."""
-    size = solution.mdp.horizon + (np.abs(rounds.lam) + hat + 1.0) * rounds.v_c
+    size = solution.mdp.horizon + (np.abs(rounds.lam) + hat + 1.0) * np.abs(rounds.v_c)
     return np.asarray(TOLERANCE * np.cumsum(size))
 
 

@@ -204,7 +204,7 @@ def optimism(run: Run, known: Truth | str, cover: Cover) -> list[Certificate]:
         why = known if isinstance(known, str) else NO_UPPER
         return [Certificate.not_applicable(claim, why) for claim in OPTIMISM]
     rounds, status, why = known.rounds, cover.status, _likely(run, cover)
-    tolerance = TOLERANCE * float(run.spec["horizon"] + rounds.lam.max())
+    tolerance = TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
     separate = "alpha" in run.statements["primal"]["constants"]  # two values, each on its side of the truth
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
@@ -246,7 +246,7 @@ def rates(run: Run, known: Truth | str, cover: Cover, side: DualSide) -> list[Ce
     both = cover
     if not said["covered"]:
         both = Cover("tuned", said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}")
-    largest = k * (horizon + float(rounds.lam.max()))
+    largest = k * (horizon + float(np.abs(rounds.lam).max()))
     found = [_rate(run, RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, {})]
     for claim, left, trivial, name in (
         (RATES[1], regret(rounds, solution)[-1], float(k * horizon), "0"),

@@ -1,0 +1,90 @@
+"""Every claim that can be printed fails under some mutant, no honest run fails any, and none escapes the battery."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from tests.mutants import battery, honest
+
+import resetfree
+
+SRC = Path(resetfree.__file__).parent
+FILES = [*sorted((SRC / "certify").glob("*.py")), SRC / "theorems.py"]  # where claims are made
+KINDS = ("Certificate", "over_rounds", "in_every_round")
+
+
+@cache
+def traced() -> dict[str, set[int]]:
+    """The lines of FILES that are run while the honest runs are certified."""
+    seen: dict[str, set[int]] = {str(path): set() for path in FILES}
+
+    def lines(frame: FrameType, event: str, argument: Any) -> Any:
+        seen[frame.f_code.co_filename].add(frame.f_lineno)
+        return lines
+
+    def calls(frame: FrameType, event: str, argument: Any) -> Any:
+        return lines if frame.f_code.co_filename in seen else None
+
+    honest.certified.cache_clear()
+    before = sys.gettrace()
+    sys.settrace(calls)
+    try:
+        honest.certified()
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+@cache
+def kills() -> dict[str, set[str]]:
+    return battery.kills()
+
+
+def test_no_honest_run_fails_anything() -> None:
+    traced()
+    found = [f"{name}: {c}" for name, each in honest.certified().items() for c in each if c.refuted]
+    assert not found
+
+
+def test_every_claim_has_a_mutant_that_kills_it() -> None:
+    traced()
+    found = battery.claims()
+    print("\n" + battery.table(found, kills()))
+    alive = [claim for claim in found if not any(claim in hit for hit in kills().values())]
+    assert not alive, "add a mutant to tests/mutants/battery.py for each of these"
+
+
+@pytest.mark.parametrize("name", battery.MUTANTS)
+def test_every_mutant_kills_something(name: str) -> None:
+    assert kills()[name] & set(battery.claims())
+
+
+def test_no_claim_is_made_where_no_honest_run_comes() -> None:
+    """Wherever a certificate with a verdict is made, an honest run has been: a new claim cannot be left out."""
+    missed = []
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        makers = {*KINDS, *(f.name for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and takes_claim(f))}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and makes_claim(node, makers):
+                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                if not traced()[str(path)].intersection(lines):
+                    missed.append(f"{path.relative_to(SRC)}:{node.lineno}: {ast.unparse(node)[:100]}")
+    assert not missed, "let a run of tests/mutants/honest.py print these claims"
+
+
+def takes_claim(function: ast.FunctionDef) -> bool:
+    return any(argument.arg == "claim" for argument in function.args.args)
+
+
+def makes_claim(call: ast.Call, makers: set[str]) -> bool:
+    """A certificate, a helper that is handed a claim, or one more entry of a list of claims."""
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr == "append" and getattr(call.func.value, "id", "") == "claims"
+    return getattr(call.func, "id", "") in makers
