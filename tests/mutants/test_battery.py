@@ -9,7 +9,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import pytest
 from tests.mutants import battery, honest
 
 import resetfree
@@ -60,9 +59,8 @@ def test_every_claim_has_a_mutant_that_kills_it() -> None:
     assert not alive, "add a mutant to tests/mutants/battery.py for each of these"
 
 
-@pytest.mark.parametrize("name", battery.MUTANTS)
-def test_every_mutant_kills_something(name: str) -> None:
-    assert kills()[name] & set(battery.claims())
+def test_every_mutant_kills_something() -> None:
+    assert not [name for name, hit in kills().items() if not hit & set(battery.claims())]
 
 
 def test_no_claim_is_made_where_no_honest_run_comes() -> None:
