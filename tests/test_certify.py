@@ -373,13 +373,18 @@ def test_command_certifies_and_keeps(tmp_path: Path) -> None:
     data = json.loads(result.output)
     assert data["holds"]
     assert data["stored"]
-    assert data["counts"]["proved"] > 20
-    assert data["counts"]["proved_failed"] == 0
+    counts = data["counts"]
+    assert counts["proved"] > 10
+    assert counts["identity"] > 10
+    assert counts["proved_failed"] == counts["identity_failed"] == 0
+    by_status = [c["status"].replace(" ", "_") for c in data["certificates"]]
+    assert all(counts[status] == by_status.count(status) for status in set(by_status))
     assert read(file).certificates == data["certificates"]
     shown = CliRunner().invoke(command, [str(file), "--replay"]).output
     assert "both players play every round again" in shown
     assert "Regret equals R_p(pi*) + R_d(0)" in shown
     assert "vacuous" in shown
+    assert f"identities, checks of arithmetic: {counts['identity']} hold, 0 fail" in " ".join(shown.split())
 
 
 def test_command_fails_only_if_asked_to(tmp_path: Path) -> None:

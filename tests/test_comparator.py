@@ -88,3 +88,11 @@ def test_the_chance_of_realised_costs_is_bounded_by_what_is_known_before(dual: s
     bound = primal_bound(run) + found["the dual player's online regret against lambda* is at most its bound"].rhs
     chance = min(bound + b * sqrt(300 * level / 2), 2 * bound + 4 * (e - 2) * b**2 * level)
     assert found[RATES[2]].rhs == pytest.approx(chance, rel=1e-12)
+
+
+def test_too_many_starts_are_not_replaced_by_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resetfree.assumptions.dual.LARGEST_WORK", 10.0)
+    run = rf.learn("grid-v0", "uniform", "projected-gradient", B=40.0, feedback="realised", episodes=20)
+    found = star(run)
+    assert isinstance(found, str)
+    assert "must cover all 10 starts that can come about" in found

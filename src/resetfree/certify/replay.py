@@ -93,7 +93,9 @@ def comparators(run: Run, state: Any, lambda_hat: Floats | str) -> dict[str, Com
         return {**found, "lambda*": f"{where}, where no behaviour starts an episode: lambda* is not known there"}
     finding = dual_class(run.mdp)
     if "largest_lambda_star" not in finding.detail:
-        return {**found, "lambda*": finding.sentence}
+        n, work = finding.detail["starts"], finding.detail["kernel_steps"]
+        why = f"lambda* must cover all {n} starts that can come about, which would take about {work:.0e} steps"
+        return {**found, "lambda*": why if n else finding.sentence}
     top = float(finding.detail["largest_lambda_star"])
     if among is None:
         return {**found, "lambda*": Comparator("lambda*", top, np.full(len(run), top), top)}
