@@ -45,7 +45,7 @@ def guarantee(group: Group) -> Markup:
     said = group.spec["statements"]
     covered = all(bool(said[role]["covered"]) for role in ("primal", "dual") if role in said)
     rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
-    if not covered or any(c.status != "proved" for c in rates):
+    if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
         words: list[object] = [badge("tuned", "plain")]
     elif any(c.detail.get("vacuous") for c in rates):
         words = [badge("theorem, its bound vacuous at this K", "plain")]
