@@ -344,7 +344,7 @@ def _with_chance(run: Run, bound: float, against: Comparator) -> float:
     """
     b = max(float(run.spec["B"] or 0.0), float(run.columns["lam"].max()), float(against.at_starts.max()), 1.0)
     planned, level = max(len(run), run.spec["episodes"]), log(2 / anytime.DELTA)
-    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b**2 * level)
+    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b * b * level)
 
 
 def _unfaithful(run: Run, rounds: Rounds, against: Comparator) -> str:

@@ -230,5 +230,5 @@ def composite_beta(d: int, horizon: int, episodes: int, bound: float, p: float) 
             + log(1 + 2 * bound / eps)
         )
         inside = d / 2 * log(1 + episodes) + cover + log(4 * horizon * episodes / p)
-        beta = sqrt(4 * reach**2 * inside + 8 * (episodes * eps) ** 2) + sqrt(d) * (1 + reach)
+        beta = reach * sqrt(4 * inside + 8 * d * d) + sqrt(d) * (1 + reach)  # K eps = d R, and R^2 may be too large
     return beta
