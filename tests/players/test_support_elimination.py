@@ -160,7 +160,7 @@ def test_statements_and_bad_settings() -> None:
 
 def test_the_bound_is_certified_on_a_run() -> None:
     pairs, triples = "unsafe pairs (s, a)", "unsafe triples (h, s, a)"
-    for id, what in (("grid-v0", pairs), ("doors-v0", triples), ("contexts-v0", triples), ("pits-v0", triples)):
+    for id, what in (("grid-v0", pairs), ("doors-v0", triples), ("contexts-v0", triples)):
         run = rf.learn(id, "support-elimination", ConstantPenalty(C=0.0), episodes=300)
         found = [c for c in run.certificates() if "than there are unsafe" in c.claim]
         assert len(found) == 1
