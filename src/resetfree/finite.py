@@ -139,6 +139,11 @@ class FiniteMDP:
         return self.transition.stationary and len(self.reward) == 1
 
     @property
+    def reward_noise(self) -> float:
+        """Sub-Gaussian constant of a reward about its mean: 0 if it is deterministic, 0.5 within [0, 1] (Hoeffding)."""
+        return 0.5 if self.noise == "bernoulli" else float(self.noise)
+
+    @property
     def n_transitions(self) -> int:
         """How many of the H actions move the agent: all (physical), all but the last (literal)."""
         return self.horizon if self.boundary == "physical" else self.horizon - 1
