@@ -246,11 +246,11 @@ def test_only_a_budget_of_zero_has_one_policy_for_all_starts() -> None:
         no_shared_optimum_above_zero(1.0)
 
 
-@pytest.mark.parametrize("module", ["theorems", "counterexamples"])
+@pytest.mark.parametrize("module", ["theorems", "lemmas", "counterexamples"])
 def test_every_statement_names_what_it_is_in_the_paper(module: str) -> None:
     import importlib
 
     found = importlib.import_module(f"resetfree.{module}")
     for name, item in vars(found).items():
         if callable(item) and getattr(item, "__module__", "") == found.__name__ and not name.startswith("_"):
-            assert name in ("certify_problem", "saddle_point") or "Paper: " in (item.__doc__ or ""), name
+            assert name in ("certify_problem", "saddle_point", "softmax") or "Paper: " in (item.__doc__ or ""), name
