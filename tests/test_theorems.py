@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
 import resetfree as rf
-from resetfree import AssumptionViolated, InvalidInput
+from resetfree import AssumptionViolated, InvalidInput, theorems
 from resetfree.counterexamples import no_attained_multiplier, no_shared_optimum_above_zero
-from resetfree.oracle.dynamic_programming import Solution
+from resetfree.oracle.dynamic_programming import SafeSets, Solution
 from resetfree.policy import random_policy, uniform
 from resetfree.regret import Rounds, exact_rounds
 from resetfree.theorems import (
@@ -66,6 +67,47 @@ def test_every_registered_problem_is_certified(name: str) -> None:
         rounds = random_rounds(mdp, seed=1)
         for certificate in [*reduction(rounds, rf.solve(mdp)), *saddle_gap(rounds, rf.solve(mdp))]:
             assert certificate.holds, certificate
+
+
+def broken(solution: Solution, what: str) -> Solution:
+    """A solution of the grid that is wrong in one respect."""
+    mdp, safe = solution.mdp, np.array(solution.safe_actions)
+    if what == "a risky policy":
+        return replace(solution, policy=np.full_like(solution.policy, mdp.action_names.index("right")))
+    if what == "a value too high":
+        return replace(solution, value=solution.value + 0.01)
+    if what.startswith("multipliers"):
+        hat = solution.lambda_hat
+        wrong = {"halved": hat / 2, "doubled": hat * 2, "less by two": np.maximum(hat - 2, 0)}
+        solution.__dict__["lambda_hat"] = wrong[what.removeprefix("multipliers ")]
+        return solution
+    h, s = np.argwhere(safe.any(axis=2) & ~safe.all(axis=2))[0]
+    safe[h, s] = what == "all actions allowed"
+    if what == "one action forbidden":
+        safe[h, s, solution.policy[h, s]] = True
+    return replace(solution, safe=SafeSets(safe, np.arange(len(safe)), solution.safe.last))
+
+
+@pytest.mark.parametrize(
+    ("what", "fails"),
+    [
+        ("a risky policy", {0, 1}),
+        ("a value too high", {1, 9}),
+        ("multipliers halved", {2}),
+        ("multipliers doubled", {3}),
+        ("multipliers less by two", {4}),
+        ("all actions allowed", {5, 6, 7}),
+        ("one action forbidden", {5, 8}),
+    ],
+)
+def test_every_claim_about_a_problem_fails_on_some_wrong_answer(
+    grid: rf.FiniteMDP, monkeypatch: pytest.MonkeyPatch, what: str, fails: set[int]
+) -> None:
+    """Each of the ten claims has a wrong answer among these that it does not survive."""
+    honest = theorems.solve
+    monkeypatch.setattr(theorems, "solve", lambda mdp, starts=None: broken(honest(mdp, starts), what))
+    failed = {i for i, c in enumerate(certify_problem(grid)) if not c.holds}
+    assert fails <= failed, failed
 
 
 @pytest.mark.parametrize("boundary", ["physical", "literal"])

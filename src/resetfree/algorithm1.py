@@ -22,7 +22,8 @@ def algorithm1(B: float | None = None, **settings: Any) -> tuple[LinearUCB, Proj
 
     The paper's constants: alpha, eta_k, the caps. Tuned, unless `width` says otherwise: beta_r = 0.1 H and beta_c = 0.1
     (the paper's beta has a factor that it leaves open) and the ridge 0.01 (its proofs have 1). `width="theory"` is what
-    the theorem speaks of, with ridge 1; `width="paper"` the printed formula, with `constant` for its factor, and ridge 1.
+    the theorem speaks of, with ridge 1; `width="paper"` is the printed formula, with `constant` for its factor and
+    ridge 1.
 
     >>> primal, dual = algorithm1(B=5.0, width="theory")
     >>> primal.name, dual.name

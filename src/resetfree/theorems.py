@@ -97,16 +97,24 @@ def _optimal_policy_is_safe(mdp: FiniteMDP, known: Solution) -> list[Certificate
 
 
 def _saddle(mdp: FiniteMDP, known: Solution, multipliers: Floats, what: str) -> Certificate:
+    """The second inequality at every start; where it fails by less than values show, in the multipliers themselves."""
     starts, beyond = _with_multiplier(known.starts, multipliers)
     claim = f"no policy has V_r - y V_c above V*, from any start, for y = {what}"
     if not len(starts):
         return _nothing_to_ask(claim, beyond)
-    excess = _temptation(known, starts, multipliers[starts]).excess
+    y = multipliers[starts]
+    excess, need = _temptation(known, starts, y)
     i = int(np.argmax(excess))
+    detail: dict[str, Any] = {"starts": len(starts), **beyond}
+    more = need - y
+    j = int(np.argmax(more > SMALLER / 10 * y))
+    if excess[i] <= TOLERANCE * mdp.horizon and more[j] > SMALLER / 10 * y[j]:  # too little to see in values
+        detail |= {"in": "multipliers", "start": int(starts[j])}
+        return Certificate(claim, need[j], y[j], SMALLER / 10 * y[j], "<=", _name(mdp, starts[j]), detail)
     value = known.value[starts[i]]
     return Certificate(
         claim, value + excess[i], value, TOLERANCE * mdp.horizon, "<=", _name(mdp, starts[i]),
-        {"starts": len(starts), "multiplier": float(multipliers[starts[i]]), "start": int(starts[i]), **beyond},
+        {**detail, "multiplier": float(y[i]), "start": int(starts[i])},
     )  # fmt: skip
 
 
