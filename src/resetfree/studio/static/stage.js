@@ -9,7 +9,7 @@ const CHARTS = [
   ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"]].map(([key, kind]) => [c.k, c[key], kind])],
   ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
   ["Multiplier λ", "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
-  ["Pairs kept", "state-action pairs the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
+  ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
 ];
 const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
 
