@@ -89,6 +89,7 @@ class Live:
         self.wanted, self.path, self._gate, self._tell = wanted, path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
         self.desk = Desk()
+        self.made = False  # whether the file was made here
         self.begun = threading.Event()  # the first round is played, or a reset is asked for, or it failed
         self.scene: Scene | None = None
         self.history: History | None = None
@@ -160,6 +161,7 @@ class Live:
         with self._lock:
             if self.history is not None:
                 return
+            self.made = not self.wanted.resume  # `learn` calls us back, so it has made the file
             self.scene = scene_of(read_spec_of(self.path))
             self.history, self.picture = History(self.scene), Picture(self.scene)
             if self.wanted.resume:
