@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib.util
 import threading
 import webbrowser
@@ -43,5 +45,6 @@ def studio(folder: Path, port: int, host: str, token: str, no_browser: bool) -> 
         if not no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    atexit.register(gc.freeze)  # Python would search all that was ever loaded for garbage, and take a second for it
     serve(folder, host, port, token, ready, lambda sentence: click.echo(sentence, err=True))
     click.echo("Ended; every run is saved.")

@@ -85,7 +85,8 @@ class Studio:
     def close(self) -> None:
         """After the event loop: wait until every game is saved, and leave nothing behind."""
         self.folder.reporters.close()
-        self.sessions.stop_all()
+        while self.sessions.end():
+            self.sessions.stop_all()
         for place in list(self._places):
             self._remove(place)
 

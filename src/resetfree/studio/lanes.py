@@ -145,7 +145,7 @@ class Live:
             self._end("stopped")
         except ResetFreeError as error:
             self._end("failed", str(error))
-        except Exception as error:  # a player's own mistake: the others go on
+        except BaseException as error:  # a player's own mistake, if it be to call exit: the others go on
             self._end("failed", f"The run failed: {type(error).__name__}: {error}")
 
     def _end(self, state: str, error: str = "") -> None:

@@ -23,8 +23,8 @@ from resetfree.studio.drawing import TEMPLATES, check
 from resetfree.studio.security import Protocol, is_loopback
 
 SWITCH = 0.001  # seconds after which a thread that learns lets the server answer
-GRACE = 0.4  # seconds for answers that are on their way when the server ends
-LATE = 0.4  # seconds after which somebody who ends the studio is told what is waited for
+GRACE = 0.3  # seconds for answers that are on their way when the server ends
+LATE = 0.3  # seconds after which somebody who ends the studio is told what is waited for
 LOOK = 0.1  # seconds that a wait takes at most: a signal that came just before it is seen then
 
 
@@ -57,10 +57,10 @@ def serve(
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # who ends us politely gets the runs saved too
         usual = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH)
-        if ready is not None:
-            ready(address + (f"#token={token}" if token else ""))
         try:
-            with suppress(KeyboardInterrupt):
+            with suppress(KeyboardInterrupt), server.capture_signals():  # from the moment that the address is known
+                if ready is not None:
+                    ready(address + (f"#token={token}" if token else ""))
                 server.run([listening])
         finally:
             _save(studio, late)
@@ -77,7 +77,7 @@ def _save(studio: Studio, late: Callable[[str], None] | None) -> None:
     while closing.is_alive():
         closing.join(LOOK)
         if late is not None and closing.is_alive() and time.monotonic() - began > LATE:
-            late("An episode is still being played, and is saved then; Ctrl-C again does not wait for it.")
+            late("An episode is still being played and will be saved; Ctrl-C again does not wait for it.")
             late = None
 
 
