@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studio.serving import GRID, until
-from tests.studio.test_watchers import Here
+from tests.studio.serving import GRID, Here, until
 
 import resetfree as rf
 from resetfree.studio import limits, reporting
@@ -146,13 +145,6 @@ def test_a_reporter_ends_when_its_studio_is_gone() -> None:
         pid = int(process.stdout.readline())
         process.kill()
         until(lambda: gone(pid) or _state(pid) == "Z")
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Here]:
-    one = Here(tmp_path)
-    yield one
-    one.close()
 
 
 @pytest.mark.parametrize(

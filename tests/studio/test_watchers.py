@@ -6,91 +6,23 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studio.serving import GRID, Served, until
+from tests.studio.serving import GRID, Here, until
 
 import resetfree as rf
 from resetfree.studio import limits
 from resetfree.studio.app import Studio
 from resetfree.studio.following import Following
-from resetfree.studio.server import Server
 from resetfree.studio.sessions import Session
 from resetfree.studio.watching import Channel, Sent
 
 WATCHERS = 16
 STEPS = 8
-
-
-class Here:
-    """A studio in this process, so that what it does can be counted."""
-
-    def __init__(self, folder: Path) -> None:
-        self.studio = Studio(folder)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._listening.setsockopt(
-            socket.SOL_SOCKET, socket.SO_SNDBUF, 4096
-        )  # so that one who does not read is noticed
-        self.server = Server(self.studio)
-        self._thread = threading.Thread(target=self.server.run, args=([self._listening],), daemon=True)
-        self._thread.start()
-
-    def served(self) -> Served:
-        """It, as one that is asked."""
-        return Served(None, int(self._listening.getsockname()[1]), self.studio.folder.path)  # type: ignore[arg-type]
-
-    def watch(self, name: str, buffer: int | None = None) -> Watcher:
-        connection = socket.socket()
-        if buffer is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        connection.settimeout(60)
-        connection.connect(self._listening.getsockname())
-        connection.sendall(f"GET /api/watch?name={name} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        return Watcher(connection)
-
-    def close(self) -> None:
-        self.server.should_exit = True
-        self._thread.join(60)
-        self.studio.close()
-        assert not self._thread.is_alive()
-        self._listening.close()
-
-
-class Watcher:
-    """One stream, read line by line."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._lines = connection.makefile("rb")
-        self.frames: list[bytes] = []
-
-    def until(self, good: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Read up to a frame that is as wanted, and keep all of them."""
-        event = b""
-        for line in self._lines:
-            if line.startswith(b"event: "):
-                event = line
-            if line.startswith(b"data: ") and event == b"event: frame\n":
-                self.frames.append(line)
-                frame: dict[str, Any] = json.loads(line[6:])
-                if good(frame):
-                    return frame
-        raise AssertionError("the stream ended")
-
-    def close(self) -> None:
-        self._lines.close()
-        self._connection.close()
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[Here]:
-    one = Here(tmp_path)
-    yield one
-    one.close()
 
 
 @pytest.fixture
