@@ -74,9 +74,9 @@ class Session:
 
     def frame(self, curves: bool) -> dict[str, Any]:
         """What is shown now."""
-        gate = self.gate
+        gate, version = self.gate, self.version  # before what it stands for: what changes meanwhile has another one
         lanes = [lane.frame(curves) for lane in self.lanes]
-        return {"version": self.version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
+        return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
 
     def poll(self) -> None:
         """Nothing to look at: the lanes tell."""

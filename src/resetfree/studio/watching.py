@@ -95,9 +95,8 @@ class Channel:
                 now = time.monotonic()
                 due = now - drawn >= CURVES
                 if view.version != seen or (owed and due):
-                    seen, said, owed = view.version, now, not due
-                    drawn = now if due else drawn
-                    frame = await aside(lambda due=due: _event("frame", view.frame(curves=due)))
+                    seen, frame = await aside(self._frame, due)
+                    said, owed, drawn = now, not due, now if due else drawn
                     self._publish(frame, "newest", *(("curves",) if due else ()))
                 elif now - said >= HEARTBEAT:
                     said = now
@@ -106,6 +105,10 @@ class Channel:
         finally:
             self.ended = True
             self._changed.set()
+
+    def _frame(self, curves: bool) -> tuple[int, bytes]:
+        made = self.view.frame(curves)
+        return made["version"], _event("frame", made)
 
     def _publish(self, data: bytes, *kinds: str) -> None:
         self._number += 1
