@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fuzz.campaign import LONG, SHORT, campaign, make_corpus, replay, table
+from tests.fuzz.campaign import LONG, SHORT, campaign, distinct, make_corpus, replay, table
 from tests.fuzz.cases import KINDS
 
 
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="The first index.")
     parser.add_argument("--case", metavar="KIND:SEED:INDEX", help="Run this one again, and keep its folder.")
     parser.add_argument("--corpus", type=Path, help="A corpus that was made before, or where to make one and keep it.")
+    parser.add_argument("--verbose", action="store_true", help="Tell of each case that goes wrong, as it does.")
     asked = parser.parse_args()
     counts = {kind: asked.cases or n for kind, n in (LONG if asked.full else SHORT).items()}
     counts = {asked.kind: counts[asked.kind]} if asked.kind else counts
@@ -38,10 +39,13 @@ def main() -> int:
         if asked.case:
             print(replay(asked.case, corpus, work))
             return 0
-        found = campaign(counts, corpus, work, seed=asked.seed, first=asked.first, tell=print)
+        found = campaign(
+            counts, corpus, work, seed=asked.seed, first=asked.first, tell=print if asked.verbose else None
+        )
     finally:
         if not asked.case:
             shutil.rmtree(work, ignore_errors=True)
+    print(distinct(found))
     print(table(found))
     return 1 if any(not one.good for _, one in found) else 0
 

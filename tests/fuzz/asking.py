@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from resetfree.errors import ResetFreeError
 from tests.fuzz.corpus import RunFile
+
+from resetfree.errors import ResetFreeError
 
 Action = list[str] | Callable[[], object]
 OBSERVATIONS = (0, 3, -1, 2**40, [0.0, 0.1, 0.2, 0.3], (1, 2, 0), None, "x")
@@ -90,11 +92,10 @@ def _parts(cls: type) -> list[str]:
 
 def _try(call: Callable[[], object]) -> None:
     """A refusal of one thing is no reason not to ask for the next."""
-    try:
+    with suppress(ResetFreeError):
         call()
-    except ResetFreeError:
-        pass
 
 
-def _choose(ways: list[tuple[float, Any]], rng: random.Random) -> Any:
-    return rng.choices([way for _, way in ways], [weight for weight, _ in ways])[0]
+def _choose(ways: list[tuple[float, Any]], rng: random.Random) -> Action:
+    found: Action = rng.choices([way for _, way in ways], [weight for weight, _ in ways])[0]
+    return found

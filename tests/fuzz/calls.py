@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tests.fuzz.arrays import spoil
 from tests.fuzz.nasty import value
 
 MOST = 5  # items taken of what is given one by one
+WORK = ("episodes",)  # a large number of these is a long run and no mistake
 
 
 def base() -> dict[str, dict[str, Any]]:
@@ -58,7 +58,7 @@ def base() -> dict[str, dict[str, Any]]:
         "mdp.problem": {},
         "read_policy": {"path": "auto.npz"},
         "recall": {"run": run, "problem": None},
-        "make_features": {"name": "random-fourier", "settings": {"d": 8}},
+        "make_features": {"name": "random-fourier", "options": {"d": 8}},
     }  # fmt: skip
 
 
@@ -74,19 +74,33 @@ def functions() -> dict[str, Callable[..., Any]]:
         one = getattr(rf, name)
         if inspect.isabstract(one) or (isinstance(one, type) and issubclass(one, Exception)):
             continue
-        if one in (rf.DualPlayer, rf.PrimalPlayer, rf.Problem, rf.Run, rf.Solution):  # made by others, or to be derived from
+        if one in (
+            rf.DualPlayer,
+            rf.PrimalPlayer,
+            rf.Problem,
+            rf.Run,
+            rf.Solution,
+        ):  # made by others, or to be derived from
             continue
         found[name] = one
     mdp, run = rf.make("grid-v0"), rf.learn("grid-v0", episodes=3)
     policy = run.policy
     for name in ("predict", "probabilities", "evaluate", "export", "set_random_seed"):
         found[f"policy.{name}"] = getattr(policy, name)
-    return {**found, "mdp.problem": mdp.problem, "read_policy": read_policy, "recall": recall, "make_features": make_features}
+    return {
+        **found,
+        "mdp.problem": mdp.problem,
+        "read_policy": read_policy,
+        "recall": recall,
+        "make_features": make_features,
+    }
 
 
 def call(rng: random.Random, corpus: Path) -> tuple[list[str], Callable[[], object]]:
     """A call with one or two bad arguments, and words for it."""
-    name = rng.choices(list(functions()), [3.0 if one in ("learn", "FiniteMDP", "from_gym") else 1.0 for one in functions()])[0]
+    name = rng.choices(
+        list(functions()), [3.0 if one in ("learn", "FiniteMDP", "from_gym") else 1.0 for one in functions()]
+    )[0]
     function, arguments = functions()[name], base()[name]
     words = []
     for key in rng.sample(list(arguments), min(len(arguments), rng.choice((1, 1, 2)))):
@@ -96,6 +110,8 @@ def call(rng: random.Random, corpus: Path) -> tuple[list[str], Callable[[], obje
             said = f"the array {said}"
         else:
             said, arguments[key] = value(rng)
+            if key in WORK and isinstance(arguments[key], int) and 3 < arguments[key] < 2**63:
+                said, arguments[key] = "-3", -3
         words.append(f"{key}: {said}")
 
     def act() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -59,6 +60,21 @@ def request(kind: str, seed: int, index: int, corpus: Path, work: Path) -> dict[
 def describe(name: str, one: Outcome) -> str:
     """A case that went wrong, in two lines."""
     return f"{name}  {one.verdict.upper()}  {one.reason[:400]}\n    {' | '.join(one.words)[:600]}"
+
+
+def distinct(found: Found) -> str:
+    """What went wrong, each thing once: how often, and the shortest case of it."""
+    alike: dict[tuple[str, str], Found] = {}
+    for name, one in found:
+        if not one.good:
+            place = one.where or re.sub(r"[0-9]+|'[^']*'", "_", one.reason)[:60]
+            what = one.raised.partition(":")[0] or " ".join((one.argv or [])[:1])
+            alike.setdefault((one.verdict, f"{what} {place}"), []).append((name, one))
+    lines = []
+    for cases in sorted(alike.values(), key=len, reverse=True):
+        name, one = min(cases, key=lambda case: len(" ".join(case[1].words)))
+        lines.append(f"{len(cases)} x {describe(name, one)}")
+    return "\n".join(lines)
 
 
 def replay(name: str, corpus: Path, work: Path) -> str:

@@ -24,7 +24,8 @@ SCHEMA = (
     "DROP TABLE rounds", "DROP TABLE checkpoints", "ALTER TABLE spec RENAME TO others", "PRAGMA user_version = 0",
     "CREATE TRIGGER t AFTER INSERT ON certificates BEGIN DELETE FROM rounds; END", "PRAGMA user_version = 99",
     "PRAGMA application_id = 5", "PRAGMA user_version = -3", "ALTER TABLE rounds ADD COLUMN more TEXT",
-    "PRAGMA journal_mode = WAL", "DELETE FROM spec", "DELETE FROM checkpoints", "DELETE FROM rounds", "DELETE FROM meta",
+    "PRAGMA journal_mode = WAL", "DELETE FROM spec", "DELETE FROM checkpoints", "DELETE FROM rounds",
+    "DELETE FROM meta",
     "DELETE FROM interventions", "INSERT INTO spec SELECT * FROM spec", "INSERT INTO meta SELECT * FROM meta",
     "INSERT INTO interventions VALUES ('{}')", "INSERT INTO interventions VALUES (NULL)",
     "INSERT INTO certificates VALUES ('claim', 'x')", "UPDATE rounds SET k = k + 1", "UPDATE rounds SET k = -k",
@@ -40,7 +41,7 @@ def edit(file: Path, rng: random.Random) -> list[str]:
     connection = sqlite3.connect(file, isolation_level=None)
     try:
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
-            way = rng.choice((_cell, _cell, _json, _json, _json, _json, _option, _statement, _swap))
+            way = rng.choice((_cell, _cell, _json, _json, _json, _option, _option, _statement, _swap))
             try:
                 words.append(way(connection, rng))
             except (sqlite3.Error, UnicodeError, OverflowError) as error:  # a constraint, or an edit before this one
@@ -126,7 +127,7 @@ def _option(connection: sqlite3.Connection, rng: random.Random) -> str:
         spec = json.loads(text)
         options = spec["problem_options"]
         key = rng.choice([*NAMES, "n", "rows", "features.function", "xi.function", "make.entry_point", *options])
-        value = rng.choice((*NAMED, *NAMED, *NAMED, 3000, 10**6, 2**31, 10**12, "x", None, [], {}))
+        value: Any = rng.choice((*NAMED, *NAMED, *NAMED, 3000, 10**6, 2**31, 10**12, "x", None, [], {}))
         if rng.random() < 0.7:
             options[key] = value
             words = f"problem_options[{key!r}] = {value!r}"

@@ -31,8 +31,18 @@ ENTRY = "resetfree.cli:main"
 class Executor:
     """One worker at a time; a new one whenever the last has died, was killed or has grown."""
 
-    def __init__(self, folder: Path, *, prepare: str = PREPARE, entry: str = ENTRY, keep: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        prepare: str = PREPARE,
+        entry: str = ENTRY,
+        keep: bool = False,
+        seconds: float = SECONDS,
+        asleep: float = ASLEEP,
+    ) -> None:
         self.folder, self.prepare, self.entry, self.keep = folder.resolve(), prepare, entry, keep
+        self.seconds, self.asleep = seconds, asleep
         self.cases = self.folder / "cases"
         self.cases.mkdir(parents=True, exist_ok=True)
         self.worker: subprocess.Popen[bytes] | None = None
@@ -130,9 +140,9 @@ class Executor:
                 ended = f"memory: {memory / 2**30:.1f} GiB"
             elif children > CHILDREN:
                 ended = f"children: {children} processes"
-            elif compiling is None and used - base > SECONDS:
+            elif compiling is None and used - base > self.seconds:
                 ended = f"slow: {used - base:.0f} s of processor time"
-            elif compiling is None and now - began > SECONDS and now - last_work > ASLEEP:
+            elif compiling is None and now - began > self.seconds and now - last_work > self.asleep:
                 ended = f"hang: asleep for {now - last_work:.0f} s, {now - began:.0f} s after it was asked"
             elif now - began > LONGEST:
                 ended = f"slow: {now - began:.0f} s on the clock"

@@ -1,4 +1,4 @@
-"""Bad command lines: every command and option, collected from the program itself, with values that nobody should give."""
+"""Bad command lines: every command and option, collected from the program itself, with values nobody should give."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-
 from tests.fuzz.nasty import DEVICES, LARGE, TEXTS, paths
 
+ROLES: tuple[Any, ...] = ("primal", "dual")
 SMALL = ("1", "2", "3")
 NOT_COUNTS = ("-1", "0", "x", "", "1.5", "nan", "1e3", str(2**63), "1" + "0" * 30, "\u0663", "1_0", " 2", "0x2")
 FLOATS = ("nan", "inf", "-inf", "1e400", "-1", "0", "x", "", "1e-300", "1e308", "0.5", "1", "2")
@@ -104,19 +104,23 @@ def _bad(words: tuple[str, ...], one: click.Parameter, rng: random.Random, folde
 def _value(words: tuple[str, ...], one: click.Parameter, rng: random.Random, folder: Path) -> str:
     kind = one.type
     if isinstance(kind, click.types.IntParamType):
-        large = () if one.name in WORK else map(str, LARGE)
+        large: list[str] = [] if one.name in WORK else [str(n) for n in LARGE]
         return rng.choice((*NOT_COUNTS, *SMALL, *large))
     if isinstance(kind, click.types.FloatParamType):
         return rng.choice(FLOATS)
     if isinstance(kind, click.Choice):
-        choices = [text for text in kind.choices if text not in ("ray", "batched")]  # which take their time to start
+        choices: list[str] = [
+            text for text in kind.choices if text not in ("ray", "batched")
+        ]  # which take their time to start
         return rng.choice([*choices, "", "x", choices[0].upper()])
     if isinstance(kind, click.Path):
         read = one.name in ("runfile", "file", "runs", "folder") and words != ("studio",)
-        odd = {**paths(folder), **(DEVICES if read else {})}
+        odd: dict[str, str] = {**paths(folder), **(DEVICES if read else {})}
         return rng.choice([*odd.values(), "auto.rfrun", "auto.npz", "sweep.toml", "sweep", "made.x"])
     if one.name in ("primal", "dual"):
-        return rng.choice((*TEXTS, *FACTORIES, "uniform", "linear-ucb", "oracle-shield", "projected-gradient", "search"))
+        return rng.choice(
+            (*TEXTS, *FACTORIES, "uniform", "linear-ucb", "oracle-shield", "projected-gradient", "search")
+        )
     if one.name == "problem":
         return rng.choice((*TEXTS, *PROBLEMS, *PROBLEMS))
     if one.name == "reached":
@@ -140,9 +144,13 @@ def settings() -> list[str]:
     from resetfree.players import discover
 
     keys = {name for spec in rf.problems().values() for name in spec.options}
-    for role in ("primal", "dual"):
-        for cls in discover(role).values():  # type: ignore[arg-type]
-            keys |= {f"{role}.{field.name}" for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
+    for role in ROLES:
+        for cls in discover(role).values():
+            keys |= (
+                {f"{role}.{field.name}" for field in dataclasses.fields(cls)}
+                if dataclasses.is_dataclass(cls)
+                else set()
+            )
     return sorted(keys | set(NAMES) | {"features.d", "features.bins", "features.degree"})
 
 
@@ -168,8 +176,8 @@ def sizes() -> list[list[str]]:
                 for value in (*LARGE, -1, 0, "nan", "inf", "x")
                 for more in ([], ["--primal", "uniform"])
             ]
-    for role in ("primal", "dual"):
-        for player, cls in discover(role).items():  # type: ignore[arg-type]
+    for role in ROLES:
+        for player, cls in discover(role).items():
             for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
                 who = ["--primal", player] if role == "primal" else ["--primal", "linear-ucb", "--dual", player]
                 found += [

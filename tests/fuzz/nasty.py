@@ -68,7 +68,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "an array of dates": lambda: np.array(["2020-01-01"], dtype="datetime64[D]"),
     "an array of records": lambda: np.zeros(2, dtype=[("a", "i4")]),
     "an endless array": lambda: np.broadcast_to(np.float64(0.0), (2**20, 2**20)),  # takes 8 bytes
-    "a masked array": lambda: np.ma.masked_all((2, 2)),
+    "a masked array": lambda: np.ma.array(np.zeros((2, 2)), mask=True),
 }
 
 

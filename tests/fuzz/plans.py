@@ -11,11 +11,13 @@ from tests.fuzz.worker import EVIL
 
 VALUES = (
     "0", "-1", "1", "1_000_000_000", "1000000000000", "9223372036854775808", "1" + "0" * 30, "1" + "0" * 5000, "0.5",
-    "nan", "inf", "-inf", "1e400", "true", '""', '"x"', '"\\u0000"', "[]", "{}", "[[]]", "[[1, 2]]", "[0, 1, -1]", "[1, 1]",
-    '["a", 1]', "{ a = { b = 1 } }", "1979-05-27", "07:32:00", '"grid-v0"', '"gym:CartPole-v1"', '"gym:"', '":"',
+    "nan", "inf", "-inf", "1e400", "true", '""', '"x"', '"\\u0000"', "[]", "{}", "[[]]", "[[1, 2]]", "[0, 1, -1]",
+    "[1, 1]", '["a", 1]', "{ a = { b = 1 } }", "1979-05-27", "07:32:00", '"grid-v0"', '"gym:CartPole-v1"', '"gym:"',
+    '":"',
     "[" * 300 + "]" * 300, "[" * 20_000 + "]" * 20_000, "[" + "1, " * 5000 + "]", '"' + "x" * 100_000 + '"',
-    "{a=" * 500 + "1" + "}" * 500, "'''", "[1, 2", '"linear-ucb"', '["uniform", "uniform"]', '"tests.fuzz.factories:leaves"',
-    '"tests.fuzz.factories:raises"', '"tests.fuzz.factories:gives_nothing"', "[10, 20]", "{ x = [1, 2, 3] }",
+    "{a=" * 500 + "1" + "}" * 500, "'''", "[1, 2", '"linear-ucb"', '["uniform", "uniform"]',
+    '"tests.fuzz.factories:leaves"', '"tests.fuzz.factories:raises"', '"tests.fuzz.factories:gives_nothing"',
+    "[10, 20]", "{ x = [1, 2, 3] }",
 )  # fmt: skip
 KEYS = (
     "sweep", "sweep.episodes", "sweep.seeds", "sweep.more", "problem", "problem.id", "problem.options", "players",

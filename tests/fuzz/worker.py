@@ -1,7 +1,7 @@
 """The process that cases run in: the commands' own `main` and the library's own functions, one case after another.
 
 Standard output and error of a case are real files, so that children and compiled code are heard too. It speaks with
-`executor` over two pipes: a line of JSON in for every case, and out: "start", "compiling", "compiled", then the outcome.
+`executor` over two pipes: in, a line of JSON for every case; out, "start", "compiling", "compiled" and the outcome.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class Worker:
         self.tell("start " + json.dumps({"words": words, "argv": one.argv}))
         try:
             if one.argv is not None:
-                one.status = _main(entry)(one.argv)
+                one.status = _named(entry)(one.argv)
             else:
                 action()
         except BaseException as error:
@@ -118,10 +119,9 @@ class Worker:
             figures.close("all")
 
 
-def _main(entry: str) -> Callable[[list[str]], int]:
-    module, _, name = entry.partition(":")
-    found: Callable[[list[str]], int] = getattr(importlib.import_module(module), name)
-    return found
+def _named(text: str) -> Any:
+    module, _, name = text.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -169,7 +169,7 @@ class _Compiling:
     def listen(cls, tell: Callable[[str], None]) -> None:
         from numba.core import event
 
-        class Listener(event.Listener):  # type: ignore[misc]
+        class Listener(event.Listener):
             def on_start(self, _: Any) -> None:
                 if cls.depth == 0:
                     tell("compiling")
@@ -182,7 +182,8 @@ class _Compiling:
                     cls.seconds += time.process_time() - self.began
                     tell("compiled")
 
-        event.register("numba:compile", Listener())
+        register: Any = event.register
+        register("numba:compile", Listener())
 
 
 def main() -> None:
@@ -195,7 +196,7 @@ def main() -> None:
 
     plant(evil)
     worker = Worker(evil, tell)
-    prepare = _main(hook)
+    prepare = _named(hook)
     _Compiling.listen(tell)
     tell("ready")
     with io.FileIO(requests) as pipe:
@@ -204,7 +205,7 @@ def main() -> None:
             folder = Path(request.pop("folder"))
             entry, keep = request.pop("entry"), request.pop("keep")
             kind = request["kind"]
-            one = worker.run(kind, folder, lambda request=request: prepare(request), entry)  # type: ignore[misc]
+            one = worker.run(kind, folder, partial(prepare, request), entry)
             tell("outcome " + one.judged().to_json())
             if not keep:
                 shutil.rmtree(folder, ignore_errors=True)
