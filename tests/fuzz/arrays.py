@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import warnings
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +84,45 @@ def craft(packed: bytes, rng: random.Random, marker: Path) -> tuple[bytes, list[
     return packed, words
 
 
-def craft_checkpoint(file: Path, rng: random.Random, marker: Path) -> list[str]:
-    """The same for the checkpoint in a run file."""
-    connection = sqlite3.connect(file, isolation_level=None)
+def extremes(files: Sequence[Path]) -> Iterator[tuple[int, str, Any]]:
+    """For each file, every array of numbers in its checkpoint with every value that should alarm whoever reads it."""
+    for i, file in enumerate(files):
+        with np.load(io.BytesIO(read_checkpoint(file)), allow_pickle=False) as arrays:
+            for name in arrays.files:
+                kind = arrays[name].dtype.kind
+                values = (-1, 2**31 - 1, 2**63 - 1) if kind in "iu" else (float("nan"), float("inf"), 1e308)
+                yield from ((i, name, value) for value in values if kind in "iuf")
+
+
+def fill(packed: bytes, name: str, value: Any) -> tuple[bytes, list[str]]:
+    """An .npz with one value everywhere in one of its arrays."""
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        held = {key: arrays[key] for key in arrays.files}
+    if held[name].dtype.kind in "iu":
+        value = min(value, np.iinfo(held[name].dtype).max)
+    held[name] = np.full_like(held[name], value)
+    buffer = io.BytesIO()
+    np.savez(buffer, **held)
+    return buffer.getvalue(), [f"'{name}' all entries = {value}"]
+
+
+def read_checkpoint(file: Path) -> bytes:
+    """The arrays in a run file's checkpoint, packed as they are."""
+    connection = sqlite3.connect(file)
     try:
-        rows = connection.execute("SELECT rowid, arrays FROM checkpoints ORDER BY part").fetchall()
-        packed, words = craft(b"".join(row[1] for row in rows), rng, marker)
-        connection.execute("UPDATE checkpoints SET arrays = ? WHERE rowid = ?", (packed, rows[0][0]))
+        return b"".join(row[0] for row in connection.execute("SELECT arrays FROM checkpoints ORDER BY part"))
     finally:
         connection.close()
-    return words
+
+
+def write_checkpoint(file: Path, packed: bytes) -> None:
+    """Put others in their place."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        connection.execute("UPDATE checkpoints SET arrays = ? WHERE part = 0", (packed,))
+        connection.execute("DELETE FROM checkpoints WHERE part > 0")
+    finally:
+        connection.close()
 
 
 def _member(members: Members, at: int, rng: random.Random, marker: Path) -> str:

@@ -59,15 +59,30 @@ def _cells(rng: random.Random, corpus: Corpus, _: Any) -> Made:
 
 def _arrays(rng: random.Random, corpus: Corpus, request: Mapping[str, Any]) -> Made:
     marker = Path(request["evil"]) / "ran"
-    if rng.random() < 0.25 and corpus.policies:
+    if request["index"] % 5 == 0 and corpus.policies:
         name, problem = rng.choice(corpus.policies)
         packed, words = arrays.craft((corpus.folder / name).read_bytes(), rng, marker)
         Path("policy.npz").write_bytes(packed)
         return [name, *words], asking.ask_policy(problem, Path("policy.npz"), rng)
-    entry = rng.choice(corpus.runs)
+    if request["index"] % 2:  # one by one, so that none is left out
+        order = _extremes(str(corpus.folder), request["seed"])
+        at, name, value = order[request["index"] // 2 % len(order)]
+        entry = corpus.runs[at]
+        packed, words = arrays.fill(arrays.read_checkpoint(corpus.folder / entry.file), name, value)
+    else:
+        entry = rng.choice(corpus.runs)
+        packed, words = arrays.craft(arrays.read_checkpoint(corpus.folder / entry.file), rng, marker)
     file = Path(shutil.copy(corpus.folder / entry.file, "run.rfrun"))
-    words = arrays.craft_checkpoint(file, rng, marker)
+    arrays.write_checkpoint(file, packed)
     return [entry.file, *words], asking.ask_run(entry, file, rng)
+
+
+@cache
+def _extremes(folder: str, seed: int) -> list[tuple[int, str, Any]]:
+    corpus = _corpus(folder)
+    found = list(arrays.extremes([corpus.folder / entry.file for entry in corpus.runs]))
+    random.Random(seed).shuffle(found)
+    return found
 
 
 def _plans(rng: random.Random, corpus: Corpus, _: Any) -> Made:

@@ -104,7 +104,7 @@ def paths(folder: Path) -> dict[str, str]:
         "a file as a folder": "paths/text/x", "nothing": "nowhere", "in nothing": "nowhere/at/all",
         "an empty name": "", "a dot": ".", "two dots": "..", "a slash": "/", "in /proc": "/proc/nothing/x",
         "under a device": "/dev/null/x", "300 characters": "x" * 300, "5000 characters": "x/" * 2500,
-        "a NUL": "a\0b", "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--json",
+        "a NUL": "a\0b", "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--help",
         "somebody else's": "precious.txt", "a letter too far": "precious.txt/",
         "a question mark": "a?mode=memory#x", "a newline": "a\nb",
     }  # fmt: skip

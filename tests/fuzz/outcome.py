@@ -11,6 +11,8 @@ SECONDS = 10.0  # of processor time, compiling apart: what an answer may take
 MEMORY = 2 * 2**30  # bytes that may be in use at once, by a worker and its children together
 STATUSES = (0, 1, 2, 130)
 GOOD = ("done", "refused")
+OF_SQLITE = ("-wal", "-shm")  # beside a file that is in WAL mode, whoever opens it
+OF_SWEEP = ("results.parquet", "summary.parquet", "report.md", "curves.png")  # made anew from the trials at any time
 KEPT = 4000  # characters of what was printed
 TRACE = "Traceback (most recent call last)"
 STARVED = ("Unable to allocate", "MemoryError", "cannot allocate", "std::bad_alloc")
@@ -89,8 +91,10 @@ def _command(one: Outcome, argv: list[str]) -> tuple[str, str]:
             return "sentence", f"{len(lines)} lines on standard error in place of one sentence: {lines[:3]}"
         if one.out.strip():
             return "sentence", f"refused, and yet on standard output: {one.out[:100]!r}"
-        if one.appeared or one.changed:
-            return "leftovers", f"refused, and yet made {one.appeared[:3]}, changed {one.changed[:3]}"
+        made = [name for name in one.appeared if not name.endswith(OF_SQLITE)]
+        changed = [name for name in one.changed if not name.endswith(OF_SWEEP)]
+        if made or changed:
+            return "leftovers", f"refused, and yet made {made[:3]}, changed {changed[:3]}"
         return "refused", lines[0]
     if "--json" in argv and one.status in (0, 1) and not _is_one_object(one.out):
         return "json", f"no single JSON object on standard output: {one.out[:100]!r}"
