@@ -22,7 +22,7 @@ LAYERS = [
     ["assumptions"],
     ["envs", "gym", "players", "nonepisodic", "choosing", "diagnostics"],
     ["regret", "algorithm1", "resolve"],
-    ["theorems", "counterexamples"],
+    ["theorems", "lemmas", "counterexamples"],
     ["runs"],
     ["certify"],
     ["deploy"],

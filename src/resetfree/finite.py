@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from resetfree.errors import InvalidInput
 from resetfree.kernels.planning import Model
-from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, compress
+from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, coarse, compress, normalised
 
 if TYPE_CHECKING:
     from resetfree.problem import FiniteProblem
@@ -37,7 +37,7 @@ class FiniteMDP:
     Paper: MDP (S, A, P, r, H), S_reset.
 
     transition: [S, A, S] or [H, S, A, S], dense; or SciPy sparse [S*A, S] (row s*A + a), or a list of H of those.
-      Rows of reset states are never used and may be empty.
+      Rows of reset states are never used and may be empty. Rows in float32 are normalised, within its rounding.
     reward: [S, A] or [H, S, A], in [0, 1].
     reset: Boolean [S]. Arriving there ends the episode and costs one reset.
     horizon: H, actions per episode.
@@ -139,6 +139,11 @@ class FiniteMDP:
         return self.transition.stationary and len(self.reward) == 1
 
     @property
+    def reward_noise(self) -> float:
+        """Sub-Gaussian constant of a reward about its mean: 0 if it is deterministic, 0.5 within [0, 1] (Hoeffding)."""
+        return 0.5 if self.noise == "bernoulli" else float(self.noise)
+
+    @property
     def n_transitions(self) -> int:
         """How many of the H actions move the agent: all (physical), all but the last (literal)."""
         return self.horizon if self.boundary == "physical" else self.horizon - 1
@@ -209,6 +214,7 @@ class FiniteMDP:
                 f"The 'contexts' of FiniteMDP must be a square [m, m] with m a divisor of {self.n_states}. "
                 f"Got shape {chain.shape} instead."
             )
+        chain = _rows(chain, contexts)
         for row in chain:
             _check_distribution(row, "contexts")
         chain.setflags(write=False)
@@ -240,6 +246,7 @@ class FiniteMDP:
         if array.shape != (n, width):
             shape = (width,) if n == 1 else (n, width)
             raise InvalidInput(f"The '{what}' of FiniteMDP must have shape {shape}. Got {np.shape(given)} instead.")
+        array = _rows(array, given)
         for row in array:
             _check_distribution(row, what)
         inside = (array > 0) & self.reset.reshape(n if n > 1 else 1, width)
@@ -281,6 +288,14 @@ def _states(given: ArrayLike, what: str, n: int | None) -> Bools:
     result = array.astype(np.bool_)
     result.setflags(write=False)
     return result
+
+
+def _rows(array: Floats, given: object) -> Floats:
+    """Distributions [n, width]; what was given in single precision is normalised within its rounding."""
+    if not coarse(given):
+        return array
+    n, width = array.shape
+    return normalised(np.arange(n + 1) * width, array.ravel()).reshape(n, width)
 
 
 def _check_distribution(row: Floats, what: str) -> None:

@@ -86,6 +86,9 @@ class Problem(ABC):
     stationary: bool  # whether the learner may pool its data over the steps of an episode
     n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
     n_contexts: int = 1  # contexts that change between episodes and are part of the state
+    # Sub-Gaussian constant of a reward given step, state and action: 0 where it is deterministic, and 0.5 is right for
+    # whatever lies in [0, 1], which is all that a problem can say that does not know more.
+    reward_noise: float = 0.5
     end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
@@ -147,6 +150,7 @@ class FiniteProblem(Problem):
         self.stationary, self.n_transitions = mdp.stationary, mdp.n_transitions
         self.n_contexts = 1 if mdp.contexts is None else len(mdp.contexts)
         self.end_resets = bool((mdp.last_reset != mdp.reset).any())
+        self.reward_noise = mdp.reward_noise
         self.phi, self.xi = mdp.phi, mdp.xi
 
     @property

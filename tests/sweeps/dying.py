@@ -1,10 +1,12 @@
-"""Problems that kill their process, or raise, at a certain episode: once, or as long as a file is there."""
+"""Problems that kill their process, raise or hang at a certain episode: once, or as long as a file is there."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,12 @@ class Fragile(FiniteProblem):
                 os.kill(os.getpid(), signal.SIGKILL)
         if self.kind == "raising" and self.marker.exists() and self.count == AFTER:
             raise ValueError("the gripper is stuck")
+        if self.kind == "hanging" and self.marker.exists() and self.count == AFTER:
+            helper = subprocess.Popen(["sleep", "600"])  # as a simulator would be: it must go too
+            self.marker.with_suffix(".pid").write_text(f"{helper.pid} ")
+            while True:
+                with suppress(BaseException):
+                    time.sleep(600)
         return super().rollout(policy, start, u)
 
 
@@ -48,3 +56,8 @@ def doomed(marker: str = "") -> Fragile:
 def raising(marker: str = "") -> Fragile:
     """Raises while the file is there."""
     return Fragile(Path(marker), "raising")
+
+
+def hanging(marker: str = "") -> Fragile:
+    """Starts another program and hangs for ever, whatever it is told, while the file is there."""
+    return Fragile(Path(marker), "hanging")

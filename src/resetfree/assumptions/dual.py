@@ -1,7 +1,8 @@
 """The smallest ball of linear multiplier functions that contains an optimal one.
 
 Legend: xi [S, d] features of starts; I the starts; lambda_hat(s) the smallest optimal multiplier of s; theta [d] with
-<xi(s), theta> >= lambda_hat(s) + 1 on I and >= 0 wherever an episode could be; B the least |theta|.
+<xi(s), theta> >= lambda_hat(s) + 1 on I and >= 0 at every state, reset states too: the conditions of the paper's U, and
+of the set that the dual players have (`sets.for_features`); B the least |theta|.
 Every function that is at least lambda_hat + 1 is a lambda* (the set of optimal multipliers is [lambda_hat, infinity)),
 so the inequality is what the assumption needs; the paper's equality is reported beside it.
 """
@@ -147,6 +148,9 @@ def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], le
         return Finding("dual class", None, sentence, None, detail)
     wanted = solve(mdp, starts=starts).lambda_hat[starts] + 1.0
     top = int(starts[np.argmax(wanted)])
+    if not np.isfinite(wanted).all():
+        sentence = f"The multiplier of state {mdp.state_names[top]} exceeds what a float can hold.{note}"
+        return Finding("dual class", None, sentence, None, detail)
     detail |= {"largest_lambda_star": float(wanted.max()), "largest_at": top}
     if features is None:
         detail |= {"B": float(wanted.max()), "theta": [float(wanted.max())], "d": 1, "equality_B": None}
@@ -164,11 +168,11 @@ def _fitted(
     mdp: FiniteMDP, xi: Floats, starts: NDArray[np.int64], wanted: Floats, detail: dict[str, Any], note: str
 ) -> Finding:
     """Least norm over the features given."""
-    rest = np.setdiff1d(np.flatnonzero(~mdp.reset), starts)
-    rows = np.concatenate([xi[starts], xi[rest]])
-    theta, deciding = least_norm(rows, np.concatenate([wanted, np.zeros(len(rest))]))
-    equal = least_norm_equal(xi[starts], wanted, xi[rest])
-    sizes = np.where(mdp.reset, 0.0, np.linalg.norm(xi, axis=1))
+    least = np.zeros(mdp.n_states)
+    least[starts] = wanted
+    theta, deciding = least_norm(xi, least)
+    equal = least_norm_equal(xi[starts], wanted, np.delete(xi, starts, axis=0))
+    sizes = np.linalg.norm(xi, axis=1)
     detail |= {
         "d": xi.shape[1], "largest_xi": float(sizes.max()),
         "B": None if theta is None else float(np.linalg.norm(theta)), "theta": theta,
@@ -181,7 +185,7 @@ def _fitted(
         )
         return Finding("dual class", False, sentence, witness, detail)
     if theta is None:
-        proof = [int(starts[i]) for i in deciding if i < len(starts)]
+        proof = [int(s) for s in deciding if least[s] > 0]
         witness = proof[0]
         sentence = (
             f"No theta makes <xi(s), theta> at least lambda_hat(s) + 1 on all {len(starts)} starts and non-negative "

@@ -5,8 +5,9 @@ Legend: K rounds; s_1^k the start, lam^k the multiplier, pi^k the policy of roun
 player was told; lambda_hat the least optimal multipliers, lambda* >= lambda_hat + 1; R_p, R_d the players' regrets.
 
 A claim is "proved" if a theorem stands behind it with the constants of this run: if it fails all the same, the record,
-the code or the theorem is wrong, or the stated small probability came true. "tuned" claims have none and may fail. An
-"identity" is algebra that holds on any numbers: it checks the arithmetic here, and says nothing about the players.
+the code or the theorem is wrong, or the stated small probability came true. "tuned" claims have none, or one that rests
+on what cannot be checked here, and may fail. An "identity" is algebra that holds on any numbers: it checks the
+arithmetic here, and says nothing about the players.
 """
 
 from __future__ import annotations
@@ -47,6 +48,13 @@ OPTIMISM = (
 RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets are at most their rate")
 RATE_CONSTANTS = ("beta_r", "beta_c", "alpha", "p", "d", "B")
 CAPS = ("B", "C", "ceiling")  # what a dual player's multipliers never exceed, as its statement names it
+# By whether the player keeps the steps of an episode apart.
+EVERY_PATH = (
+    "no more resets happened than there are unsafe pairs (s, a)",
+    "no more resets happened than there are unsafe triples (h, s, a)",
+)
+IF_FEASIBLE = "it holds if Assumption 1 does, which cannot be checked without the model"
+IF_LINEAR = "it holds if Assumption 1 does and the problem is linear, which cannot be checked without the model"
 NO_UPPER = "the primal player names no upper bound on V*"
 
 
@@ -93,19 +101,24 @@ def certify(run: Run) -> list[Certificate]:
 
 
 def on_every_path(run: Run) -> list[Certificate]:
-    """Resets that happened against the number that no path can exceed, of players that have one."""
-    most = run.statements["primal"].get("most_resets")
-    claim = "no more resets happened than there are unsafe pairs"
+    """Resets that happened against the number that no path can exceed, of players that have one.
+
+    What each reset rules out for good is a pair (s, a), or a triple (h, s, a) where the player keeps steps apart: it
+    says which, and the same is counted in the model.
+    """
+    said = run.statements["primal"]
+    most = said.get("most_resets")
     if most is None:
-        return unasked(run, claim)
+        return unasked(run, EVERY_PATH[0])
+    per_step = said["constants"].get("eliminates") != "(s, a)"
+    claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
     if run.mdp is None:
-        return [
-            Certificate(claim, float(run.realised_resets[-1]), float(most), 0.0, why="of all pairs, without the model")
-        ]
+        why = f"counted are all of them, safe or not; {IF_FEASIBLE}"
+        return [Certificate(claim, resets, float(most), 0.0, status="tuned", why=why)]
     finding = feasibility(run.mdp)
     if not finding.holds:
         return [Certificate.not_applicable(claim, finding.sentence)]
-    return [Certificate(claim, float(run.realised_resets[-1]), float(unsafe_pairs(run.mdp)), 0.0)]
+    return [Certificate(claim, resets, float(unsafe_pairs(run.mdp, per_step)), 0.0)]
 
 
 def truth(run: Run) -> Truth | str:
@@ -175,21 +188,42 @@ def _reduction(run: Run, known: Truth | str) -> list[Certificate]:
 
 
 def primal_cover(run: Run) -> Cover:
-    """Whether the primal player's optimism is proved here: its own statement, and what that rests on."""
-    said = run.statements["primal"]
-    if not said["covered"] or "beta_r" not in said["constants"]:
-        return Cover("proved" if said["covered"] else "tuned", said["why"])
-    B, largest, noise = float(said["constants"]["B"]), float(run.columns["lam"].max()), _noise(run)
-    if largest > B * (1 + TOLERANCE):
-        return Cover("tuned", f"the proved width is for multipliers up to B = {B:.6g}, and here one is {largest:.6g}")
-    if not isinstance(noise, str) and noise > 0:
-        return Cover("tuned", "the proved width is for rewards in [0, 1], and these have Gaussian noise")
+    """Whether the primal player's optimism is proved here: its own statement, and what that rests on.
+
+    Whatever the statement rests on is checked on this run: multipliers up to the B that it names, or only one of them,
+    the noise in rewards, Assumption 1, and linearity of players that say their widths. What cannot be checked is no
+    proof.
+    """
+    said, lam = run.statements["primal"], run.columns["lam"]
+    constants = said["constants"]
+    if not said["covered"]:
+        return Cover("tuned", said["why"])
+    if over := _over_bound(run):
+        return Cover("tuned", f"the theorem is {over}")
+    if constants.get("one_multiplier") and (lam != lam[0]).any():
+        return Cover("tuned", f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}")
+    linear = "beta_r" in constants
     if run.mdp is None:
-        return Cover("proved", "if the problem is linear in its features, which cannot be checked without the model")
-    finding = linearity(run.mdp)
+        return Cover("tuned", f"{said['why']}; {IF_LINEAR if linear else IF_FEASIBLE}")
+    noise = run.mdp.reward_noise
+    if linear and run.mdp.noise != "bernoulli" and noise > 0:
+        return Cover("tuned", "the proved width is for rewards in [0, 1], and these have Gaussian noise")
+    if noise > float(constants.get("noise", noise)):
+        return Cover("tuned", f"the proved width is for less noise in rewards than there is ({noise:g}-sub-Gaussian)")
+    finding = feasibility(run.mdp)
     if not finding.holds:
+        return Cover("tuned", f"Assumption 1 fails: {finding.sentence}")
+    if linear and not (finding := linearity(run.mdp)).holds:
         return Cover("tuned", f"the problem is not known to be linear in its features: {finding.sentence}")
     return Cover("proved", said["why"])
+
+
+def _over_bound(run: Run) -> str:
+    """Which multiplier is above the B that the primal player's constants are made for; empty if none is."""
+    B, largest = run.statements["primal"]["constants"].get("B"), float(run.columns["lam"].max())
+    if B is None or largest <= float(B) * (1 + TOLERANCE):
+        return ""
+    return f"for multipliers up to B = {float(B):.6g}, and here one is {largest:.6g}"
 
 
 def optimism(run: Run, known: Truth | str, cover: Cover) -> list[Certificate]:
@@ -284,15 +318,14 @@ def primal_bound(run: Run) -> float:
     constants, name = run.statements["primal"]["constants"], run.spec["primal"]["name"]
     if name == "best-response":
         return 0.0
+    if over := _over_bound(run):
+        raise NotCertifiable(f"The rate is {over}.")
     if not set(RATE_CONSTANTS) <= set(constants):
         own = constants.get("primal_regret_bound")
         if own is None:
             raise NotCertifiable(f"No theorem bounds the regret of the primal player '{name}'.")
         return float(own)
     beta_r, beta_c, alpha, p, d, B = (float(constants[x]) for x in RATE_CONSTANTS)
-    largest = float(run.columns["lam"].max())
-    if largest > B * (1 + TOLERANCE):
-        raise NotCertifiable(f"The rate is for multipliers up to B = {B:.6g}, and here one is {largest:.6g}.")
     k, horizon, n_actions = len(run), run.spec["horizon"], run.spec["n_actions"]
     planned = max(k, run.spec["episodes"])
     growing = run.spec["primal"]["settings"].get("anytime", False)  # alpha_k = alpha k
@@ -319,7 +352,7 @@ def _with_chance(run: Run, bound: float, against: Comparator) -> float:
     constants = run.statements["dual"]["constants"]
     b = max(against.largest, *(float(constants[cap]) for cap in CAPS if cap in constants))
     planned, level = max(len(run), run.spec["episodes"]), log(2 / anytime.DELTA)
-    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b**2 * level)
+    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b * b * level)
 
 
 def _unfaithful(run: Run, rounds: Rounds, against: Comparator) -> str:
@@ -327,7 +360,7 @@ def _unfaithful(run: Run, rounds: Rounds, against: Comparator) -> str:
     constants = run.statements["primal"]["constants"]
     if np.abs(run.columns["cost_signal"] - rounds.v_c).max() <= TOLERANCE:
         return ""
-    if "beta_c" not in constants:
+    if not set(RATE_CONSTANTS) <= set(constants):
         return "the dual player was told costs that are not those of the policies, and no theorem bounds the difference"
     B, largest = float(constants["B"]), against.largest
     return f"lambda* reaches {largest:.6g}, which is above B = {B:.6g}" if largest > B * (1 + TOLERANCE) else ""
@@ -368,7 +401,8 @@ def anytime_regret(run: Run, known: Truth | str, cover: Cover) -> list[Certifica
             return [Certificate.not_applicable(claim, NO_UPPER if claim == most else known) for claim in (most, least)]
         why = _likely(run, cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
         claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
-        return [_interval(claim, lower, upper, detail, why, cover.status)]
+        status: Status = cover.status if B is None else "tuned"  # nothing says here that B is large enough
+        return [_interval(claim, lower, upper, detail, why, status)]
     rounds, tolerance = known.rounds, TOLERANCE * (horizon + float(B or 0.0)) * k
     total = regret(rounds, known.solution)
     boundary = anytime.mixture_boundary(k * anytime.return_variance(horizon, noise), delta, float(horizon**2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import hypot
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ class Comparator:
     @property
     def size(self) -> float:
         """|u|."""
-        return float(np.linalg.norm(self.u))
+        return hypot(*np.ravel(self.u))  # finite where the squares are not
 
 
 class Seat(NamedTuple):
@@ -127,7 +128,7 @@ def replay(run: Run, begun: Seat, against: list[Comparator]) -> Replay:
         theta = getattr(state, "theta", None)
         for comparator in against:
             if theta is not None and theta is not last:
-                distance = float(np.linalg.norm(np.subtract(theta, comparator.u)))
+                distance = hypot(*np.ravel(np.subtract(theta, comparator.u)))
                 farthest[comparator.name] = max(farthest[comparator.name], distance)
             away[comparator.name][k] = farthest[comparator.name]
         last = theta
@@ -175,25 +176,31 @@ def online_bound(run: Run, again: Replay | str, against: Comparator) -> Floats:
     return np.asarray(bound)
 
 
+def _square_over(x: Any, y: float) -> Any:
+    """x^2 / y where it fits into a float and x^2 does not, as for the multiplier of a reset probability of 1e-300."""
+    return x / y * x
+
+
 def _projected_gradient(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     B = again.state.among.cap
     largest = np.maximum.accumulate(again.squares)
-    return np.asarray((again.distance[against.name] ** 2 / (2 * B) + B * largest) * np.sqrt(k))
+    return np.asarray((_square_over(again.distance[against.name], 2 * B) + B * largest) * np.sqrt(k))
 
 
 def _constant_step(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     eta = again.state.eta
-    return np.asarray(against.size**2 / (2 * eta) + eta / 2 * np.cumsum(again.squares))
+    return np.asarray(_square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(again.squares))
 
 
 def _adagrad(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     gamma = again.state.gamma
-    return np.asarray((again.distance[against.name] ** 2 / (2 * gamma) + gamma) * np.sqrt(np.cumsum(again.squares)))
+    away = _square_over(again.distance[against.name], 2 * gamma)
+    return np.asarray((away + gamma) * np.sqrt(np.cumsum(again.squares)))
 
 
 def _optimistic(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     eta = again.state.eta
-    return np.asarray(against.size**2 / (2 * eta) + eta / 2 * np.cumsum(again.misses))
+    return np.asarray(_square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(again.misses))
 
 
 def _coin_betting(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:

@@ -21,6 +21,7 @@ from resetfree.cli.solve import solve
 from resetfree.cli.studio import studio
 from resetfree.cli.sweep import sweep
 from resetfree.errors import ResetFreeError
+from resetfree.runs.drafts import lacks_room
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -51,3 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away: not our failure
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if not lacks_room(error):
+            raise
+        print(f"The output cannot be written: {error.strerror}.", file=sys.stderr)
+        return 2

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from resetfree.certificate import plain
 from resetfree.cli.common import as_json as json_option
-from resetfree.cli.common import say
+from resetfree.cli.common import say, stop
 from resetfree.errors import InvalidInput, UnknownName
 from resetfree.experiments.method import Method, methods
 from resetfree.experiments.results import Results
@@ -60,8 +60,7 @@ def bench(
         try:
             played = run_suite(what, players, results, jobs=jobs, progress=on)
         except BenchStopped as stopped:
-            click.echo(str(stopped), err=True)
-            raise click.exceptions.Exit(130) from None
+            stop(stopped)
         others = results.others
     summary = summarise(played)
     drawn = _draw(summary, picture, suite)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 import numpy as np
 from rich.console import Console
 
+from resetfree.errors import ResetFreeError
 from resetfree.oracle.dynamic_programming import Solution
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,6 +34,13 @@ def say(data: dict[str, Any], as_json: bool, show: Callable[[Console], None]) ->
         click.echo(json.dumps(data, allow_nan=False))
     else:
         show(Console())
+
+
+def stop(stopped: ResetFreeError) -> NoReturn:
+    """End a command that the user stopped, soon: to clean up what the process ends with would take a second."""
+    click.echo(str(stopped), err=True)
+    gc.freeze()
+    raise click.exceptions.Exit(130) from None
 
 
 def solution_json(solution: Solution, multipliers: bool) -> dict[str, Any]:

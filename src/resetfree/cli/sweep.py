@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from resetfree.cli.common import as_json as json_option
-from resetfree.cli.common import say
+from resetfree.cli.common import say, stop
 from resetfree.cli.progress import OnTerminal, duration
 from resetfree.sweeps.folder import Folder
 from resetfree.sweeps.gathering import Gathered, arrow, gather
@@ -53,6 +53,12 @@ tensorboard_option = click.option(
     "--tensorboard", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Also write TensorBoard files, one folder per trial.",
 )  # fmt: skip
+limit_option = click.option(
+    "--time-limit",
+    type=float,
+    metavar="SECONDS",
+    help="What a trial may take; one that takes longer is ended, and fails.",
+)
 strict_option = click.option("--strict", is_flag=True, help="Status 1 if a trial failed.")
 
 
@@ -63,6 +69,7 @@ strict_option = click.option("--strict", is_flag=True, help="Status 1 if a trial
 @address_option
 @workers_option
 @tensorboard_option
+@limit_option
 @click.option("--update", is_flag=True, help="Let FILE take over the folder of another sweep; what both have is kept.")
 @click.option("--dry-run", is_flag=True, help="Only say how many trials there are, and the first few.")
 @strict_option
@@ -74,6 +81,7 @@ def run(
     address: str | None,
     workers: int | None,
     tensorboard: Path | None,
+    time_limit: float | None,
     update: bool,
     dry_run: bool,
     strict: bool,
@@ -87,7 +95,7 @@ def run(
         return _describe(plan, folder, as_json)
     arrow()  # what is missing is told before anything is played
     folder.prepare(text, update=update)
-    _play(plan, folder, engine, workers, address, tensorboard, strict, as_json)
+    _play(plan, folder, engine, workers, address, tensorboard, time_limit, strict, as_json)
 
 
 @sweep.command()
@@ -113,6 +121,7 @@ def status(folder: Path, as_json: bool) -> None:
 @address_option
 @workers_option
 @tensorboard_option
+@limit_option
 @strict_option
 @json_option
 def retry(
@@ -122,6 +131,7 @@ def retry(
     address: str | None,
     workers: int | None,
     tensorboard: Path | None,
+    time_limit: float | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -134,7 +144,7 @@ def retry(
             if afresh:
                 place.remove_trial(id)
             place.forget_error(id)
-    _play(plan, place, engine, workers, address, tensorboard, strict, as_json)
+    _play(plan, place, engine, workers, address, tensorboard, time_limit, strict, as_json)
 
 
 @sweep.command()
@@ -164,6 +174,7 @@ def _play(
     workers: int | None,
     address: str | None,
     tensorboard: Path | None,
+    time_limit: float | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -171,11 +182,11 @@ def _play(
     try:
         with _Display() as display:
             count = run_sweep(
-                plan, folder, engine=engine, workers=workers, address=address, tensorboard=tensorboard, progress=display
-            )
+                plan, folder, engine=engine, workers=workers, address=address, tensorboard=tensorboard,
+                time_limit=time_limit, progress=display,
+            )  # fmt: skip
     except SweepStopped as stopped:
-        click.echo(str(stopped), err=True)
-        raise click.exceptions.Exit(130) from None
+        stop(stopped)
     found = gather(plan, folder, processes=workers, run_code=True)
     shown = _write_report(folder, found, len(plan.trials))
     data = _numbers(count, folder) | _gathered(found, folder)

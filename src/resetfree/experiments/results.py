@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Collection
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ import resetfree
 from resetfree.certificate import plain
 from resetfree.errors import RunError
 from resetfree.experiments.trials import Outcome, Trial
+from resetfree.runs.drafts import drafted
 from resetfree.runs.lock import WriterLock
 
 FORMAT = "resetfree bench 1"
@@ -45,9 +46,8 @@ class Results:
                 self.outcomes[line["key"]] = Outcome(**line["outcome"])
                 self.others += line["code"] != code_digest()
             # Written afresh beside it and moved into place: what a crash cut short is gone, nothing else can be lost.
-            beside = path.with_name(f"{path.name}.new")
-            beside.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
-            os.replace(beside, path)
+            with drafted(path) as draft:
+                draft.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
             self._file = path.open("a")
         except OSError as error:
             self._lock.release()
@@ -60,18 +60,22 @@ class Results:
         """Keep an outcome; on disk when this returns."""
         if trial.key in self.outcomes:
             raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
-        self.outcomes[trial.key] = outcome
         line = {
             "key": trial.key, "case": trial.case, "method": trial.method, "pooled": trial.pooled, "width": trial.width,
             "tuning": trial.tuning, "instance": str(trial.instance), "seed": trial.seed, "episodes": trial.episodes,
             "code": code_digest(), "outcome": plain(outcome.to_dict()),
         }  # fmt: skip
-        self._file.write(json.dumps(line, allow_nan=False) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        self.outcomes[trial.key] = outcome
 
     def close(self) -> None:
         """Let others write."""
-        self._file.close()
+        with suppress(OSError):  # what could not be written was said
+            self._file.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -125,4 +129,6 @@ def code_digest() -> str:
 
 
 def _unwritable(path: Path, error: OSError) -> RunError:
-    return RunError(f"The results file '{path}' cannot be written: {error.strerror}.")
+    return RunError(
+        f"The results file '{path}' cannot be written: {error.strerror}. What is in it stays; the same command goes on."
+    )

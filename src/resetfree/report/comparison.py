@@ -9,6 +9,7 @@ from rich.table import Table
 
 from resetfree.errors import InvalidInput
 from resetfree.experiments.statistics import SUBJECT, Dominator, Interval, Row, Summary
+from resetfree.runs.drafts import drafted
 
 COLUMNS = ("method", "pooled", "width", "Regret", "Resets", "realised (most)", "last reset", "seconds", "certificate")
 LEGEND = (
@@ -127,7 +128,8 @@ def write_page(summary: Summary, path: Path, command: str, picture: str | None, 
         lines += [f"- {verdict(summary, case)}", ""]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines))
+        with drafted(path) as draft:
+            draft.write_text("\n".join(lines))
     except OSError as error:
         raise InvalidInput(f"The '--docs' must be a file that can be written. Got '{path}': {error}.") from error
     return path

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from resetfree.errors import InvalidInput
+from resetfree.runs.drafts import drafted
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
 PINK, YELLOW, SKY = "#cc79a7", "#e69f00", "#56b4e9"
@@ -67,7 +68,8 @@ def save(figure: Any, path: Path, *, make_folder: bool = False) -> Path:
     try:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DPI)
+        with drafted(path) as draft:
+            figure.savefig(draft, dpi=DPI, format=path.suffix.removeprefix(".") or "png")
     except (OSError, ValueError) as error:
         raise InvalidInput(f"The picture must go to a file that can be written. Got '{path}': {error}.") from error
     return path

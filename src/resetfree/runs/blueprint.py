@@ -44,6 +44,7 @@ def blueprint(problem: Problem, s1: State) -> dict[str, Any]:
     return {
         **{name: kind(getattr(problem, name)) for name, kind in SIZES.items()},
         "n_states": None if problem.n_states is None else int(problem.n_states),
+        "reward_noise": float(problem.reward_noise),
         "low": plain_bounds(problem.low), "high": plain_bounds(problem.high), "phi": problem.phi is not None,
         "features": plain_features(problem.features),
         "actions": plain_array(action_array(getattr(problem, "actions", None), problem.n_actions)),
@@ -67,6 +68,7 @@ class Blueprint(Problem):
         self.n_contexts, self.stationary, self.end_resets = (
             plain[key] for key in ("n_contexts", "stationary", "end_resets")
         )
+        self.reward_noise = float(plain.get("reward_noise", 0.0))  # files without it were played as if there were none
         self._has_phi = plain["phi"]
         self.low, self.high = bounds_from(plain.get("low"), "low"), bounds_from(plain.get("high"), "high")
         if (self.low is None) != (self.high is None) or len(plain["low"] or ()) != len(plain["high"] or ()):
@@ -206,6 +208,9 @@ def _checked(plain: Any) -> dict[str, Any]:
     for key, kind in kinds.items():
         if type(plain.get(key)) is not kind or (kind is int and not 0 <= plain[key] <= LARGEST):
             raise InvalidInput(f"its '{key}' cannot be {plain.get(key)!r}")
+    noise = plain.get("reward_noise", 0.0)
+    if type(noise) not in (int, float) or not 0 <= noise < math.inf:
+        raise InvalidInput(f"its 'reward_noise' cannot be {noise!r}")
     n_states = plain.get("n_states")
     if n_states is not None and (type(n_states) is not int or not 1 <= n_states <= LARGEST):
         raise InvalidInput(f"its 'n_states' cannot be {n_states!r}")

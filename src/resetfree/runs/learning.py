@@ -23,7 +23,7 @@ from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
 from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
-from resetfree.runs.ledger import Contents, Ledger, read
+from resetfree.runs.ledger import Contents, Ledger, raise_unsaved, read
 from resetfree.runs.preparing import Setup, World, find_world, prepare
 from resetfree.runs.run import Learned, Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
@@ -196,8 +196,10 @@ def _learn(
             ledger.commit(_checkpoint(problem, game, clock() - began))
         except BaseException as error:
             if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
-                if not ledger.broken:
-                    ledger.discard()  # nothing was played: do not leave an empty file in the way
+                if ledger.empty:
+                    ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
+                    if isinstance(error, RunError):
+                        raise_unsaved(file, error)
                 raise
             try:
                 whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k

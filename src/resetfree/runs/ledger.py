@@ -15,13 +15,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from numpy.typing import NDArray
 
 from resetfree.certificate import Certificate
 from resetfree.errors import RunError
 from resetfree.problem import Intervention
+from resetfree.runs.drafts import lacks_room
 from resetfree.runs.lock import WriterLock
 from resetfree.runs.run import COLUMNS
 from resetfree.runs.runfile import (
@@ -51,7 +52,7 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
-        self._known = False  # whether it held something before, or holds a reset that was performed
+        self._known = False  # whether it held something before, or something has been saved in it
         self.broken = False  # whether a write failed: then nothing more is tried
         try:
             with sentences(path):
@@ -83,7 +84,11 @@ class Ledger:
                     raise RunError(f"The run file '{path}' exists. Resume it, overwrite it, or name another file.")
                 check_header(path)
             _write_new(path, spec, starts)
-            return cls(_writer(path), path, lock)
+            try:
+                return cls(_writer(path), path, lock)
+            except RunError as error:
+                _remove(Path(os.path.realpath(path)))  # an empty run would be in the way
+                raise_unsaved(path, error)
         except BaseException:
             lock.release()
             raise
@@ -110,7 +115,12 @@ class Ledger:
     @property
     def untouched(self) -> bool:
         """Whether it was created here and nothing was ever put into it."""
-        return not self._known and self.last == 0
+        return self.empty and self.last == 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether it was created here and nothing is saved in it."""
+        return not self._known
 
     def append(self, row: tuple[Any, ...]) -> None:
         """Take one round, a plain number or text for each of COLUMNS; it is safe after the next `commit`."""
@@ -127,6 +137,7 @@ class Ledger:
             if checkpoint is not None:
                 write_checkpoint(self._connection, checkpoint)
             self._connection.execute("COMMIT")
+        self._known = True
 
     def resets(self) -> int:
         """How many of the rounds so far ended in a reset."""
@@ -180,7 +191,7 @@ class Ledger:
         """Close, and remove a file that nothing was ever written to."""
         self.close()
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            _remove(self.path)
 
     def close(self) -> None:
         """Fold the log into the file and let go of it; what was not committed is gone."""
@@ -354,10 +365,26 @@ def _write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
             os.close(folder)
     except OSError as error:
         raise RunError(f"The run file '{path}' cannot be written: {error.strerror}.") from error
+    except RunError as error:
+        raise_unsaved(path, error)
     finally:
         with suppress(OSError):
             for leftover in beside:
                 leftover.unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    """A run file, and its log where that could not be folded into it."""
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
+def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
+    """Raise the sentence for a run of which nothing could be saved, and nothing is left."""
+    if lacks_room(error):
+        words = f"{named(path)} could not be written: the disk is full. Free some space and try again."
+        raise RunError(words) from error
+    raise error
 
 
 def _fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> None:

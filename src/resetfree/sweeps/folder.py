@@ -8,15 +8,19 @@ results.parquet, summary.parquet, report.md, curves.png
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from resetfree.errors import RunError
+from resetfree.errors import InvalidInput, RunError
+from resetfree.runs.drafts import drafted, sweep_out
 from resetfree.runs.lock import WriterLock
 from resetfree.runs.runfile import connect, sentences
 
+LARGEST = 4 * 2**20  # bytes of a sweep file
 FORMAT = "# A sweep of resetfree, as it was given. The folder belongs to it.\n"
 
 
@@ -45,24 +49,30 @@ class Folder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if self.plan.exists():
-                if self.plan.read_text() == FORMAT + text:
+                if self._states(text):
                     return
                 if not update:
                     raise RunError(
                         f"The folder '{self.path}' holds another sweep. Name another (--out), or let the new one have "
                         "it (--update): trials that both have are kept."
                     )
-            elif {one.name for one in self.path.iterdir()} - {"sweep.lock"}:
+            elif any(not _is_ours(one.name) for one in self.path.iterdir()):
                 raise RunError(f"The folder '{self.path}' is not that of a sweep, and not empty. Name another.")
             write_text(self.plan, FORMAT + text)
         except OSError as error:
             raise RunError(f"The folder '{self.path}' cannot be written: {error.strerror}.") from error
 
+    def _states(self, text: str) -> bool:
+        try:
+            return read_text(self.plan) == FORMAT + text
+        except UnicodeError:
+            return False
+
     def text(self) -> str:
         """What is played, as it was given."""
         try:
-            return self.plan.read_text().removeprefix(FORMAT)
-        except (OSError, UnicodeError) as error:
+            return read_text(self.plan).removeprefix(FORMAT)
+        except (OSError, ValueError) as error:
             raise RunError(
                 f"The folder '{self.path}' is not that of a sweep: it has no readable sweep.toml."
             ) from error
@@ -80,9 +90,23 @@ class Folder:
                 raise RunError(f"The sweep in '{self.path}' is being played by another process.") from error
             raise
         try:
+            for place in (self.path, self.path / "errors", self.path / "values"):
+                sweep_out(place)
             yield
         finally:
             lock.release()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What the disk refuses while results are written, as one sentence."""
+        try:
+            yield
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise RunError(
+                f"The results in '{self.path}' cannot be written: {why}. The trials that are done stay; the same "
+                "command goes on."
+            ) from error
 
     def is_finished(self, id: str, episodes: int) -> bool:
         """Whether the run file of a trial is whole.
@@ -142,9 +166,31 @@ class Folder:
 
 def write_text(path: Path, text: str) -> None:
     """All of it or nothing."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
-    draft.write_text(text)
-    draft.replace(path)
+    with drafted(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def read_text(path: Path) -> str:
+    """A sweep file; what is no file of a reasonable size is refused before it is read, for it may have no end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would let us wait until somebody writes to it
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise InvalidInput(f"A sweep file must be a file. Got '{path}', a device or a pipe, instead.")
+        with os.fdopen(os.dup(handle), "rb") as file:
+            data = file.read(LARGEST + 1)
+    finally:
+        os.close(handle)
+    if len(data) > LARGEST:
+        raise InvalidInput(f"A sweep file must have at most {LARGEST:,} bytes. Got '{path}' with more instead.")
+    return data.decode("utf-8").replace("\r\n", "\n")
+
+
+def _is_ours(name: str) -> bool:
+    """What may lie in the folder of a sweep that never began: its lock, and drafts of its file."""
+    return name == "sweep.lock" or (name.startswith("sweep.toml.") and name.endswith(".new"))
 
 
 def _is_held(sidecar: Path) -> bool:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.experiments.workers import Workers
+from resetfree.runs.drafts import drafted
 from resetfree.runs.preparing import find_world
 from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.sweeps.folder import Folder
@@ -67,14 +68,15 @@ def gather(plan: Plan, folder: Folder, *, processes: int | None = None, run_code
     asked before is in the folder. Without it their regret is missing.
     """
     pa, pq = arrow()
-    keep_values(plan, folder, run_code=run_code)
     _best.cache_clear()
     rows = trials = configurations = 0
-    drafts = [file.with_name(f"{file.name}.{os.getpid()}.new") for file in (folder.results, folder.summary)]
-    try:
+    with folder.writing():
+        keep_values(plan, folder, run_code=run_code)
         with (
-            pq.ParquetWriter(drafts[0], _schema(pa, "k", *MEASURES), compression="zstd") as results,
-            pq.ParquetWriter(drafts[1], _summary_schema(pa), compression="zstd") as summary,
+            drafted(folder.results) as first,
+            drafted(folder.summary) as second,
+            pq.ParquetWriter(first, _schema(pa, "k", *MEASURES), compression="zstd") as results,
+            pq.ParquetWriter(second, _summary_schema(pa), compression="zstd") as summary,
         ):
             found = _curves(plan, folder, processes or os.cpu_count() or 1)
             for _, group in itertools.groupby(found, lambda curve: curve.words["configuration"]):
@@ -85,11 +87,6 @@ def gather(plan: Plan, folder: Folder, *, processes: int | None = None, run_code
                     rows += len(table)
                 summary.write_table(_summary(pa, curves))
                 trials, configurations = trials + len(curves), configurations + 1
-        for draft, file in zip(drafts, (folder.results, folder.summary), strict=True):
-            draft.replace(file)
-    finally:
-        for draft in drafts:
-            draft.unlink(missing_ok=True)
     return Gathered(trials, rows, configurations)
 
 
@@ -105,9 +102,8 @@ def keep_values(plan: Plan, folder: Folder, *, run_code: bool) -> None:
             continue
         best = best_values(world.mdp)
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f"{file.stem}.{os.getpid()}.npz")
-        np.savez(draft, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))
-        draft.replace(file)
+        with drafted(file) as draft, draft.open("wb") as out:
+            np.savez(out, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))
 
 
 def read_curve(trial: Trial, folder: Folder) -> Curve | None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from resetfree.batched import faster_engine
 from resetfree.errors import InvalidInput, ResetFreeError
 from resetfree.experiments.workers import Workers
+from resetfree.runs.drafts import drafted, lacks_room
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.preparing import Setup, World, find_world, prepare
 from resetfree.runs.run import COLUMNS
@@ -109,6 +110,9 @@ def play_batches(
         try:
             columns, seconds = _play(batch)
         except ResetFreeError as error:
+            if lacks_room(error):
+                yield batch.errands[0], Outcome("lost", str(error))
+                return
             if len(batch.setups) > 1:  # they differ in more than numbers: one by one
                 n = len(batch.seeds)
                 waiting.extendleft(
@@ -226,14 +230,13 @@ def _play(batch: Batch) -> tuple[Arrays, float]:
 
 
 def _keep_piece(place: Path, columns: Mapping[str, Any], state: Mapping[str, Any], seconds: float) -> None:
-    place.mkdir(parents=True, exist_ok=True)
-    draft = place / "piece.draft"
     arrays = {f"column.{name}": column for name, column in columns.items()}
-    with draft.open("wb") as file:
-        np.savez(file, seconds=np.array(seconds), **arrays, **{f"state.{name}": a for name, a in state.items()})
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(place / f"{int(state['k']):012d}.npz")
+    with Folder(place).writing():
+        place.mkdir(parents=True, exist_ok=True)
+        with drafted(place / f"{int(state['k']):012d}.npz") as draft, draft.open("wb") as file:
+            np.savez(file, seconds=np.array(seconds), **arrays, **{f"state.{name}": a for name, a in state.items()})
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:

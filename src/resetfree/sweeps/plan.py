@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ from typing import Any
 from resetfree.errors import InvalidInput, ResetFreeError, UnknownName
 from resetfree.game import FEEDBACK
 from resetfree.runs.preparing import World, find_world, prepare
+from resetfree.sweeps.folder import read_text
 from resetfree.sweeps.trial import Trial
 
 MOST = 1_000_000  # trials
+LONGEST = 100  # characters of a value that are quoted
+LARGEST = 2**63 - 1  # of what run files and columnar files keep as integers
 TABLES = ("sweep", "problem", "players", "trial")
-SWEEP = ("episodes", "seeds")
+SWEEP = ("episodes", "seeds", "time_limit")
 PROBLEM = ("id", "options", "episodes")
 PLAYERS = ("primal", "dual", "feedback", "bound", "settings")
 TRIAL = ("problem", "options", "episodes", "seed", *PLAYERS)
@@ -34,6 +37,9 @@ class Plan:
 
     trials: tuple[Trial, ...]  # those of a configuration stand together, in the order of their seeds
     repeated: int = 0  # trials that were asked for more than once
+    time_limit: float | None = (
+        None  # seconds that a trial may take, each time it is taken up; None: as long as it likes
+    )
 
     @property
     def configurations(self) -> list[Trial]:
@@ -44,7 +50,7 @@ class Plan:
 def read_plan(path: Path) -> tuple[Plan, str]:
     """The plan in a TOML file, and its text."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError as error:
         raise InvalidInput(f"There is no sweep file '{path}'.") from error
     except OSError as error:
@@ -71,24 +77,35 @@ def parse_plan(text: str) -> Plan:
     (12, 4, 'pits-v0 slip=0.0, uniform, against auto, 100 episodes, seed 1')
     """
     try:
-        data = tomllib.loads(text)
+        return _parsed(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"A sweep file must be TOML. It is not: {error}.") from error
+    except RecursionError as error:
+        raise InvalidInput(
+            "A sweep file must be tables and lists. Got some that lie too deep in each other."
+        ) from error
+
+
+def _parsed(data: dict[str, Any]) -> Plan:
     _known("table of a sweep file", data, TABLES)
     sweep = _table(data.get("sweep", {}), "[sweep]")
     _known("key of [sweep]", sweep, SWEEP)
     episodes = None if "episodes" not in sweep else _count(sweep["episodes"], "'episodes' of [sweep]")
     seeds = _seeds(sweep.get("seeds", 1), "'seeds' of [sweep]")
+    limit = None if "time_limit" not in sweep else check_limit(sweep["time_limit"], "'time_limit' of [sweep]")
     problems = _tables(data, "problem")
     players = _tables(data, "players") or ([{}] if problems else [])
     explicit = _tables(data, "trial")
     if "players" in data and not problems:
         raise InvalidInput("A sweep file with [[players]] must have at least one [[problem]]. Got none instead.")
+    total = sum(map(_size, problems)) * sum(map(_size, players)) * len(seeds)
+    total += sum(_size(table) * (1 if "seed" in table else len(seeds)) for table in explicit)
+    if total > MOST:  # before they are made
+        raise InvalidInput(
+            f"A sweep must have at most {MOST:,} trials. Got {f'{total:,}' if total <= LARGEST else 'more'} instead."
+        )
     worlds = [world for table in problems for world in _problems(table, episodes)]
     sides = [side for table in players for side in _players(table, "[[players]]", PLAYERS)]
-    total = len(worlds) * len(sides) * len(seeds) + sum(_size(table, seeds) for table in explicit)
-    if total > MOST:
-        raise InvalidInput(f"A sweep must have at most {MOST:,} trials. Got {total:,} instead.")
     asked: list[Trial] = []
     for (problem, options, k), side in itertools.product(worlds, sides):
         asked += [Trial(problem, options, episodes=k, seed=seed, **side) for seed in seeds]
@@ -101,7 +118,7 @@ def parse_plan(text: str) -> Plan:
     for trial in unique.values():
         together.setdefault(trial.configuration, []).append(trial)
     ordered = tuple(trial for group in together.values() for trial in group)
-    return Plan(ordered, len(asked) - len(unique))
+    return Plan(ordered, len(asked) - len(unique), limit)
 
 
 def check_plan(plan: Plan) -> None:
@@ -146,8 +163,8 @@ def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Ite
             raise UnknownName("feedback", feedback, ["auto", *FEEDBACK])
     bounds = _each(table.get("bound"), f"'bound' of {where}")
     for bound in bounds:
-        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):
-            raise InvalidInput(f"The 'bound' of {where} must be a number. Got {bound!r} instead.")
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float) or bound > LARGEST):
+            raise InvalidInput(f"The 'bound' of {where} must be a number. Got {_shown(bound)} instead.")
     settings = _table(table.get("settings", {}), f"the settings of {where}")
     _known(f"group of settings of {where}", settings, ROLES)
     grids = [
@@ -161,10 +178,12 @@ def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Ite
         }  # fmt: skip
 
 
-def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: list[int]) -> Iterator[Trial]:
+def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[int]) -> Iterator[Trial]:
     """A [[trial]] of its own: the same keys, with 'problem' for the id and perhaps its own seed."""
     if not isinstance(table.get("problem"), str):
-        raise InvalidInput(f"A [[trial]] must have a 'problem', as \"pits-v0\". Got {table.get('problem')!r} instead.")
+        raise InvalidInput(
+            f"A [[trial]] must have a 'problem', as \"pits-v0\". Got {_shown(table.get('problem'))} instead."
+        )
     own = {"id": table["problem"], **{key: table[key] for key in ("options", "episodes") if key in table}}
     numbers = _seeds([table["seed"]], "'seed' of [[trial]]") if "seed" in table else seeds
     for problem, options, k in _problems(own, episodes):
@@ -172,23 +191,19 @@ def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: list[int]) 
             yield from (Trial(problem, options, episodes=k, seed=seed, **side) for seed in numbers)
 
 
-def _size(table: Mapping[str, Any], seeds: list[int]) -> int:
-    """How many trials a [[trial]] stands for, before they are made."""
-    own = [_table(table.get("options", {}), "the options of [[trial]]")]
-    settings = _table(table.get("settings", {}), "the settings of [[trial]]")
+def _size(table: Mapping[str, Any]) -> int:
+    """How many choices a table stands for, before they are made; the seeds are not among them."""
+    own = [_table(table.get("options", {}), "the options")]
+    settings = _table(table.get("settings", {}), "the settings")
     own += [_table(settings.get(role, {}), f"settings.{role}") for role in ROLES]
-    lists = [value for grid in own for value in grid.values()] + [
-        table.get(key) for key in ("primal", "dual", "feedback", "bound")
-    ]
-    n = math.prod(len(value) for value in lists if isinstance(value, list))
-    return n * (1 if "seed" in table else len(seeds))
+    values = [value for grid in own for value in grid.values()]
+    values += [table.get(key) for key in ("id", "primal", "dual", "feedback", "bound")]
+    return math.prod(len(value) for value in values if isinstance(value, list))
 
 
 def _product(grid: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
     """Every choice of one value per key."""
     values = [_each(value, f"'{key}' in the {where}") for key, value in grid.items()]
-    if math.prod(map(len, values)) > MOST:
-        raise InvalidInput(f"The {where} must stand for at most {MOST:,} choices. Got more instead.")
     for chosen in itertools.product(*values):
         yield dict(zip(grid, chosen, strict=True))
 
@@ -215,43 +230,67 @@ def _names(value: Any, what: str) -> list[str]:
     names = _each(value, what)
     for name in names:
         if not isinstance(name, str):
-            raise InvalidInput(f"The {what} must be a name or a list of names. Got {name!r} instead.")
+            raise InvalidInput(f"The {what} must be a name or a list of names. Got {_shown(name)} instead.")
     return names
 
 
-def _seeds(value: Any, what: str) -> list[int]:
+def _seeds(value: Any, what: str) -> Sequence[int]:
     """A number of seeds from 0, a list of them, or {first, count}."""
     if isinstance(value, Mapping):
         _known(f"key of {what}", value, ("first", "count"))
         first, n = value.get("first", 0), _count(value.get("count"), f"'count' in {what}")
         _seeds([first], what)
-        return list(range(first, first + n))
+        _small(first + n, what)
+        return range(first, first + n)
     if isinstance(value, list):
         for seed in value:
             if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-                raise InvalidInput(f"The {what} must be integers from 0. Got {seed!r} instead.")
+                raise InvalidInput(f"The {what} must be integers from 0. Got {_shown(seed)} instead.")
+            _small(seed, what)
         if not value:
             raise InvalidInput(f"The {what} must name at least one seed. Got an empty list instead.")
         return value
-    return list(range(_count(value, what)))
+    return range(_count(value, what))
 
 
 def _count(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"The {what} must be a positive integer. Got {value!r} instead.")
+        raise InvalidInput(f"The {what} must be a positive integer. Got {_shown(value)} instead.")
+    return _small(value, what)
+
+
+def _small(value: int, what: str) -> int:
+    if value > LARGEST:
+        raise InvalidInput(f"The {what} must be below 2^63. Got {_shown(value)} instead.")
     return value
+
+
+def check_limit(value: Any, what: str) -> float:
+    """A time limit that is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
+        raise InvalidInput(f"The {what} must be a positive number of seconds. Got {_shown(value)} instead.")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence, which stays one."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "more digits"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _table(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{what[0].upper()}{what[1:]} must be a table. Got {value!r} instead.")
+        raise InvalidInput(f"{what[0].upper()}{what[1:]} must be a table. Got {_shown(value)} instead.")
     return value
 
 
 def _tables(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = data.get(name, [])
     if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
-        raise InvalidInput(f"A '{name}' must be written [[{name}]], with two brackets. Got {value!r} instead.")
+        raise InvalidInput(f"A '{name}' must be written [[{name}]], with two brackets. Got {_shown(value)} instead.")
     return value
 
 

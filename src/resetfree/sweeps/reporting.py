@@ -76,7 +76,8 @@ def write_markdown(folder: Folder, problems: Mapping[str, Sequence[Line]], count
         rows = [head, ["---"] * len(head), *([one.label, *_cells(one)] for one in lines)]
         table = "\n".join(f"| {' | '.join(cell.replace('|', '¦') for cell in row)} |" for row in rows)
         parts.append(f"## {problem}\n\n{table}\n")
-    write_text(folder.report, "\n".join(parts))
+    with folder.writing():
+        write_text(folder.report, "\n".join(parts))
 
 
 def tables(problems: Mapping[str, Sequence[Line]]) -> Iterator[Table]:
@@ -103,7 +104,7 @@ def draw(problems: Mapping[str, Sequence[Line]], path: Path) -> Path | None:
         figure = Figure(figsize=(11, 3.2 * len(shown)), layout="constrained")
         grid = figure.subplots(len(shown), 2, squeeze=False)
         for row, (problem, lines) in zip(grid, shown.items(), strict=True):
-            for axes, measure in zip(row, ("resets", "regret"), strict=True):
+            for axes, measure in zip(row, _measures(lines), strict=True):
                 for i, one in enumerate(lines[:MOST_LINES]):
                     points = one.rows.get(measure, [])
                     k = [point["k"] for point in points]
@@ -112,12 +113,21 @@ def draw(problems: Mapping[str, Sequence[Line]], path: Path) -> Path | None:
                     axes.fill_between(k, *band, color=line(i)["color"], alpha=0.2, lw=0)
                 left = len(lines) - MOST_LINES
                 more = f" ({left} more in the table)" if left > 0 else ""
-                unit = "resets" if measure == "resets" else "reward"
-                axes.set(title=f"{problem}: {HEADINGS[measure]}{more}", xlabel="episode", xscale="log", ylabel=unit)
+                unit = "reward" if measure == "regret" else "resets"
+                axes.set(title=f"{problem}: {HEADINGS[measure]}{more}", xlabel="episode", ylabel=unit)
+                if not any(measure in one.rows for one in lines):  # an axis without data has no logarithm
+                    axes.text(0.5, 0.5, "not known: there is no oracle", ha="center", transform=axes.transAxes)
+                    continue
+                axes.set_xscale("log")
                 axes.xaxis.set_major_formatter(round_number)
                 axes.xaxis.set_minor_formatter("")
             row[0].legend(fontsize=6)
         return save(figure, path)
+
+
+def _measures(lines: Sequence[Line]) -> tuple[str, str]:
+    """What is drawn of a problem: where no oracle tells the expected resets, those that happened."""
+    return "resets" if any("resets" in one.rows for one in lines) else "realised_resets", "regret"
 
 
 def _cells(one: Line) -> list[str]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from resetfree.errors import InvalidInput, ResetFreeError, UnknownName
+from resetfree.errors import InvalidInput, ResetFreeError, RunError, UnknownName
 from resetfree.sweeps.folder import Folder
 from resetfree.sweeps.local import play_local
 from resetfree.sweeps.on_ray import play_on_ray
-from resetfree.sweeps.plan import Plan
+from resetfree.sweeps.plan import Plan, check_limit
 from resetfree.sweeps.trial import Errand, Outcome, Trial
 
 ENGINES = ("auto", "local", "batched", "ray")
@@ -60,6 +60,7 @@ def run_sweep(
     workers: int | None = None,
     address: str | None = None,
     tensorboard: Path | None = None,
+    time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Count:
     """Play every trial that is neither finished nor failed, and say how the sweep stands then.
@@ -68,14 +69,18 @@ def run_sweep(
     workers: processes of the local engine or of a Ray cluster of our own (default: one per core).
     address: of a Ray cluster that runs; a local one is started if none is given.
     tensorboard: a folder for event files, one folder per trial in it.
+    time_limit: seconds that a trial may take (default: the plan's); one that takes longer is killed, and has failed.
 
-    Only one process plays a sweep at a time. A finished trial is never played again: its run file says so.
+    Trials that could not be played for want of room on the disk or of a cluster are not failures: RunError says so, and
+    the next call goes on with them. Only one process plays a sweep at a time. A finished trial is never played again:
+    its run file says so.
     """
     if engine not in ENGINES:
         raise UnknownName("engine", engine, ENGINES)
     if address is not None and engine != "ray":
         raise InvalidInput(f"An address is that of a Ray cluster (--engine ray). Got the engine '{engine}' instead.")
     processes = workers or os.cpu_count() or 1
+    limit = plan.time_limit if time_limit is None else check_limit(time_limit, "time limit of a trial")
     with folder.playing():
         count, missing = _look(plan, folder)
         report = progress or (lambda count: None)
@@ -83,9 +88,14 @@ def run_sweep(
             Errand(trial, folder.path.absolute(), tensorboard and tensorboard.absolute()) for trial in missing
         )
         try:
-            for outcomes in _engines(engine, queue, processes, address, count, report):
+            for outcomes in _engines(engine, queue, processes, address, limit, count, report):
                 with closing(outcomes):  # at once, not when somebody has read the error
                     for errand, outcome in outcomes:
+                        if outcome.status == "lost":
+                            raise RunError(
+                                f"{outcome.sentence} So far {count.done} of {count.total} trials are done, saved in "
+                                f"'{folder.path}'. The same command goes on with the others."
+                            )
                         _note(count, errand.trial, outcome)
                         report(count)
         except KeyboardInterrupt:
@@ -138,7 +148,13 @@ def _note(count: Count, trial: Trial, outcome: Outcome) -> None:
 
 
 def _engines(
-    engine: str, queue: deque[Errand], processes: int, address: str | None, count: Count, report: Progress
+    engine: str,
+    queue: deque[Errand],
+    processes: int,
+    address: str | None,
+    limit: float | None,
+    count: Count,
+    report: Progress,
 ) -> Iterator[Generator[tuple[Errand, Outcome], None, None]]:
     """The engines that play, one after the other; each is told in the count before it begins."""
 
@@ -153,7 +169,7 @@ def _engines(
         return
     if engine == "ray":
         told("ray", "a cluster at " + address if address else f"a cluster of {processes} processes here", 0)
-        yield play_on_ray(queue, processes, address, lambda n: setattr(count, "running", n))
+        yield play_on_ray(queue, processes, address, limit, lambda n: setattr(count, "running", n))
         return
     if engine in ("auto", "batched"):
         from resetfree.sweeps.in_batches import choose_batches, play_batches
@@ -167,4 +183,4 @@ def _engines(
         told("local", why if engine == "auto" else "", processes)
     else:
         told("local", "asked for", processes)
-    yield play_local(queue, processes)
+    yield play_local(queue, processes, limit)

@@ -8,19 +8,21 @@ import re
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from resetfree.errors import RunError
+from resetfree.errors import ResetFreeError, RunError
 from resetfree.game import Game, Round
 from resetfree.gym.naming import said
+from resetfree.runs.drafts import lacks_room
 from resetfree.runs.learning import Progress, Stopped, learn
 from resetfree.sweeps.folder import Folder
 from resetfree.tracking import tracked
 
-Status: TypeAlias = Literal["done", "failed", "busy", "stopped"]
+Status: TypeAlias = Literal["done", "failed", "busy", "stopped", "lost"]
 LOOK = 0.1  # seconds between two looks at whether the trial shall end
 PATIENCE = 1.0  # seconds that a worker waits where another process holds its run file
 
@@ -69,7 +71,9 @@ class Trial:
 class Outcome(NamedTuple):
     """What came of one attempt at a trial."""
 
-    status: Status  # "busy": another process is writing its run file; "stopped": told to end, and saved
+    # "busy": another process is writing its run file; "stopped": told to end, and saved; "lost": a full disk or a
+    # cluster that is gone kept it from being played, which is no failure of the trial: it stays to be played
+    status: Status
     sentence: str = ""  # what was raised, in one line
 
 
@@ -101,15 +105,23 @@ def run_trial(errand: Errand, stop: Callable[[], bool] = lambda: False) -> Outco
             time.sleep(PATIENCE)  # a worker of a driver that was killed is still at it
             return Outcome("busy", str(error))
         return failed(folder, trial, error)
-    folder.forget_error(trial.id)
+    with suppress(OSError):  # a trial that is finished has not failed, whatever lies in errors/
+        folder.forget_error(trial.id)
     return Outcome("done")
 
 
 def failed(folder: Folder, trial: Trial, error: BaseException) -> Outcome:
-    """Keep what was raised, with its traceback."""
+    """Keep what was raised, with its traceback; a full disk is not the trial's doing."""
     sentence = said(error)
+    if lacks_room(error):
+        return Outcome("lost", str(error) if isinstance(error, ResetFreeError) else f"{sentence}.")
     trace = "".join(traceback.format_exception(error))
-    folder.keep_error(trial.id, f"{sentence}\n\n{trial}\n{json.dumps(asdict(trial), sort_keys=True)}\n\n{trace}")
+    text = f"{sentence}\n\n{trial}\n{json.dumps(asdict(trial), sort_keys=True)}\n\n{trace}"
+    try:
+        folder.keep_error(trial.id, text)
+    except OSError as failure:
+        why = f"The trial {trial.id} failed ({sentence}), which cannot be kept: {failure.strerror}."
+        return Outcome("lost", why)
     return Outcome("failed", sentence)
 
 

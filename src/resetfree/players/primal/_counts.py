@@ -43,6 +43,7 @@ class CountState:
     n_transitions: int = field(metadata={"saved": False})
     end_resets: bool = field(metadata={"saved": False})
     log_term: float = field(metadata={"saved": False})  # L in the widths
+    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
     seed: int = field(metadata={"saved": False})
     nothing: Floats = field(metadata={"saved": False})  # [0, 0, 0]
     jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
@@ -54,7 +55,9 @@ class CountState:
         return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
 
 
-def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, seed: int) -> CountState:
+def fresh(
+    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
+) -> CountState:
     """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
     shape = sizes(problem, pooled, name)
     if seed < 0:
@@ -72,7 +75,8 @@ def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float
         np.zeros((*shape, ROOM), dtype=np.int32), np.zeros((*shape, ROOM), dtype=np.int64),
         np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
         np.zeros(pairs, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(shape[2]), chance.copy(),
-        problem.horizon, problem.n_transitions, problem.end_resets, log_term, seed, np.zeros((0, 0, 0)), chance, ties,
+        problem.horizon, problem.n_transitions, problem.end_resets, log_term, noise, seed, np.zeros((0, 0, 0)), chance,
+        ties,
     )  # fmt: skip
 
 
@@ -122,6 +126,17 @@ def multiplier(state: Any, lam: float, monotone: bool) -> float:
     """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
     named = check_multiplier(lam)
     return max(named, state.largest_lam) if monotone else named
+
+
+def noise_of(problem: Problem, noise: float, width: str) -> float:
+    """The noise in rewards that a width is made for: a proved one covers at least what the problem may have.
+
+    >>> import resetfree as rf
+    >>> coins = rf.make("grid-v0").replace(noise="bernoulli").problem()
+    >>> noise_of(coins, 0.0, "tuned"), noise_of(coins, 0.0, "theory"), noise_of(coins, 0.8, "theory")
+    (0.0, 0.5, 0.8)
+    """
+    return max(noise, problem.reward_noise) if width == "theory" else noise
 
 
 def check_ties(name: str, ties: str) -> None:

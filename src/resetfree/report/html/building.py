@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from resetfree.report.html import comparing, learning, maps, page, players, tabl
 from resetfree.report.html.drawing import Drawing
 from resetfree.report.html.groups import Collection, Group, collect
 from resetfree.report.html.words import Markup, join, tag
+from resetfree.runs.drafts import drafted
 
 MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
 DETAILED = 4  # groups up to which every figure of each is drawn unless it is asked for
@@ -165,10 +165,8 @@ def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
 
 def _write(target: Path, content: bytes) -> None:
     """The file appears whole or not at all."""
-    draft = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        draft.write_bytes(content)
-        draft.replace(target)
+        with drafted(target) as draft:
+            draft.write_bytes(content)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise InvalidInput(f"The report '{target}' cannot be written: {error.strerror}.") from error

@@ -19,6 +19,7 @@ from resetfree.errors import InvalidInput
 from resetfree.report import style
 from resetfree.report.html import svg
 from resetfree.report.html.series import Curve
+from resetfree.runs.drafts import drafted
 
 WIDTH, HEIGHT = 4.8, 3.3  # inches: as wide as a telephone at natural size
 LEFT, BOTTOM, RIGHT, TOP = 0.62, 0.47, 0.15, 0.32  # margins in inches: fixed, so that figures line up
@@ -82,11 +83,14 @@ class Drawing:
         paths = [folder / f"{self.name}.{ending}" for ending in FORMATS]
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            paths[0].write_text(svg.standalone(self.svg), encoding="utf-8")
-            paths[1].write_bytes(self._pdf(42))  # TrueType fonts, which journals ask for: twice the time
-            with paths[2].open("wb") as file:
+            with drafted(paths[0]) as draft:
+                draft.write_text(svg.standalone(self.svg), encoding="utf-8")
+            with drafted(paths[1]) as draft:
+                draft.write_bytes(self._pdf(42))  # TrueType fonts, which journals ask for: twice the time
+            with drafted(paths[2]) as draft, draft.open("wb") as file:
                 self._save(file, "png", dpi=300, facecolor="white")
-            paths[3].write_text(self.csv, encoding="utf-8")
+            with drafted(paths[3]) as draft:
+                draft.write_text(self.csv, encoding="utf-8")
         except OSError as error:
             raise InvalidInput(
                 f"The figures must go to a folder that can be written. Got '{folder}': {error.strerror}."

@@ -84,8 +84,8 @@ def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Flo
     return Drawing(
         f"{group.name}-learned", "The set that is held to be possibly safe",
         "How many first actions the primal player has not ruled out after its last checkpoint (mean over "
-        f"{runs(group.n)}); compare the map: {extra:.3g} pairs that are unsafe are still allowed, as nobody has tried "
-        "them or they were harmless so far. Red: reset states (oracle).",
+        f"{runs(group.n)}); compare the map: {extra:.3g} first actions that are unsafe are still allowed, as nobody "
+        "has tried them or they were harmless so far. Red: reset states (oracle).",
         "Map of the actions that the player has not ruled out.", {**_states(mdp, solution), "not_ruled_out_mean": mean},
         figure,
     )  # fmt: skip

@@ -44,7 +44,7 @@ def guarantee(group: Group) -> Markup:
     """In a few words what is proved of these runs and what is tuned."""
     covered = all(said["covered"] for run in group.runs for said in run.statements.values())
     rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
-    if not covered or any(c.status != "proved" for c in rates):
+    if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
         words: list[object] = [badge("tuned", "plain")]
     elif any(c.detail.get("vacuous") for c in rates):
         words = [badge("theorem, its bound vacuous at this K", "plain")]

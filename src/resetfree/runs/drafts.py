@@ -1,0 +1,56 @@
+"""Files that appear whole or not at all: written under another name beside their place, and moved into it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from sqlite3 import SQLITE_FULL, SQLITE_IOERR, Error
+
+DEEPEST = 20  # causes of causes that are looked at
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota, a limit on the size of files
+
+
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """A name to write to: what is there at the end takes the place of `path`; after an error nothing is left of it."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def sweep_out(folder: Path) -> None:
+    """Remove the drafts that killed processes of this machine left in a folder."""
+    for draft in folder.glob("*.new"):
+        found = re.fullmatch(r".+\.(\d+)\.new", draft.name)
+        if found is not None and not _is_alive(int(found[1])):
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+def lacks_room(error: BaseException | None) -> bool:
+    """Whether something was raised because the disk is full: then the same works once there is room."""
+    for _ in range(DEEPEST):
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            return True
+        if isinstance(error, Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (SQLITE_FULL, SQLITE_IOERR):
+            return True
+        error = None if error is None else error.__cause__ or error.__context__
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
