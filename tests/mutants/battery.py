@@ -336,7 +336,7 @@ def misled(wrong: Callable[[Solution], Solution]) -> list[Certificate]:
     honest: Any = vars(theorems)["solve"]
     spoilt = patch.object(theorems, "solve", lambda *args, **options: wrong(honest(*args, **options)))
     with spoilt, np.errstate(invalid="ignore"):
-        return [c for name in PROBLEMS for c in certify_problem(rf.make(name))]
+        return [c for made in PROBLEMS.values() for c in certify_problem(made())]
 
 
 def multiplied(solution: Solution, factor: float) -> Solution:
@@ -369,6 +369,15 @@ def _() -> list[Certificate]:
     def wrong(found: Solution) -> Solution:
         safe = SafeSets(np.ones_like(found.safe.layers), found.safe.layer_of_step, found.safe.last)
         return dataclasses.replace(found, safe=safe)
+
+    return misled(wrong)
+
+
+@mutant("only the first safe action taken for safe")
+def _() -> list[Certificate]:
+    def wrong(found: Solution) -> Solution:
+        layers = found.safe.layers & (found.safe.layers.cumsum(axis=2) == 1)
+        return dataclasses.replace(found, safe=SafeSets(layers, found.safe.layer_of_step, found.safe.last))
 
     return misled(wrong)
 

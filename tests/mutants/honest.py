@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from resetfree.regret import exact_rounds
 from resetfree.theorems import certify_problem, reduction
 
 Made = Callable[[], rf.Run]
-PROBLEMS = ("grid-v0", "doors-v0", "random-linear-v0")  # of which `certify_problem` is asked
 THEORY: dict[str, Any] = {"primal": {"width": "theory"}}
 
 
@@ -58,6 +57,23 @@ def gym(name: str, **asked: Any) -> rf.Run:
     return learn("uniform", "constant-penalty", problem, episodes=40, settings={"dual": {"C": 1.0}}, **asked)
 
 
+def small_gains() -> rf.FiniteMDP:
+    """A reset that pays by so little that only the multiplier shows it."""
+    transition = np.zeros((2, 2, 2))
+    transition[0, 0, 0] = transition[0, 1, 1] = transition[1, :, 1] = 1
+    return rf.FiniteMDP(transition, np.array([[0.5, 0.5 + 1e-9], [0, 0]]), [False, True], 1)
+
+
+def nowhere() -> rf.FiniteMDP:
+    """A problem without a safe start."""
+    return rf.FiniteMDP(np.array([[[0, 1.0]], [[0, 1.0]]]), np.zeros((2, 1)), [False, True], 1)
+
+
+# Of these `certify_problem` is asked.
+PROBLEMS: dict[str, Callable[[], rf.FiniteMDP]] = {
+    **{name: partial(rf.make, name) for name in ("grid-v0", "doors-v0", "random-linear-v0")},
+    "small gains": small_gains, "nowhere": nowhere,
+}  # fmt: skip
 RUNS: dict[str, Made] = {
     "algorithm 1, proved width": lambda: learn("linear-ucb", settings=THEORY),
     "algorithm 1, realised costs": lambda: learn("linear-ucb", feedback="realised", settings=THEORY),
@@ -96,7 +112,6 @@ def certified() -> dict[str, list[Certificate]]:
     file = rf.load(saved("honest"))
     found = {name: certify(run(name)) for name in RUNS}
     found |= {"file, played again": [*whole_run(file), *certify(file)]}
-    found |= {f"problem {name}": certify_problem(rf.make(name)) for name in PROBLEMS}
-    grid, nowhere = rf.make("grid-v0"), rf.FiniteMDP(np.array([[[0, 1.0]], [[0, 1.0]]]), np.zeros((2, 1)), [0, 1], 1)
-    found |= {"problem without a safe start": certify_problem(nowhere)}
+    found |= {f"problem {name}": certify_problem(made()) for name, made in PROBLEMS.items()}
+    grid = rf.make("grid-v0")
     return found | {"no rounds": reduction(exact_rounds(grid, [], [], []), rf.solve(grid))}

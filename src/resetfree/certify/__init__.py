@@ -426,7 +426,7 @@ def _interval(
 ) -> Certificate:
     """Where a quantity lies that cannot be computed without an oracle: said where it is proved, and never compared."""
     if status != "proved":
-        return Certificate.not_applicable(claim, f"no theorem stands behind the upper end: {why}")
+        return Certificate.not_applicable(claim, f"no theorem stands behind [{lower[-1]:.6g}, {upper[-1]:.6g}]: {why}")
     why = f"{why}; there is no oracle to compare with"
     return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, "stated", why)
 
