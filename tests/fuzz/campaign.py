@@ -13,8 +13,26 @@ from pathlib import Path
 from tests.fuzz.executor import ROOT, Executor
 from tests.fuzz.outcome import GOOD, Outcome
 
-SHORT = {"bytes": 150, "cells": 300, "arrays": 250, "plans": 120, "lines": 150, "sizes": 150, "calls": 250}
-LONG = {"bytes": 1500, "cells": 4000, "arrays": 4000, "plans": 1500, "lines": 2000, "sizes": 3000, "calls": 4000}
+SHORT = {
+    "bytes": 150,
+    "cells": 300,
+    "arrays": 250,
+    "plans": 120,
+    "lines": 150,
+    "paths": 100,
+    "sizes": 150,
+    "calls": 250,
+}
+LONG = {
+    "bytes": 1500,
+    "cells": 4000,
+    "arrays": 4000,
+    "plans": 1500,
+    "lines": 2000,
+    "paths": 450,
+    "sizes": 3000,
+    "calls": 4000,
+}
 Found = list[tuple[str, Outcome]]  # KIND:SEED:INDEX and what came of it
 
 

@@ -96,10 +96,20 @@ def _plans(rng: random.Random, corpus: Corpus, _: Any) -> Made:
 
 
 def _lines(rng: random.Random, corpus: Corpus, _: Any) -> Made:
+    _lay_out(corpus)
+    return [], lines.line(rng, Path.cwd())
+
+
+def _paths(_: random.Random, corpus: Corpus, request: Mapping[str, Any]) -> Made:
+    _lay_out(corpus)
+    return [], lines.place(request["index"], request["seed"], Path.cwd())
+
+
+def _lay_out(corpus: Corpus) -> None:
+    """The files that a line in good faith would name."""
     for name in ("auto.rfrun", "auto.npz", "sweep.toml"):
         shutil.copy(corpus.folder / name, name)
     shutil.copytree(corpus.folder / corpus.sweep, "sweep")
-    return [], lines.line(rng, Path.cwd())
 
 
 def _sizes(_: random.Random, corpus: Corpus, request: Mapping[str, Any]) -> Made:
@@ -125,6 +135,7 @@ def _spoilt_results(rng: random.Random, corpus: Corpus) -> Made:
 
 
 KINDS: dict[str, Callable[[random.Random, Corpus, Mapping[str, Any]], Made]] = {
-    "bytes": _bytes, "cells": _cells, "arrays": _arrays, "plans": _plans, "lines": _lines, "sizes": _sizes,
+    "bytes": _bytes, "cells": _cells, "arrays": _arrays, "plans": _plans, "lines": _lines, "paths": _paths,
+    "sizes": _sizes,
     "calls": _calls,
 }  # fmt: skip

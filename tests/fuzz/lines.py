@@ -114,9 +114,9 @@ def _value(words: tuple[str, ...], one: click.Parameter, rng: random.Random, fol
         ]  # which take their time to start
         return rng.choice([*choices, "", "x", choices[0].upper()])
     if isinstance(kind, click.Path):
-        read = one.name in ("runfile", "file", "runs", "folder") and words != ("studio",)
-        odd: dict[str, str] = {**paths(folder), **(DEVICES if read else {})}
-        return rng.choice([*odd.values(), "auto.rfrun", "auto.npz", "sweep.toml", "sweep", "made.x"])
+        return rng.choice(
+            [*_odd(words, one, folder).values(), "auto.rfrun", "auto.npz", "sweep.toml", "sweep", "made.x"]
+        )
     if one.name in ("primal", "dual"):
         return rng.choice(
             (*TEXTS, *FACTORIES, "uniform", "linear-ucb", "oracle-shield", "projected-gradient", "search")
@@ -185,6 +185,35 @@ def sizes() -> list[list[str]]:
                     for value in (10**9, 2**63, 10**30, -1, 0, "nan", "inf", "1e-300", "x", "true")
                 ]
     return found
+
+
+def places(folder: Path) -> list[list[str]]:
+    """Every place where a command takes a path, with every path that leads nowhere good."""
+    found: list[list[str]] = []
+    for words, command in commands().items():
+        for one in command.params:
+            if isinstance(one.type, click.Path) or words == ("demo",):
+                for path in _odd(words, one, folder).values():
+                    given = {
+                        **BASE[words],
+                        str(one.name): [one.opts[0], path] if one.param_type_name == "option" else [path],
+                    }
+                    found.append([*words, *(word for part in given.values() for word in part)])
+    return found
+
+
+def place(index: int, seed: int, folder: Path) -> list[str]:
+    """The line at an index of a seeded order of `places`."""
+    found = places(folder)
+    random.Random(seed).shuffle(found)
+    argv = found[index % len(found)]
+    return argv if argv[0] == "studio" else [*argv, "--json"]
+
+
+def _odd(words: tuple[str, ...], one: click.Parameter, folder: Path) -> dict[str, str]:
+    """A device is only ever read: who writes there as root would break the machine."""
+    read = one.name in ("runfile", "file", "runs", "folder") and words != ("studio",)
+    return {**paths(folder), **(DEVICES if read else {})}
 
 
 def _looks() -> list[tuple[list[str], list[str]]]:
