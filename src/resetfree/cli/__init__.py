@@ -21,6 +21,7 @@ from resetfree.cli.solve import solve
 from resetfree.cli.studio import studio
 from resetfree.cli.sweep import sweep
 from resetfree.errors import ResetFreeError
+from resetfree.interrupts import terminable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -34,7 +35,13 @@ for command in (demo, list_, check, solve, run, certify, evaluate, export, bench
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped."""
+    """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped, 143 stopped by SIGTERM."""
+    with terminable() as terminated:
+        status = _run(arguments)
+    return 143 if terminated.asked and status == 130 else status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         status = app.main(args=arguments, prog_name="resetfree", standalone_mode=False)
         return status if isinstance(status, int) else 0

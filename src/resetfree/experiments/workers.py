@@ -13,6 +13,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar
 
+from resetfree import interrupts
+
 J = TypeVar("J")
 R = TypeVar("R")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -45,7 +47,7 @@ class Workers(Generic[J, R]):
             while jobs and free:
                 place, job = free.pop(), jobs.popleft()
                 running[self._submit(place, job)] = place, job
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            for future in interrupts.wait(lambda left: wait(running, left, FIRST_COMPLETED).done):
                 place, job = running.pop(future)
                 try:
                     result: R | None = future.result()

@@ -7,8 +7,6 @@ after the newest checkpoint is played again when a run is resumed, with the same
 from __future__ import annotations
 
 import dataclasses
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ import numpy as np
 from resetfree import state
 from resetfree.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
+from resetfree.interrupts import held
 from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
@@ -77,8 +76,8 @@ def learn(
     operator: who performs the resets during this call, where the problem needs somebody to (default: whom it knows).
 
     Ctrl-C ends the run after the round that is being played, saves it and raises `Stopped`; a second one does not wait.
-    While an operator is waited for, it does not wait either. If a player, the problem or the operator raises, the
-    rounds so far are saved before the exception goes on.
+    While an operator is waited for, it does not wait either. On the command line SIGTERM does the same. If a player,
+    the problem or the operator raises, the rounds so far are saved before the exception goes on.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
@@ -169,7 +168,7 @@ def _learn(
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game stands between two rounds: only then is there a state to keep
-    with _interrupts() as stop, ledger, _employed(problem, operator):
+    with held() as stop, ledger, _employed(problem, operator):
         try:
             while game.k < setup.spec["episodes"] and not stop:
                 if max_resets is not None and resets >= max_resets:
@@ -289,48 +288,3 @@ def _run(world: World | None, contents: Contents, file: Path | None, setup: Setu
     mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
     learned = None if setup is None else Learned(setup.primal, setup.game.primal)
     return Run(contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned)
-
-
-class _Stop:
-    """Whether the user wants to stop, and whether that may happen in the middle of what is going on."""
-
-    def __init__(self) -> None:
-        self.asked, self.now = False, False
-
-    def __bool__(self) -> bool:
-        return self.asked
-
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """While somebody is waited for: Ctrl-C need not wait as well."""
-        self.now = True
-        try:
-            if self.asked:  # it came just before
-                raise KeyboardInterrupt
-            yield
-        finally:
-            self.now = False
-
-
-@contextmanager
-def _interrupts() -> Iterator[_Stop]:
-    """A flag that the first Ctrl-C makes true; a second one interrupts at once.
-
-    A round must not be cut in two: players change their state in place, and half a round is no state to go on from.
-    """
-    asked = _Stop()
-    usual = signal.default_int_handler
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
-        yield asked
-        return
-
-    def note(number: int, frame: Any) -> None:
-        if asked or asked.now:
-            usual(number, frame)
-        asked.asked = True
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, usual)
