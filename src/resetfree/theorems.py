@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree.arguments import whole
 from resetfree.assumptions import reachable_starts
 from resetfree.certificate import Certificate, Kind
 from resetfree.errors import AssumptionViolated, InvalidInput
-from resetfree.finite import FiniteMDP
+from resetfree.finite import FiniteMDP, check_model
 from resetfree.oracle.dynamic_programming import Solution, best_response, can_leave, can_reset, evaluate, solve
 from resetfree.policy import random_policy, uniform
 from resetfree.regret import Rounds, best_values, dual_regret, primal_regret, regret, resets
@@ -282,8 +283,9 @@ def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: in
     starts: states it is asked of (default: every feasible one). The linear program of the corollary, over the feasible
     starts that can come about, is left out where H*S*A is larger than 30,000.
     """
+    check_model(mdp, "Certifying a problem")
     known = solve(mdp, starts)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole(seed, "'seed' of certify_problem", 0))
     sparse_rows = random_policy(mdp, rng)
     sparse_rows = np.where(sparse_rows < sparse_rows.max(axis=2, keepdims=True) / 4, 0.0, sparse_rows)
     sparse_rows /= sparse_rows.sum(axis=2, keepdims=True)

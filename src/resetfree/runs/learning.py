@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree import state
+from resetfree import arguments, state
+from resetfree.arguments import flag, real, shown, whole
 from resetfree.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
 from resetfree.interrupts import held
@@ -23,7 +24,7 @@ from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
 from resetfree.runs.ledger import Contents, Ledger, read
-from resetfree.runs.preparing import Setup, World, find_world, prepare
+from resetfree.runs.preparing import Setup, World, check_settings, find_world, prepare
 from resetfree.runs.run import Learned, Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
 from resetfree.runs.spec import difference
@@ -84,28 +85,31 @@ def learn(
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
     (50, 27, 27)
     """
+    resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
+    given = check_settings(settings)
+    every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
+    if progress is not None and not callable(progress):
+        raise InvalidInput(f"The 'progress' of learn must be a function. Got {shown(progress)} instead.")
     if path is None and (resume or overwrite):
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
-    if max_resets is not None and (
-        isinstance(max_resets, bool) or not isinstance(max_resets, int | np.integer) or max_resets < 1
-    ):
-        raise InvalidInput(f"The 'max_resets' of a run must be a positive integer. Got {max_resets!r} instead.")
+    if max_resets is not None:
+        whole(max_resets, "'max_resets' of a run", 1)
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
-    file = None if path is None else Path(path)
-    world = find_world(problem, (settings or {}).get("problem"))
+    file = None if path is None else arguments.path(path, "'path' of learn")
+    world = find_world(problem, given.get("problem"))
     if operator is not None:
         _check_operator(world)
     if not resume or file is None:
-        setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {})
+        setup = prepare(world, primal, dual, episodes, seed, feedback, B, given)
         check_arrays(
             _checkpoint(world.problem, setup.game, 0.0).arrays
         )  # what cannot be saved is refused before the first round
         ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-        return _learn(setup, ledger, 0.0, progress, checkpoint_every, max_resets, operator)
+        return _learn(setup, ledger, 0.0, progress, every, max_resets, operator)
     ledger = Ledger.reopen(file)
     try:
-        setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {}, before=ledger.spec)
+        setup = prepare(world, primal, dual, episodes, seed, feedback, B, given, before=ledger.spec)
         different = difference(ledger.spec, setup.spec)
         if different:
             raise RunError(f"The run file '{file}' {different}.")
@@ -122,7 +126,7 @@ def learn(
     except BaseException:
         ledger.close()
         raise
-    return _learn(setup, ledger, seconds, progress, checkpoint_every, max_resets, operator)
+    return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
 
 
 def load(path: str | Path, problem: Any = None) -> Run:
@@ -131,20 +135,21 @@ def load(path: str | Path, problem: Any = None) -> Run:
     problem: the problem of the run. A registered one is made again by itself (unless it has changed since); anything
     else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names it.
     """
-    contents = read(path)
+    file = arguments.path(path, "'path' of load")
+    contents = read(file)
     spec = contents.spec
     if problem is not None:
         world = find_world(problem, spec["problem_options"] if isinstance(problem, str) else None)
         if world.fingerprint != spec["fingerprint"]:
             raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
-        return _run(world, contents, Path(path))
+        return _run(world, contents, file)
     if ":" in spec["problem"]:
-        return _run(None, contents, Path(path))
+        return _run(None, contents, file)
     try:
         found = find_world(spec["problem"], spec["problem_options"])
     except Exception:  # not registered here, or not with these options, which a stranger may have made up
-        return _run(None, contents, Path(path))
-    return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, Path(path))
+        return _run(None, contents, file)
+    return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, file)
 
 
 def _learn(
