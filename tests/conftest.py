@@ -1,8 +1,14 @@
-"""Tables that tests have made are shown at the end, also of tests that ran in another process."""
+"""What all tests share: Ctrl-C as in the foreground, and tables shown at the end, also of tests in another process."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
+
+# A shell that starts us in the background has Ctrl-C ignored, and every process that a test starts would inherit that.
+# The tests send the signal on purpose: they need what it does in the foreground, here and in their children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from resetfree.arguments import is_sequence, shown, whole
 from resetfree.errors import InvalidInput
 from resetfree.features import FeatureMap
 from resetfree.finite import FiniteMDP
@@ -221,8 +222,11 @@ class FiniteProblem(Problem):
 
 def check_start(mdp: FiniteMDP, start: State) -> int:
     """A start must be a state that is not a reset state."""
-    if not 0 <= start < mdp.n_states or mdp.reset[start]:
-        raise InvalidInput(f"A start of '{mdp.name}' must be a state outside the reset set. Got {start} instead.")
+    whole = isinstance(start, int | np.integer)
+    if not whole or not 0 <= start < mdp.n_states or mdp.reset[start]:
+        raise InvalidInput(
+            f"A start of '{mdp.name}' must be a state outside the reset set. Got {shown(start)} instead."
+        )
     return int(start)
 
 
@@ -245,14 +249,17 @@ def simulate(
     >>> sum(e.reset for e in runs)
     0
     """
-    if episodes < 0:
-        raise InvalidInput(f"The 'episodes' of simulate must not be negative. Got {episodes} instead.")
-    if isinstance(starts, str) and starts != "adaptive":
-        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {starts!r} instead.")
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"The 'problem' of simulate must be a Problem. Got {shown(problem)} instead.")
+    episodes = whole(episodes, "'episodes' of simulate", 0)
+    if starts != "adaptive" if isinstance(starts, str) else not callable(starts) and not is_sequence(starts):
+        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {shown(starts)} instead.")
     if not isinstance(starts, str) and not callable(starts) and len(starts) < episodes:
         raise InvalidInput(
             f"The 'starts' must name a state for each of {episodes} episodes. Got {len(starts)} instead."
         )
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = whole(seed, "'seed' of simulate", 0)
     rng = np.random.default_rng(seed)
     start, last = first_start(problem, rng), None
     for k in range(episodes):

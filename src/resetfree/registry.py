@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from resetfree.arguments import words
 from resetfree.errors import InvalidInput, UnknownName
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -72,7 +73,7 @@ def make(id: str, **options: Any) -> Any:
     resetfree.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
     """
     known = problems()
-    if id not in known:
+    if words(id, "id of a problem") not in known:
         raise UnknownName("problem", id, known)
     spec = known[id]
     for name, value in options.items():

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree.arguments import whole
 from resetfree.assumptions import reachable_starts
 from resetfree.certificate import Certificate, Kind, Status
 from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable
-from resetfree.finite import FiniteMDP
+from resetfree.finite import FiniteMDP, check_model
 from resetfree.oracle.dynamic_programming import (
     Solution,
     Temptation,
@@ -365,9 +366,11 @@ def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: in
     starts: states it is asked of (default: every feasible one). The linear program of the corollary, over the feasible
     starts that can come about, is left out where H*S*A is larger than 30,000.
     """
+    check_model(mdp, "Certifying a problem")
     known = solve(mdp, starts)
+    rng = np.random.default_rng(whole(seed, "'seed' of certify_problem", 0))
     found = [*shared_saddle_point(mdp, known), least_multiplier(mdp, known), *second_saddle_point(mdp, known)[2:]]
-    tried = [restricted_policies(mdp, policy, known) for policy in _various(mdp, known, np.random.default_rng(seed))]
+    tried = [restricted_policies(mdp, policy, known) for policy in _various(mdp, known, rng)]
     found += [_worst(certificates) for certificates in zip(*tried, strict=True)]
     found += every_restricted_policy(mdp, known)
     if mdp.horizon * mdp.n_states * mdp.n_actions <= LARGEST_PROGRAM:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from resetfree.arguments import as_array
 from resetfree.errors import InvalidInput
 
 ROW_SUM_TOLERANCE = 1e-9
@@ -126,7 +127,10 @@ def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
         given = [given]
     elif not (isinstance(given, Sequence) and len(given) > 0 and all(sparse.issparse(x) for x in given)):
         try:
-            array: NDArray[Any] = np.asarray(given, dtype=dtype)
+            array = as_array(given, f"'{what}' of FiniteMDP")
+            if array.dtype.kind == "c":
+                raise TypeError("it is complex")
+            array = np.asarray(array, dtype=dtype)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"The '{what}' of FiniteMDP must be an array of numbers. Got one that NumPy refuses: {error}."

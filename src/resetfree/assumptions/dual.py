@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree import arguments
 from resetfree.assumptions.findings import Finding
 from resetfree.assumptions.safety import reachable_starts
 from resetfree.errors import InvalidInput
@@ -41,7 +42,7 @@ def dual_class(mdp: FiniteMDP, xi: ArrayLike | None = None, starts: ArrayLike | 
     """
     chosen = mdp.xi if xi is None else xi
     if starts is not None:
-        return _finding(mdp, chosen, np.unique(np.asarray(starts, dtype=np.int64)), 0, asked=True)
+        return _finding(mdp, chosen, np.unique(arguments.array(starts, "'starts' of check", np.int64)), 0, asked=True)
     found = reachable_starts(mdp).states
     feasible = found & safe_sets(mdp).states(1)
     return _finding(mdp, chosen, np.flatnonzero(feasible), int((found & ~feasible).sum()), asked=False)
@@ -203,7 +204,7 @@ def _fitted(
 def _features(mdp: FiniteMDP, xi: ArrayLike | None) -> Floats | None:
     if xi is None:
         return None
-    array = np.asarray(xi, dtype=np.float64)
+    array = arguments.array(xi, "'xi' of check")
     if array.ndim != 2 or len(array) != mdp.n_states or not array.shape[1]:
         raise InvalidInput(
             f"The 'xi' of check must have shape [S, d] = [{mdp.n_states}, d]. Got {array.shape} instead."

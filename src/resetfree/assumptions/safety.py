@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from resetfree.assumptions.findings import Finding
 from resetfree.errors import AssumptionViolated
-from resetfree.finite import FiniteMDP
+from resetfree.finite import FiniteMDP, check_model
 from resetfree.kernels.reachability import episode_ends
 from resetfree.oracle.dynamic_programming import safe_sets
 from resetfree.transitions import Bools
@@ -142,6 +142,7 @@ def close(mdp: FiniteMDP) -> FiniteMDP:
     This is the paper's own remedy: "if the agent is at a state where no such reset-free policy exists, reset should
     happen". Starts and restarts are conditioned on W. A problem that needs no repair comes back as it is.
     """
+    check_model(mdp, "Closing")
     if feasibility(mdp).holds:
         return mdp
     within = largest_closed_set(mdp)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from resetfree.envs._options import require
+from resetfree.envs._options import LAYERS, require, require_horizon, require_size
 from resetfree.envs._tables import ANY, rewards, transitions
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
@@ -22,6 +22,8 @@ def doors(length: int = 3, horizon: int = 10) -> FiniteMDP:
     """
     require(length >= 1, "doors-v0", "length", "be at least 1", length)
     require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)
+    require_horizon("doors-v0", horizon, most=LAYERS)
+    require_size("doors-v0", horizon * (length + 3) * len(ACTIONS))
     chamber = [f"c{i}" for i in range(1, length + 1)]
     states = ("fork", "loop", *chamber, "pit")
     inside = {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit"])}

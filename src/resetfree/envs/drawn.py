@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.assumptions import close
-from resetfree.envs._options import require
+from resetfree.envs._options import require, require_horizon
 from resetfree.finite import FiniteMDP
 from resetfree.grids import MOVES, cell_names, grid_transitions
 from resetfree.operators import Automatic, Operator, Request
@@ -86,7 +86,7 @@ class ByHand(FiniteProblem):
 
 def _drawn(name: str, rows: str, slip: float, horizon: int, stay: bool, closed: bool) -> FiniteMDP:
     require(0 <= slip <= 1, name, "slip", "lie in [0, 1]", slip)
-    require(horizon >= 1, name, "horizon", "be at least 1", horizon)
+    require_horizon(name, horizon)
     lines = rows.split("/")
     even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
     require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from resetfree.envs._options import require
+from resetfree.envs._options import require, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
 
@@ -22,6 +22,7 @@ def no_multiplier(bins: int = 10, gap: float = 0.0) -> FiniteMDP:
     """
     require(bins >= 1, "no-multiplier-v0", "bins", "be at least 1", bins)
     require(0 <= gap <= 1, "no-multiplier-v0", "gap", "lie in [0, 1]", gap)
+    require_size("no-multiplier-v0", bins * bins)
     odd = 2 * np.arange(bins) + 1
     square = odd**2 / (4 * bins**2)  # one division: the float nearest to the fraction
     rest = (4 * bins**2 - odd**2) / (4 * bins**2)

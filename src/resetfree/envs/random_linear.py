@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.envs._options import require
+from resetfree.envs._options import require, require_horizon, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
 from resetfree.transitions import Floats
@@ -39,8 +39,9 @@ def simplex_mdp(
     require(n_states >= 2, name, "n_states", "be at least 2 (one is the reset state)", n_states)
     require(n_actions >= 1, name, "n_actions", "be at least 1", n_actions)
     require(d >= 2, name, "d", "be at least 2 (one feature leads to the reset state)", d)
-    require(horizon >= 1, name, "horizon", "be at least 1", horizon)
+    require_horizon(name, horizon)
     require(seed >= 0, name, "seed", "not be negative", seed)
+    require_size(name, n_layers * n_states * n_actions * n_states + (n_states * n_actions + n_layers * n_states) * d)
     rng = np.random.default_rng(seed)
     n_live = n_states - 1
     mixture = rng.dirichlet(np.full(d - 1, CONCENTRATION), size=(n_live, n_actions))

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree import arguments
 from resetfree.errors import AssumptionViolated, InvalidInput
-from resetfree.finite import FiniteMDP
+from resetfree.finite import FiniteMDP, check_model
 from resetfree.kernels import planning, wide
 from resetfree.policy import check_policy
 from resetfree.transitions import Bools, Floats
@@ -131,7 +132,7 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
     if starts is None:
         chosen = np.flatnonzero(feasible)
     else:
-        chosen = np.atleast_1d(np.asarray(starts, dtype=np.int64))
+        chosen = arguments.array(starts, "'starts' of solve", np.int64).ravel()
         if chosen.size and not (chosen.min() >= 0 and chosen.max() < mdp.n_states):
             raise InvalidInput(f"The 'starts' of solve must be states in 0..{mdp.n_states - 1}. Got {chosen} instead.")
         if not feasible[chosen].all():
@@ -149,6 +150,7 @@ def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:
 
     Paper: value function V_{r,h}^pi, V_{c,1}^pi, cost c_h, s^dagger.
     """
+    check_model(mdp, "Exact evaluation")
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
     planning.evaluate(mdp.model, check_policy(policy, mdp), v_r, v_c)
     v_c[mdp.reset] = 1.0
