@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.forging import forge
 
 import resetfree as rf
 from resetfree.errors import InvalidInput, RunError
@@ -224,9 +225,9 @@ def test_a_file_with_other_tables_is_refused(file: Path, statement: str) -> None
 
 
 def test_a_newer_format_is_refused(file: Path) -> None:
-    tamper(file, "PRAGMA user_version = 2")
+    tamper(file, "PRAGMA user_version = 3")
     for use in (ledger.read, Ledger.reopen, ledger.read_spec_of):
-        with pytest.raises(RunError, match=r"has format 2, .* reads formats up to 1\. Install a newer one\."):
+        with pytest.raises(RunError, match=r"has format 3, .* reads format 2\. Install a newer one\."):
             use(file)
 
 
@@ -336,7 +337,7 @@ def bombs(crater: Path) -> Iterator[bytes]:
 def test_arrays_that_are_more_than_arrays_are_refused(file: Path, tmp_path: Path) -> None:
     crater = tmp_path / "crater"
     for bomb in bombs(crater):
-        tamper(file, "UPDATE checkpoints SET arrays = ?", values=(bomb,))
+        forge(file, lambda connection, bomb=bomb: connection.execute("UPDATE checkpoints SET arrays = ?", (bomb,)))
         with Ledger.reopen(file) as writer, pytest.raises(RunError, match="is damaged"):
             writer.resume()
     assert not crater.exists()

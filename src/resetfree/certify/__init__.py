@@ -35,6 +35,11 @@ REDUCTION = (
     "the gap to the saddle-point (pi*, lambda_hat) is at most R_p(pi*)",
     "V_r - lambda_hat V_c is at most V* in every round",
 )
+DIGEST = "the rounds fit the digest that was written with them (rounds that do not)"
+DIGEST_WHY = (
+    "a digest shows damage and edits, not forgery: who rewrites the file with this program's own code makes a digest "
+    "that fits, and only playing the run again (--replay) shows that its rounds are those of its players"
+)
 FIXED = "Resets are at most R_p(pi*) / (C - max lambda_hat), for fixed C"
 OPTIMISM = (
     "V* is at most what the primal player names as above it, in every round",
@@ -145,7 +150,15 @@ def record(run: Run) -> list[Certificate]:
         inside = (c["v_r"] >= -TOLERANCE) & (c["v_r"] <= horizon * (1 + TOLERANCE))
         inside &= (c["v_c"] >= -TOLERANCE) & (c["v_c"] <= 1 + TOLERANCE)
         found.append(_count("V_r lies in [0, H] and V_c in [0, 1] (rounds in which one does not)", ~inside))
-    return found
+    return [*found, fits(run)]
+
+
+def fits(run: Run) -> Certificate:
+    """The record is the one that was written: the chain of digests in its file is computed again."""
+    if run.fit is None:
+        return Certificate.not_applicable(DIGEST, "this run was never written down, so nothing could change it")
+    wrong = run.fit.rounds if run.fit.rounds or run.fit.whole else 1
+    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", run.fit.what or None, why=DIGEST_WHY)
 
 
 def _count(claim: str, wrong: Any) -> Certificate:

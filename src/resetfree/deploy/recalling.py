@@ -19,6 +19,7 @@ from resetfree.game import PrimalPlayer
 from resetfree.players import discover
 from resetfree.problem import Problem, State
 from resetfree.runs.blueprint import Blueprint, action_array, array_from, number, observation_form
+from resetfree.runs.ledger import unfit
 from resetfree.runs.preparing import _player
 from resetfree.runs.run import Run
 from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
@@ -45,6 +46,8 @@ def recall(
     player: the primal player, where it is not one of resetfree's own.
     lam: the multiplier to plan with (default: that of the last round); a larger one shuns resets more.
     """
+    if run.fit is not None and not run.fit.whole:
+        raise unfit(run.path, run.fit)
     problem = run.problem if problem is None else problem
     memory = _memory(run)
     if lam is not None:

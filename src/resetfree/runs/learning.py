@@ -288,7 +288,10 @@ def _run(world: World | None, contents: Contents, file: Path | None, setup: Setu
     """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
     mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
     learned = None if setup is None else Learned(setup.primal, setup.game.primal)
-    return Run(contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned)
+    return Run(
+        contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned,
+        contents.fit,
+    )  # fmt: skip
 
 
 class _Stop:

@@ -25,17 +25,22 @@ from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, RunError
 from resetfree.problem import State
-from resetfree.runs.run import COLUMNS
+from resetfree.runs import digest
+from resetfree.runs.run import COLUMNS, Fit
 from resetfree.runs.spec import validate
 
 APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
-FORMAT = 1  # the first number of a format that this version cannot read is the next one
+FORMAT = 2  # the only one that this version reads
 MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
+MOST_TEXT = 2**24  # characters of one text of JSON that are looked into
+# What parsing a stranger's data may raise.
+BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # `next_start`, where states are numbers, of an episode after which a reset had to be performed first
 _INTEGERS, _STARTS = ("k", "reset", "steps"), ("s1", "next_start")
+_CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
 def schema(start_type: str) -> list[str]:
@@ -49,6 +54,7 @@ def schema(start_type: str) -> list[str]:
         "CREATE TABLE checkpoints (k INTEGER, part INTEGER, seconds REAL, rng TEXT, s1 TEXT, arrays BLOB)",
         "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE interventions (json TEXT NOT NULL)",
+        digest.TABLE,
     ]
 
 
@@ -151,8 +157,13 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found > FORMAT:
         raise RunError(
-            f"The run file '{path}' has format {found}, and this version of resetfree reads formats up to {FORMAT}. "
+            f"The run file '{path}' has format {found}, and this version of resetfree reads format {FORMAT}. "
             "Install a newer one."
+        )
+    if 0 < found < FORMAT:
+        raise RunError(
+            f"The run file '{path}' has format {found}, whose rounds carry no digest, and this version of resetfree "
+            f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
     if found < 1 or not any(tables == {("table", sql) for sql in schema(kind)} for kind in START_TYPES):
@@ -168,12 +179,18 @@ def start_type(connection: sqlite3.Connection) -> str:
 def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, Any]:
     """The spec, checked."""
     try:
-        rows = connection.execute("SELECT json FROM spec").fetchall()
-        if len(rows) != 1:
-            raise ValueError(f"it has {len(rows)} specs")
-        return validate(json.loads(rows[0][0]))
-    except (ValueError, TypeError, RecursionError) as error:
+        return validate(json.loads(_spec_text(connection)))
+    except BROKEN as error:
         raise damaged(path, error) from error
+
+
+def _spec_text(connection: sqlite3.Connection) -> str:
+    rows = connection.execute("SELECT json FROM spec LIMIT 2").fetchall()
+    if len(rows) != 1 or not isinstance(rows[0][0], str):
+        raise ValueError("it has no spec, or more than one")
+    if len(rows[0][0]) > MOST_TEXT:
+        raise ValueError(f"its spec is longer than {MOST_TEXT} characters")
+    return rows[0][0]
 
 
 def damaged(path: Path | None, error: BaseException) -> RunError:
@@ -181,8 +198,11 @@ def damaged(path: Path | None, error: BaseException) -> RunError:
     return RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.")
 
 
-def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str, NDArray[Any]]:
-    """Every round, as one array [K] per column; batches keep the memory to that of the arrays."""
+def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dict[str, NDArray[Any]], Fit]:
+    """Every round, as one array [K] per column, and whether all fits its digest.
+
+    Batches keep the memory to that of the arrays.
+    """
     (n,) = connection.execute("SELECT count(*) FROM rounds").fetchone()
     starts = start_type(connection)
     integers = (*_INTEGERS, *(_STARTS if starts == "INTEGER" else ()))
@@ -194,8 +214,12 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str,
     cursor = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k")
     done = 0
     try:
+        check = digest.Check(connection, _spec_text(connection), bool(texts))
         while batch := cursor.fetchmany(READ_BATCH):
             rows = slice(done, done + len(batch))
+            if not {type(value) for row in batch for value in row} <= _CELLS[bool(texts)]:
+                raise ValueError("a round holds what is neither a number nor a start")
+            check.add(batch)
             if texts:
                 for name, column in zip(COLUMNS, zip(*batch, strict=True), strict=True):
                     values = [decode_start(text) for text in column] if name in texts else column
@@ -206,15 +230,15 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str,
                 ends = block[:, COLUMNS.index("next_start")]
                 ends[np.isnan(ends) & (block[:, COLUMNS.index("reset")] == 1)] = NOWHERE
                 for i, name in enumerate(COLUMNS):
-                    if name in integers and not np.isfinite(block[:, i]).all():
+                    if name in integers and not (np.abs(block[:, i]) < 2**53).all():
                         raise ValueError(f"a round has no '{name}'")
                     columns[name][rows] = block[:, i]
             done += len(batch)
         if done != n or not np.array_equal(columns["k"], np.arange(1, n + 1)):
             raise ValueError("its rounds are not numbered from 1 without gaps")
-    except (ValueError, TypeError, RecursionError) as error:
+        return columns, check.result()
+    except BROKEN as error:
         raise damaged(path, error) from error
-    return columns
 
 
 def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkpoint | None:

@@ -139,6 +139,8 @@ def collect(paths: Sequence[Path], problem: Any = None) -> Collection:
         run = load(path)
         if run.mdp is None and problem is not None:
             run = load(path, problem)
+        if run.fit is not None and not run.fit.whole:
+            notes.append(f"{path} was damaged or edited after it was written: {run.fit.what} does not fit its digest.")
         key = (_key(run), int(run.spec["seed"]))
         if key in runs:  # one seed twice would make intervals narrower than they are
             other, short = sorted((runs[key], run), key=len, reverse=True)
