@@ -24,6 +24,7 @@ from resetfree.problem import Episode, Problem
 from resetfree.registry import make, problems
 from resetfree.regret import Rounds, dual_regret
 from resetfree.runs.fingerprint import fingerprint
+from resetfree.runs.followed import followed
 from resetfree.runs.run import Run
 from resetfree.transitions import Floats
 
@@ -70,7 +71,7 @@ def seat(run: Run) -> Seat:
     if run.mdp is not None:
         problem: Problem = run.mdp.problem()
     elif name in problems():
-        problem = make(name, **run.spec["problem_options"]).problem()
+        problem = make(name, **followed(run.spec)).problem()
     else:
         raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
     if fingerprint(problem) != run.spec.get("fingerprint", fingerprint(problem)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from resetfree.errors import InvalidInput
 
+STEP, LAYER = 400, 8000  # what a step costs in `ProblemSpec.entries`, however few states there are; with its own layer
+
 
 def require(fine: bool, problem: str, option: str, must: str, got: object) -> None:
     """Refuse an option's value in one sentence.

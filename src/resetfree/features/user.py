@@ -126,8 +126,10 @@ def found_function(name: str) -> Function:
     >>> found_function("math:fsum")([1.0, 2.0])
     3.0
     """
-    module, _, attribute = name.partition(":")
+    module, colon, attribute = name.partition(":")
     try:
+        if not colon:
+            raise ValueError("it names no function")
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InvalidInput(

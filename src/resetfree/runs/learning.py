@@ -23,6 +23,7 @@ from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
 from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
+from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.preparing import Setup, World, find_world, prepare
 from resetfree.runs.run import Learned, Run
@@ -126,24 +127,30 @@ def learn(
     return _learn(setup, ledger, seconds, progress, checkpoint_every, max_resets, operator)
 
 
-def load(path: str | Path, problem: Any = None) -> Run:
+def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
     """Read a run file, also while it is being written.
 
-    problem: the problem of the run. A registered one is made again by itself (unless it has changed since); anything
-    else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names it.
+    problem: the problem of the run. A registered one is made again by itself (unless it has changed since, or is
+    large); anything else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file
+    names it.
+    options: of a problem that is given by name, those that the file names in vain: code, and what makes it large.
     """
     contents = read(path)
     spec = contents.spec
     if problem is not None:
-        world = find_world(problem, spec["problem_options"] if isinstance(problem, str) else None)
+        if isinstance(problem, str):
+            options = followed({**spec, "problem": problem}, options, Path(path))
+        world = find_world(problem, options)
         if world.fingerprint != spec["fingerprint"]:
             raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
         return _run(world, contents, Path(path))
     if ":" in spec["problem"]:
         return _run(None, contents, Path(path))
     try:
-        found = find_world(spec["problem"], spec["problem_options"])
+        found = find_world(spec["problem"], followed(spec, options))
     except Exception:  # not registered here, or not with these options, which a stranger may have made up
+        if options:
+            raise
         return _run(None, contents, Path(path))
     return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, Path(path))
 
