@@ -23,6 +23,7 @@ from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
 from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
+from resetfree.runs.blueprint import check_start
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.preparing import Setup, World, find_world, prepare
@@ -264,8 +265,11 @@ def _restore(problem: Problem, game: Game, checkpoint: Checkpoint, file: Path) -
         state.load(game.dual, checkpoint.arrays, "dual.")
         own = {name: array for name, array in checkpoint.arrays.items() if name.startswith("problem.")}
         problem.restore({name.removeprefix("problem."): array for name, array in own.items()})
-    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {error}") from error
+        if not problem.persistent:
+            check_start(problem, checkpoint.s1)
+    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        why = " ".join(str(error).split())
+        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {why}") from error
     game.k, game.s1 = checkpoint.k, None if problem.persistent else checkpoint.s1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -343,7 +344,8 @@ def _chain(connection: sqlite3.Connection, path: Path | None) -> Chain:
 
 def _newest(connection: sqlite3.Connection, path: Path | None, n_rounds: int) -> tuple[int, float]:
     found = connection.execute("SELECT k, seconds FROM checkpoints ORDER BY k DESC LIMIT 1").fetchone() or (0, 0.0)
-    if not (isinstance(found[0], int) and isinstance(found[1], float) and 0 <= found[0] <= n_rounds):
+    good = isinstance(found[0], int) and isinstance(found[1], float) and 0 <= found[1] < math.inf
+    if not (good and 0 <= found[0] <= n_rounds):
         raise damaged(path, ValueError(f"its checkpoint is of round {found[0]}, and it has {n_rounds} rounds"))
     return found[0], found[1]
 
