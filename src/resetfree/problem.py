@@ -99,6 +99,7 @@ class Problem(ABC):
     _model: FiniteMDP | None = None  # where it is known: for oracles (`oracle.exact.model_behind`), never for learners
     # Whether the world is somewhere by itself, and no checkpoint can put it back there: to go on takes a reset.
     persistent: bool = False
+    room: int = 2_000_000_000  # bytes that a player may keep for it
 
     @property
     @abstractmethod

@@ -21,6 +21,7 @@ import numpy as np
 from resetfree.assumptions import feasibility, linearity, unsafe_pairs
 from resetfree.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.certify import anytime
+from resetfree.certify.record import record
 from resetfree.certify.replay import Comparator, DualSide, dual_claims, dual_lemma, dual_side
 from resetfree.certify.statements import as_recorded, unasked
 from resetfree.errors import NotCertifiable, ResetFreeError
@@ -132,43 +133,6 @@ def truth(run: Run) -> Truth | str:
         return Truth(rounds, solution, best_values(rounds, solution), solution.lambda_hat[rounds.s1])
     except ResetFreeError as error:
         return str(error)
-
-
-def record(run: Run) -> list[Certificate]:
-    """The columns are those of a game: starts follow ends, and the dual player was told what its feedback says."""
-    c, n = run.columns, len(run)
-    found = []
-    if run.mdp is not None:
-        s1 = c["s1"].astype(np.int64)
-        good = (s1 >= 0) & (s1 < run.mdp.n_states)
-        good[good] = ~run.mdp.reset[s1[good]]
-        found.append(_count("every start is a state outside the reset set (rounds in which it is not)", ~good))
-    ends = c["next_start"]
-    if c["s1"].dtype == object:
-        breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)
-    else:
-        breaks = np.append(False, c["s1"][1:] != ends[:-1])[:n]
-    put = [one.k for one in run.interventions if one.k < n]  # before these rounds somebody put the agent elsewhere
-    breaks[put] = False
-    found.append(
-        _count("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
-    )
-    feedback = run.spec["feedback"]
-    told = {"optimistic": c["v_c_hat"], "realised": c["reset"].astype(np.float64), "exact": c["v_c"]}
-    if feedback in told:
-        claim = f"the dual player was told the {feedback} cost (rounds in which it was not)"
-        found.append(_count(claim, c["cost_signal"] != told[feedback]))
-    if not np.isnan(c["v_r"]).all():
-        horizon = run.spec["horizon"]
-        inside = (c["v_r"] >= -TOLERANCE) & (c["v_r"] <= horizon * (1 + TOLERANCE))
-        inside &= (c["v_c"] >= -TOLERANCE) & (c["v_c"] <= 1 + TOLERANCE)
-        found.append(_count("V_r lies in [0, H] and V_c in [0, 1] (rounds in which one does not)", ~inside))
-    return found
-
-
-def _count(claim: str, wrong: Any) -> Certificate:
-    rounds = np.flatnonzero(wrong)
-    return Certificate(claim, len(rounds), 0.0, 0.0, "==", f"round {rounds[0] + 1}" if len(rounds) else None)
 
 
 def _reduction(run: Run, known: Truth | str) -> list[Certificate]:

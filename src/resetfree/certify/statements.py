@@ -20,6 +20,7 @@ from resetfree.problem import Problem
 from resetfree.registry import make, problems
 from resetfree.runs.blueprint import number
 from resetfree.runs.fingerprint import describe, fingerprint
+from resetfree.runs.followed import followed
 from resetfree.runs.preparing import _player
 from resetfree.runs.run import Run
 
@@ -42,7 +43,7 @@ def problem_of(run: Run) -> Problem:
     elif run.problem is not None:
         problem = run.problem
     elif name in problems():
-        problem = make(name, **run.spec["problem_options"]).problem()
+        problem = make(name, **followed(run.spec)).problem()
     else:
         raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
     if fingerprint(problem) != run.spec.get("fingerprint", fingerprint(problem)):

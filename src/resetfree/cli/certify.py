@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,8 +13,9 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.certificate import COMPARED, Certificate
 from resetfree.certify.again import whole_run
-from resetfree.cli.common import as_json, say
+from resetfree.cli.common import as_json, say, settings
 from resetfree.errors import RunError
+from resetfree.resolve import parse_options
 from resetfree.runs.ledger import write_certificates
 
 STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
@@ -22,12 +24,15 @@ STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
 @click.command()
 @click.argument("runfile", type=click.Path(path_type=Path))
 @click.option("--problem", help="The problem of the run, where it is not a registered one: module:factory.")
+@settings
 @click.option("--replay", is_flag=True, help="Also make the whole run again and compare every number.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim or an identity fails.")
 @as_json
-def certify(runfile: Path, problem: str | None, replay: bool, strict: bool, as_json: bool) -> None:
+def certify(
+    runfile: Path, problem: str | None, options: Sequence[str], replay: bool, strict: bool, as_json: bool
+) -> None:
     """Check every claim that can be checked on RUNFILE, and keep the certificates in it."""
-    run = rf.load(runfile, problem)
+    run = rf.load(runfile, problem, parse_options(options))
     claims = [*(whole_run(run) if replay else []), *run.certificates()]
     why_not = None
     try:

@@ -8,6 +8,8 @@ from resetfree.finite import LONGEST
 LARGEST = 30_000_000  # numbers that a registered problem is made of: a field of a million cells has 12 million
 LAYERS = 10_000  # steps of a problem that keeps a table for each
 
+STEP, LAYER = 400, 8000  # what a step costs in `ProblemSpec.entries`, however few states there are; with its own layer
+
 
 def require(fine: bool, problem: str, option: str, must: str, got: object) -> None:
     """Refuse an option's value in one sentence.

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from resetfree.envs._options import LAYERS, require, require_horizon, require_size
+from resetfree.envs._options import LAYER, LAYERS, require, require_horizon, require_size
 from resetfree.envs._tables import ANY, rewards, transitions
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
@@ -14,7 +14,10 @@ from resetfree.registry import register
 ACTIONS = ("safe", "risky")
 
 
-@register("coin-chain-v0", "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.")
+@register(
+    "coin-chain-v0", "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.",
+    lambda m, horizon: (64 * (m + 1) + LAYER) * max(horizon, m, 1),  # a layer of its own for each step
+)  # fmt: skip
 def coin_chain(m: int = 6, horizon: int = 0) -> FiniteMDP:
     """At the base "safe" pays 0 and stays; "risky" pays 1 and sets off along a chain towards the pit.
 

@@ -244,7 +244,10 @@ def _pick(weights: Floats, u: float) -> int:
     return min(int(np.searchsorted(total, u, side="right")), int(np.flatnonzero(weights)[-1]))
 
 
-@register("continuous-linear-v0", "Infinitely many states, linear features, and an exact answer by quadrature.")
+@register(
+    "continuous-linear-v0", "Infinitely many states, linear features, and an exact answer by quadrature.",
+    lambda d, horizon, **_: 1000 * d * (d + horizon),
+)  # fmt: skip
 def continuous_linear(d: int = 4, horizon: int = 5, seed: int = 0, gap: float = 0.1) -> ContinuousLinearMDP:
     """A random instance: three actions, the last two dangerous on an interval each, where they pay.
 

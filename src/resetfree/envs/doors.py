@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from resetfree.envs._options import LAYERS, require, require_horizon, require_size
+from resetfree.envs._options import LAYER, LAYERS, require, require_horizon, require_size
 from resetfree.envs._tables import ANY, rewards, transitions
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
@@ -12,7 +12,10 @@ from resetfree.registry import register
 ACTIONS = ("left", "right")
 
 
-@register("doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.")
+@register(
+    "doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.",
+    lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer of its own for each step
+)  # fmt: skip
 def doors(length: int = 3, horizon: int = 10) -> FiniteMDP:
     """At the fork "left" pays 0 and enters a chamber that pays 1 for `length` = L steps and then resets for certain;
     "right" pays 1/2 and leads to a loop that pays 1/2 for ever, and "left" in the loop leads back to the fork.

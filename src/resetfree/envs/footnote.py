@@ -12,7 +12,10 @@ HORIZON = 4
 MOST = 1000  # actions
 
 
-@register("footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.")
+@register(
+    "footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.",
+    lambda n_actions: 1000 * n_actions,
+)  # fmt: skip
 def footnote(n_actions: int = 4) -> FiniteMDP:
     """One of `n_actions` actions stays at home and pays 1; each of the others falls into the pit, and from there on
     the agent starts in `bad`, where everything falls into the pit.

@@ -12,7 +12,10 @@ from resetfree.registry import register
 ACTIONS = ("safe", "risky")
 
 
-@register("no-multiplier-v0", "A linear problem whose optimal multiplier grows with the square of the number of bins.")
+@register(
+    "no-multiplier-v0", "A linear problem whose optimal multiplier grows with the square of the number of bins.",
+    lambda bins, gap: 16 * (bins + 2) ** 2,
+)  # fmt: skip
 def no_multiplier(bins: int = 10, gap: float = 0.0) -> FiniteMDP:
     """From s1 to a uniform x; there "safe" pays 0 and draws a new x, "risky" pays 1 and resets with probability q(x).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from resetfree.assumptions import close
-from resetfree.envs._options import require, require_horizon, require_size
+from resetfree.envs._options import STEP, require, require_horizon, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.grids import cell_names, grid_transitions
 from resetfree.registry import register
@@ -17,7 +17,10 @@ USUAL_DENSITY = 0.15
 NAMED = 100  # larger fields name their cells by number
 
 
-@register("pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.")
+@register(
+    "pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
+    lambda n, horizon, **_: 4 * n * n * ((horizon or 2 * n) + 16) + STEP * horizon,
+)  # fmt: skip
 def pits(n: int = 5, slip: float = 0.0, horizon: int = 0, density: float = -1.0, seed: int = 0) -> FiniteMDP:
     """Four moves, start in the first corner, acting in the last corner pays 1, a reset puts the agent on any live cell.
 

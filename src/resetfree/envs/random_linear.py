@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.envs._options import require, require_horizon, require_size
+from resetfree.envs._options import STEP, require, require_horizon, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
 from resetfree.transitions import Floats
@@ -17,7 +17,10 @@ RISKY_SHARE = 0.5  # of the pairs (state, action), action 0 aside
 RISK = (0.1, 0.5)  # range of the reset probability of a risky pair
 
 
-@register("random-linear-v0", "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.")
+@register(
+    "random-linear-v0", "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.",
+    lambda n_states, n_actions, d, horizon, **_: n_states * n_actions * (16 * n_states + d + horizon) + STEP * horizon,
+)  # fmt: skip
 def random_linear(
     n_states: int = 30, n_actions: int = 4, d: int = 6, horizon: int = 6, seed: int = 1, risk_pays: bool = True
 ) -> FiniteMDP:

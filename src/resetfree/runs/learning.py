@@ -23,6 +23,8 @@ from resetfree.interrupts import held
 from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
+from resetfree.runs.blueprint import check_start
+from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, raise_unsaved, read
 from resetfree.runs.preparing import Setup, World, check_settings, find_world, prepare
 from resetfree.runs.run import Learned, Run
@@ -129,25 +131,31 @@ def learn(
     return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
 
 
-def load(path: str | Path, problem: Any = None) -> Run:
+def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
     """Read a run file, also while it is being written.
 
-    problem: the problem of the run. A registered one is made again by itself (unless it has changed since); anything
-    else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names it.
+    problem: the problem of the run. A registered one is made again by itself (unless it has changed since, or is
+    large); anything else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file
+    names it.
+    options: of a problem that is given by name, those that the file names in vain: code, and what makes it large.
     """
     file = arguments.path(path, "'path' of load")
     contents = read(file)
     spec = contents.spec
     if problem is not None:
-        world = find_world(problem, spec["problem_options"] if isinstance(problem, str) else None)
+        if isinstance(problem, str):
+            options = followed({**spec, "problem": problem}, options, Path(path))
+        world = find_world(problem, options)
         if world.fingerprint != spec["fingerprint"]:
             raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
         return _run(world, contents, file)
     if ":" in spec["problem"]:
         return _run(None, contents, file)
     try:
-        found = find_world(spec["problem"], spec["problem_options"])
+        found = find_world(spec["problem"], followed(spec, options))
     except Exception:  # not registered here, or not with these options, which a stranger may have made up
+        if options:
+            raise
         return _run(None, contents, file)
     return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, file)
 
@@ -263,8 +271,11 @@ def _restore(problem: Problem, game: Game, checkpoint: Checkpoint, file: Path) -
         state.load(game.dual, checkpoint.arrays, "dual.")
         own = {name: array for name, array in checkpoint.arrays.items() if name.startswith("problem.")}
         problem.restore({name.removeprefix("problem."): array for name, array in own.items()})
-    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {error}") from error
+        if not problem.persistent:
+            check_start(problem, checkpoint.s1)
+    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        why = " ".join(str(error).split())
+        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {why}") from error
     game.k, game.s1 = checkpoint.k, None if problem.persistent else checkpoint.s1
 
 
@@ -294,4 +305,7 @@ def _run(world: World | None, contents: Contents, file: Path | None, setup: Setu
     """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
     mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
     learned = None if setup is None else Learned(setup.primal, setup.game.primal)
-    return Run(contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned)
+    return Run(
+        contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned,
+        contents.fit,
+    )  # fmt: skip

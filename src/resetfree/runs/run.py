@@ -34,6 +34,18 @@ COLUMNS = (
 )  # fmt: skip
 
 
+class Fit(NamedTuple):
+    """How what a file holds fits the digest that was written with it (see `digest`)."""
+
+    rounds: int  # how many rounds do not
+    what: str  # the first thing that does not, "" if all does
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything does."""
+        return not self.what
+
+
 class Learned(NamedTuple):
     """The primal player and what it knew after the last round."""
 
@@ -53,6 +65,7 @@ class Run:
     interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
     problem: Problem | None = field(default=None, repr=False)  # where it is at hand
     learned: Learned | None = field(default=None, repr=False)  # of a run that was played here
+    fit: Fit | None = None  # None for a run that was in no file and no ledger
 
     def __len__(self) -> int:
         return len(self.columns["k"])

@@ -27,7 +27,7 @@ class Learned:
     """The multiplier, and where the first episode began."""
 
     Y: float
-    first: int  # s_1^1, -1 before it is seen
+    first: int = field(metadata={"least": -1})  # s_1^1, -1 before it is seen
     eta: float = field(metadata={"saved": False})
     cap: float = field(metadata={"saved": False})
 

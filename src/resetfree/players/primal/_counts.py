@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from resetfree.errors import InvalidInput
 from resetfree.game import Round
 from resetfree.kernels.action_values import Counts
-from resetfree.players.counted import ROOM, absorb, check_multiplier, sizes
+from resetfree.players.counted import GROWING, ROOM, absorb, check_multiplier, check_successors, sizes
 from resetfree.problem import Episode, Problem
 from resetfree.transitions import Bools, Floats
 
 ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
 JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
-LARGEST = 2_000_000_000  # bytes of counts that are still sensible
 
 
 @dataclass
@@ -30,8 +29,8 @@ class CountState:
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
     moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32]  # [L, S, A, W]
-    seen: NDArray[np.int64]  # [L, S, A, W]
+    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
+    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
     known: Bools  # [S] states whose entering was a reset
     known_last: Bools  # [S] likewise at the end of an episode
     opened: Bools  # [S, A] pairs tried at some step
@@ -54,6 +53,10 @@ class CountState:
         """The counts as one record, for the kernels."""
         return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
 
+    def check_loaded(self) -> None:
+        """See `check_successors`."""
+        check_successors(self)
+
 
 def fresh(
     problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
@@ -63,10 +66,10 @@ def fresh(
     if seed < 0:
         raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
     size = whole_size(problem, shape)
-    if size > LARGEST:
+    if size > problem.room:
         raise InvalidInput(
             f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
-            f"most {LARGEST / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
+            f"most {problem.room / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
         )
     n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)

@@ -14,8 +14,9 @@ from resetfree.kernels.seen import NEWS, STATES, Numbers
 from resetfree.players.counted import sizes
 from resetfree.players.primal._counts import JITTER, CountState, Ties, discover, fresh, whole_size
 from resetfree.players.primal._lazy import CompositePass
-from resetfree.players.seen import ROOM, SMALL, SeenCounts, longer
+from resetfree.players.seen import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problem import Problem, State
+from resetfree.state import require, within
 from resetfree.transitions import Bools, Floats
 
 NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
@@ -65,10 +66,10 @@ class LargeCounts:
 class Bad:
     """From where a reset can no longer be avoided, as far as was seen; kept by looking at what an episode changed."""
 
-    bad: Bools  # [M, 1 or H]: one for a life without end, or one per step of an episode
-    head: NDArray[np.int64]  # [M] predecessors: see `kernels.lazy_composite.link`
-    before: Numbers  # [E]
-    follow: NDArray[np.int64]  # [E]
+    bad: Bools = field(metadata=GROWING)  # [M, 1 or H]: one for a life without end, or one per step of an episode
+    head: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
+    before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
+    follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int
     endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
 
@@ -79,6 +80,18 @@ class Bad:
             np.zeros((ROOM, n_layers), dtype=np.bool_), np.full(ROOM, -1, dtype=np.int64),
             np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64), 0, endless,
         )  # fmt: skip
+
+    def check_loaded(self) -> None:
+        """Every edge is in one list of predecessors, and each list ends."""
+        n = self.n_edges
+        fits = n <= min(len(self.before), len(self.follow)) and len(self.bad) == len(self.head)
+        require(fits, "predecessors must be within their arrays")
+        follow = self.follow[:n]
+        require(within(self.before[:n], 0, len(self.head)), "predecessors must be numbers of states")
+        require((follow < np.arange(n)).all() and within(follow, -1, n), "lists of predecessors must end")
+        require(within(self.head, -1, n), "lists of predecessors must begin with an edge")
+        linked = np.concatenate([follow, self.head])
+        require(len(np.unique(linked[linked >= 0])) == (linked >= 0).sum(), "edges must be in one list each")
 
     def learn(self, data: SeenCounts, round: Round) -> None:
         """After `data` has learned the same round; a state that was known before changes nothing any more."""

@@ -16,6 +16,7 @@ from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.kernels.elimination import endless_sets, episode_sets
+from resetfree.kernels.seen import STATES
 from resetfree.players.primal._counts import (
     CountState,
     Ties,
@@ -27,6 +28,7 @@ from resetfree.players.primal._counts import (
 )
 from resetfree.players.primal._large import Bad, LargeCounts, begin
 from resetfree.problem import Problem, State
+from resetfree.state import require, within
 from resetfree.transitions import Bools
 
 
@@ -45,6 +47,12 @@ class LargeState:
 
     data: LargeCounts
     sets: Bad
+
+    def check_loaded(self) -> None:
+        """The sets speak of the states that were seen."""
+        n = int(self.data.seen.size[STATES])
+        require(n <= len(self.sets.head), "sets must have all states that were seen")
+        require(within(self.sets.before[: self.sets.n_edges], 0, n), "predecessors must be states that were seen")
 
 
 @dataclass(frozen=True)

@@ -155,11 +155,8 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
 
 def _policy(group: Group, mdp: FiniteMDP, solution: Solution) -> tuple[NDArray[np.int64], str]:
     """First actions [S] and whose they are."""
-    given = getattr(group.runs[0], "policy", None)
-    table = None if given is None else np.asarray(given)
     learned = found_arrays(group, "policy", mdp)
-    if table is None and learned and len(learned[0]) == mdp.horizon:
-        table = learned[0]
+    table = learned[0] if learned and len(learned[0]) == mdp.horizon else None
     seed = group.runs[0].spec["seed"]
     if table is not None and table.ndim == 3 and table.shape[1:] == (mdp.n_states, mdp.n_actions):
         return table[0].argmax(axis=1), f"likeliest first action of the last policy of the run with seed {seed}"
