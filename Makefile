@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo studio test test-all lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
-.PHONY: bench-report bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 clean
+.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -23,6 +23,10 @@ test: lint types browser $(VENV)/.dev
 
 test-all: lint types browser $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# Claim x mutant: for everything that can be claimed, what is broken when it fails. `make test` checks it too.
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants
 
 # The tests of the studio drive a real browser. On Debian it is installed where we may; without one they say so and skip.
 browser:
@@ -58,6 +62,9 @@ bench-rates: $(VENV)/.core
 
 bench-report: $(VENV)/.core
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py
+
+bench-studio: $(VENV)/.studio
+	$(BIN)/python benchmarks/studio_watchers.py
 
 bench-stored: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/stored_transitions.py

@@ -13,7 +13,8 @@ import resetfree
 SRC = Path(resetfree.__file__).parent
 # Each layer may import those before it, and itself only where it is a folder.
 LAYERS = [
-    ["errors", "rational", "kernels"],
+    ["errors", "interrupts", "rational", "kernels"],
+    ["arguments"],
     ["certificate", "transitions", "state", "widths"],
     ["finite", "sets", "features", "operators"],
     ["policy", "grids", "registry"],
@@ -22,7 +23,7 @@ LAYERS = [
     ["assumptions"],
     ["envs", "gym", "players", "nonepisodic", "choosing", "diagnostics"],
     ["regret", "algorithm1", "resolve"],
-    ["theorems", "counterexamples"],
+    ["theorems", "lemmas", "counterexamples"],
     ["runs"],
     ["certify"],
     ["deploy"],

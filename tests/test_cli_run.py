@@ -26,12 +26,6 @@ from resetfree.players import discover
 from resetfree.runs.ledger import read
 
 DEFAULT = "runs/grid-v0-linear-ucb-projected-gradient-seed0.rfrun"
-# A process of its own, in which Ctrl-C means Ctrl-C however the tests were started.
-START = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from resetfree.cli import main; sys.exit(main(sys.argv[1:]))"
-)
-
 
 # The paper's players unless others are named: most of these tests are not about who plays.
 PAPER = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
@@ -253,7 +247,7 @@ def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
 
 def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     path = here / "a.rfrun"
-    words = [sys.executable, "-c", START, "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
+    words = [sys.executable, "-m", "resetfree.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
     process = subprocess.Popen(
         [*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )  # fmt: skip
@@ -365,8 +359,8 @@ def plant(*words: str) -> subprocess.Popen[str]:
     """A run on a machine, in a process of its own."""
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     return subprocess.Popen(
-        [sys.executable, "-c", START, "run", *PLANT, *words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env=surroundings,
+        [sys.executable, "-m", "resetfree.cli", "run", *PLANT, *words, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings,
     )  # fmt: skip
 
 

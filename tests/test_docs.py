@@ -30,11 +30,11 @@ def find(name: str) -> Any:
     raise LookupError(name)
 
 
-def rows() -> list[list[str]]:
-    """Cells of the paper map's table."""
-    lines = (ROOT / "docs" / "paper_map.md").read_text().splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return cells[2:]
+def rows(table: int = 0) -> list[list[str]]:
+    """Cells of one of the paper map's tables: its objects, or the labels of the paper's source."""
+    text = (ROOT / "docs" / "paper_map.md").read_text()
+    lines = re.findall(r"(?:^\|.*\n)+", text, flags=re.M)[table].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def paper_lines(docstring: str | None) -> str:
@@ -61,6 +61,38 @@ def test_every_docstring_that_names_the_paper_is_in_the_map() -> None:
                 ):  # second and third ways to a value
                     missing.append(f"{module}.{node.name}")
     assert not missing
+
+
+def labels() -> list[str]:
+    """Every label of the paper's source, by name; the source itself is not ours to ship."""
+    return (ROOT / "tests" / "golden" / "paper_labels.txt").read_text().splitlines()
+
+
+def test_every_label_of_the_paper_is_in_the_map_with_code_or_a_page() -> None:
+    table = {label.strip("`"): where for label, _, where in rows(1)}
+    assert list(table) == labels()
+    for label, where in table.items():
+        names, pages = re.findall(r"`(resetfree[\w.]*)`", where), re.findall(r"\]\((\w+\.md)\)", where)
+        assert names or pages, label
+        for name in names:
+            find(name)
+        assert all((ROOT / "docs" / page).exists() for page in pages)
+
+
+@pytest.mark.parametrize("source", [ROOT.parent / "shared" / "paper.tex"])
+def test_the_labels_are_those_of_the_source_where_it_lies_beside_the_checkout(source: Path) -> None:
+    if not source.exists():
+        pytest.skip("the paper's source is not beside the checkout")
+    assert re.findall(r"\\label\{([^}]*)\}", source.read_text()) == labels()
+
+
+def test_everything_that_runs_of_the_paper_is_in_a_label_or_cited() -> None:
+    """Numbered statements of the first table come from labels: their code is in the second one."""
+    labelled = " ".join(where for _, _, where in rows(1))
+    numbered = [row for row in rows() if re.match(r"(Theorem|Lemma|Corollary|Assumption|Definition) \d\.\d$", row[1])]
+    assert len(numbered) > 15
+    parts = {row[1]: [other[2] for other in rows() if other[1] == row[1]] for row in numbered}
+    assert [where for where, names in parts.items() if not any(name in labelled for name in names)] == []
 
 
 @pytest.mark.parametrize("page", ["readings.md", "paper_map.md"])

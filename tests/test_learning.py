@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.forging import forge
 
 import resetfree as rf
 from resetfree.errors import InvalidInput, NotCertifiable, RunError, UnknownName
@@ -152,13 +153,14 @@ def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: 
         learn(Walk(), broken, path=path, **asked)
     assert len(rf.load(path)) == 29  # what was complete can be read
     # The mended player has other settings, so the file is told that it was the same one.
-    text = sqlite3.connect(path)
-    (spec,) = text.execute("SELECT json FROM spec").fetchone()
     name = f"{breaks_with.__module__}.{breaks_with.__qualname__}"
-    mended = spec.replace('"breaks_at": 30', '"breaks_at": -1').replace(name, "builtins.RuntimeError")
-    text.execute("UPDATE spec SET json = ?", (mended,))
-    text.commit()
-    text.close()
+
+    def mend(text: sqlite3.Connection) -> None:
+        (spec,) = text.execute("SELECT json FROM spec").fetchone()
+        mended = spec.replace('"breaks_at": 30', '"breaks_at": -1').replace(name, "builtins.RuntimeError")
+        text.execute("UPDATE spec SET json = ?", (mended,))
+
+    forge(path, mend)
     learn(Walk(), Chatty(), path=path, resume=True, **asked)
     assert rows(path) == whole
 

@@ -10,11 +10,13 @@ import pickle
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.forging import forge
 
 import resetfree as rf
 from resetfree.errors import InvalidInput, RunError
@@ -224,9 +226,9 @@ def test_a_file_with_other_tables_is_refused(file: Path, statement: str) -> None
 
 
 def test_a_newer_format_is_refused(file: Path) -> None:
-    tamper(file, "PRAGMA user_version = 2")
+    tamper(file, "PRAGMA user_version = 3")
     for use in (ledger.read, Ledger.reopen, ledger.read_spec_of):
-        with pytest.raises(RunError, match=r"has format 2, .* reads formats up to 1\. Install a newer one\."):
+        with pytest.raises(RunError, match=r"has format 3, .* reads format 2\. Install a newer one\."):
             use(file)
 
 
@@ -333,10 +335,14 @@ def bombs(crater: Path) -> Iterator[bytes]:
     yield b""
 
 
+def plant(bomb: bytes, connection: sqlite3.Connection) -> object:
+    return connection.execute("UPDATE checkpoints SET arrays = ?", (bomb,))
+
+
 def test_arrays_that_are_more_than_arrays_are_refused(file: Path, tmp_path: Path) -> None:
     crater = tmp_path / "crater"
     for bomb in bombs(crater):
-        tamper(file, "UPDATE checkpoints SET arrays = ?", values=(bomb,))
+        forge(file, partial(plant, bomb))
         with Ledger.reopen(file) as writer, pytest.raises(RunError, match="is damaged"):
             writer.resume()
     assert not crater.exists()
@@ -428,7 +434,7 @@ def test_starts_that_are_no_data_are_refused() -> None:
     with pytest.raises(InvalidInput, match="Got object instead"):
         runfile.encode_start(object())
     for text in ('{"a": 1}', "[1]", '{"dtype": "O", "shape": [1], "values": [1]}'):
-        with pytest.raises(ValueError, match="a start"):
+        with pytest.raises(ValueError, match=r"a start|has the type 'O'"):
             runfile.decode_start(text)
 
 

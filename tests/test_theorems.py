@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
 import resetfree as rf
-from resetfree import AssumptionViolated, InvalidInput
+from resetfree import AssumptionViolated, InvalidInput, theorems
 from resetfree.counterexamples import no_attained_multiplier, no_shared_optimum_above_zero
-from resetfree.oracle.dynamic_programming import Solution
+from resetfree.oracle.dynamic_programming import SafeSets, Solution
 from resetfree.policy import random_policy, uniform
 from resetfree.regret import Rounds, exact_rounds
 from resetfree.theorems import (
@@ -27,6 +28,19 @@ from resetfree.theorems import (
 )
 
 FINITE = [name for name in rf.problems() if isinstance(rf.make(name), rf.FiniteMDP)]
+
+CLAIMS = [
+    "pi* cannot be reset from any start",
+    "pi* earns V* from every start",
+    "no policy has V_r - y V_c above V*, from any start, for y = lambda_hat",
+    "from every start with lambda_hat > 0 some policy needs a multiplier above",
+    "no policy has V_r - y V_c above V*, from any start, for y = lambda_hat + 1",
+    "a policy keeps to Abar from a feasible start iff it cannot be reset",
+    "V_c is exactly zero from every feasible start from which the policy keeps to Abar",
+    "no action of Abar leads where some policy that keeps to Abar can be reset",
+    "after every action outside Abar every policy can be reset",
+    "the best reset-free policy for the whole sequence of starts earns the sum of V*",
+]
 
 
 @pytest.fixture
@@ -45,7 +59,7 @@ def random_rounds(mdp: rf.FiniteMDP, seed: int, n: int = 40) -> Rounds:
 def test_every_registered_problem_is_certified(name: str) -> None:
     mdp = rf.make(name)
     certificates = certify_problem(mdp)
-    assert len(certificates) >= 13
+    assert [c.claim.split(" (")[0] for c in certificates] == CLAIMS
     for certificate in certificates:
         assert certificate.holds, certificate
         json.dumps(certificate.to_dict(), allow_nan=False)
@@ -53,6 +67,47 @@ def test_every_registered_problem_is_certified(name: str) -> None:
         rounds = random_rounds(mdp, seed=1)
         for certificate in [*reduction(rounds, rf.solve(mdp)), *saddle_gap(rounds, rf.solve(mdp))]:
             assert certificate.holds, certificate
+
+
+def broken(solution: Solution, what: str) -> Solution:
+    """A solution of the grid that is wrong in one respect."""
+    mdp, safe = solution.mdp, np.array(solution.safe_actions)
+    if what == "a risky policy":
+        return replace(solution, policy=np.full_like(solution.policy, mdp.action_names.index("right")))
+    if what == "a value too high":
+        return replace(solution, value=solution.value + 0.01)
+    if what.startswith("multipliers"):
+        hat = solution.lambda_hat
+        wrong = {"halved": hat / 2, "doubled": hat * 2, "less by two": np.maximum(hat - 2, 0)}
+        solution.__dict__["lambda_hat"] = wrong[what.removeprefix("multipliers ")]
+        return solution
+    h, s = np.argwhere(safe.any(axis=2) & ~safe.all(axis=2))[0]
+    safe[h, s] = what == "all actions allowed"
+    if what == "one action forbidden":
+        safe[h, s, solution.policy[h, s]] = True
+    return replace(solution, safe=SafeSets(safe, np.arange(len(safe)), solution.safe.last))
+
+
+@pytest.mark.parametrize(
+    ("what", "fails"),
+    [
+        ("a risky policy", {0, 1}),
+        ("a value too high", {1, 9}),
+        ("multipliers halved", {2}),
+        ("multipliers doubled", {3}),
+        ("multipliers less by two", {4}),
+        ("all actions allowed", {5, 6, 7}),
+        ("one action forbidden", {5, 8}),
+    ],
+)
+def test_every_claim_about_a_problem_fails_on_some_wrong_answer(
+    grid: rf.FiniteMDP, monkeypatch: pytest.MonkeyPatch, what: str, fails: set[int]
+) -> None:
+    """Each of the ten claims has a wrong answer among these that it does not survive."""
+    honest = rf.solve
+    monkeypatch.setattr(theorems, "solve", lambda mdp, starts=None: broken(honest(mdp, starts), what))
+    failed = {i for i, c in enumerate(certify_problem(grid)) if not c.holds}
+    assert fails <= failed, failed
 
 
 @pytest.mark.parametrize("boundary", ["physical", "literal"])
@@ -233,11 +288,11 @@ def test_only_a_budget_of_zero_has_one_policy_for_all_starts() -> None:
         no_shared_optimum_above_zero(1.0)
 
 
-@pytest.mark.parametrize("module", ["theorems", "counterexamples"])
+@pytest.mark.parametrize("module", ["theorems", "lemmas", "counterexamples"])
 def test_every_statement_names_what_it_is_in_the_paper(module: str) -> None:
     import importlib
 
     found = importlib.import_module(f"resetfree.{module}")
     for name, item in vars(found).items():
         if callable(item) and getattr(item, "__module__", "") == found.__name__ and not name.startswith("_"):
-            assert name in ("certify_problem", "saddle_point") or "Paper: " in (item.__doc__ or ""), name
+            assert name in ("certify_problem", "saddle_point", "softmax") or "Paper: " in (item.__doc__ or ""), name

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: the game between `linear-ucb` and `projected-gradient`, with the paper's constants."""
+"""Algorithm 1 of the paper: the game between `linear-ucb` and `projected-gradient`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def algorithm1(B: float | None = None, **settings: Any) -> tuple[LinearUCB, Proj
     As analysed (the default): plan at the start of an episode with the multiplier of that start; values under the
     softmax of the same Q; costs on arrival; eta_k = B / sqrt(k); the dual is told the optimistic V_c^k(s_1^k). As
     printed: `lagged=True`, and a problem with `boundary="literal"`.
+
+    The paper's constants: alpha, eta_k, the caps. Tuned, unless `width` says otherwise: beta_r = 0.1 H and beta_c = 0.1
+    (the paper's beta has a factor that it leaves open) and the ridge 0.01 (its proofs have 1). `width="theory"` is what
+    the theorem speaks of, with ridge 1; `width="paper"` is the printed formula, with `constant` for its factor and
+    ridge 1.
 
     >>> primal, dual = algorithm1(B=5.0, width="theory")
     >>> primal.name, dual.name

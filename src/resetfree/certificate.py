@@ -1,8 +1,12 @@
 """A claim with both sides computed: what is compared, by how much it holds, and where it is tightest.
 
 Legend: lhs and rhs the two sides, slack = how far the claim is from failing, witness = the start, round or state at
-which it is tightest (or fails); status = whether a proof stands behind it here ("proved"), only a choice of constants
-that no theorem covers ("tuned"), or whether it cannot be asked of this run at all ("not applicable").
+which it is tightest (or fails); status = what stands behind the claim here:
+  proved          a theorem with the constants of this run; a broken learner or record makes it fail;
+  tuned           a choice of constants that no theorem covers, so that it may fail;
+  identity        algebra: it holds whatever was played, and checks the arithmetic of what is computed, nothing else;
+  stated          [lhs, rhs] holds a quantity that cannot be computed here: a bound to be used, nothing is compared;
+  not applicable  it cannot be asked of this run at all.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from resetfree.errors import InvalidInput
 
 Kind: TypeAlias = Literal["<=", "<", "=="]
 KINDS: tuple[Kind, ...] = ("<=", "<", "==")
-Status: TypeAlias = Literal["proved", "tuned", "not applicable"]
-STATUSES: tuple[Status, ...] = ("proved", "tuned", "not applicable")
+Status: TypeAlias = Literal["proved", "tuned", "identity", "stated", "not applicable"]
+STATUSES: tuple[Status, ...] = ("proved", "tuned", "identity", "stated", "not applicable")
+COMPARED: tuple[Status, ...] = ("proved", "tuned", "identity")  # what can hold or fail
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Certificate:
     holds (tuned): Resets are bounded: 3 <= 5.5 (slack 2.5)
     >>> print(Certificate.not_applicable("Resets are bounded", "needs an oracle"))
     not applicable: Resets are bounded: needs an oracle
+    >>> print(Certificate("Resets", 0.0, 5.5, status="stated", why="with probability at least 0.99"))
+    stated: Resets: from 0 to 5.5: with probability at least 0.99
     """
 
     claim: str
@@ -69,7 +76,7 @@ class Certificate:
                 f"The 'status' of Certificate must be one of {', '.join(STATUSES)}. Got {self.status!r} instead."
             )
         if not self.applies and not self.why:
-            raise InvalidInput("The 'why' of Certificate must say why it is not applicable. Got nothing instead.")
+            raise InvalidInput(f"The 'why' of Certificate must say why it is {self.status}. Got nothing instead.")
         if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
             raise InvalidInput(
                 f"The 'tolerance' of Certificate must be a finite number that is not negative. "
@@ -88,7 +95,12 @@ class Certificate:
     @property
     def applies(self) -> bool:
         """Whether there is anything to hold or to fail."""
-        return self.status != "not applicable"
+        return self.status in COMPARED
+
+    @property
+    def refuted(self) -> bool:
+        """Whether it fails though it must hold: proved, or an identity."""
+        return self.status in ("proved", "identity") and not self.holds
 
     @property
     def holds(self) -> bool:
@@ -107,13 +119,16 @@ class Certificate:
         """
         names = ("claim", "lhs", "kind", "rhs", "tolerance", "slack", "holds", "witness", "detail", "status", "why")
         result: dict[str, Any] = plain({name: getattr(self, name) for name in names})
-        return result if self.applies else {**result, "lhs": None, "rhs": None, "slack": None, "holds": None}
+        if self.status == "not applicable":
+            return {**result, "lhs": None, "rhs": None, "slack": None, "holds": None}
+        return result if self.applies else {**result, "slack": None, "holds": None}
 
     def __str__(self) -> str:
         if not self.applies:
-            return f"not applicable: {self.claim}: {self.why}"
+            interval = f"from {self.lhs:.9g} to {self.rhs:.9g}: " if self.status == "stated" else ""
+            return f"{self.status}: {self.claim}: {interval}{self.why}"
         where = "" if self.witness is None else f" [{self.witness}]"
-        verdict = ("holds" if self.holds else "FAILS") + (" (tuned)" if self.status == "tuned" else "")
+        verdict = ("holds" if self.holds else "FAILS") + (f" ({self.status})" if self.status != "proved" else "")
         return f"{verdict}: {self.claim}: {self.lhs:.9g} {self.kind} {self.rhs:.9g} (slack {self.slack:.3g}){where}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from scipy import sparse
 
 from resetfree.errors import InvalidInput
 from resetfree.finite import FiniteMDP
+from resetfree.transitions import Floats
 
 
 def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike | int = 0) -> FiniteMDP:
@@ -21,7 +22,10 @@ def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike
     chain: [m, m], row c the distribution of the next episode's context after an episode in context c.
     start: the first context, or its distribution [m].
 
-    State index of base state s in context c: c * S + s.
+    State index of base state s in context c: c * S + s. Features are lifted block by block, each context with
+    coordinates of its own: phi((s, c), a) is task c's phi(s, a) in block c, so that what was linear with measures mu_c
+    is linear with their stack, whose norm is at most sqrt(d) if each one's is; and so for xi. A task without features
+    beside others that have them is lifted as what it stands for: one-hot phi, constant xi.
     """
     if not tasks:
         raise InvalidInput("The 'tasks' of with_contexts must hold at least one problem. Got none instead.")
@@ -64,7 +68,21 @@ def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike
         contexts=chain,
         boundary=first.boundary,
         noise=first.noise,
+        phi=_blocks([task.phi for task in tasks], lambda: np.eye(n * first.n_actions).reshape(n, first.n_actions, -1)),
+        xi=_blocks([task.xi for task in tasks], lambda: np.ones((n, 1))),
         name=f"{len(tasks)} contexts of {first.name}",
         state_names=[f"{task.state_names[s]}|{c}" for c, task in enumerate(tasks) for s in range(n)],
         action_names=first.action_names,
     )
+
+
+def _blocks(features: Sequence[Floats | None], default: Callable[[], Floats]) -> Floats | None:
+    """Features [S, ..., d_c] of each context, one below the other, each in columns of its own; None if none has any."""
+    if all(f is None for f in features):
+        return None
+    given = [default() if f is None else f for f in features]
+    ends = np.cumsum([f.shape[-1] for f in given])
+    lifted = np.zeros((len(given), *given[0].shape[:-1], ends[-1]))
+    for c, f in enumerate(given):
+        lifted[c, ..., ends[c] - f.shape[-1] : ends[c]] = f
+    return lifted.reshape(-1, *lifted.shape[2:])

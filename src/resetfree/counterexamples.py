@@ -99,3 +99,52 @@ def no_shared_optimum_above_zero(threshold: float = 0.5) -> list[Certificate]:
         ),
         Certificate("with a budget of zero it earns the same", zero[0], zero[1], 1e-12, "==", "A and B"),
     ]  # fmt: skip
+
+
+def non_markovian_saddle_point(threshold: float = 0.5) -> list[Certificate]:
+    """Where two starts need two policies, one policy that remembers its start serves both: it is not Markovian.
+
+    Paper: a shared saddle-point with a non-Markovian policy always exists (footnote).
+
+    `thresholds-v0` with a budget above zero. Each start's best policy is found by a linear program; together, chosen by
+    the start that was seen, they are one policy of histories, evaluated as a Markovian one of the problem whose
+    states carry the start along (as contexts that never change). It earns what both optima earn, and every Markovian
+    policy less. With y = 1 where the budget is used up and 0 where it is not, (policy, y) is a saddle-point from A and
+    from B: y (V_c - budget) = 0, and no policy at all has V_r - y (V_c - budget) above its own.
+    """
+    from resetfree.contexts import with_contexts
+    from resetfree.oracle.dynamic_programming import best_response
+    from resetfree.oracle.linear_program import constrained_value
+    from resetfree.registry import make
+
+    markovian = no_shared_optimum_above_zero(threshold)[0]
+    mdp = make("thresholds-v0")
+    starts = [mdp.state_names.index(name) for name in ("A", "B")]
+    best = [constrained_value(mdp, np.eye(mdp.n_states)[s], threshold) for s in starts]
+    remembering = with_contexts([mdp, mdp], np.eye(2))
+    values = evaluate(remembering, np.concatenate([one.policy for one in best], axis=1))
+    here = [c * mdp.n_states + s for c, s in enumerate(starts)]
+    found = [
+        Certificate(
+            "the policy that remembers its start earns what the best ones for A and B earn",
+            values.v_r[here].sum(), sum(one.value for one in best), 1e-9, "==", "A and B",
+        ),
+        Certificate(
+            "it stays within the budget from both starts (largest V_c)", values.v_c[here].max(), threshold, 1e-9, "<=",
+            "A and B",
+        ),
+        Certificate("every Markovian policy earns less", markovian.lhs, values.v_r[here].sum(), 1e-9, "<", "A and B"),
+    ]  # fmt: skip
+    for s, i in zip(starts, here, strict=True):
+        y = 1.0 if values.v_c[i] > threshold - 1e-9 else 0.0
+        most, name = best_response(mdp, y), mdp.state_names[s]
+        left, own = most.v_r[s] - y * (most.v_c[s] - threshold), values.v_r[i] - y * (values.v_c[i] - threshold)
+        found += [
+            Certificate(
+                f"y is zero where the budget is not used up, from {name}", own, values.v_r[i], 1e-9, "==", name
+            ),
+            Certificate(
+                f"no policy has V_r - y (V_c - budget) above its own, from {name}", left, own, 1e-9, "<=", name
+            ),
+        ]
+    return found

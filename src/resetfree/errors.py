@@ -9,6 +9,10 @@ from difflib import get_close_matches
 class ResetFreeError(Exception):
     """The root: catch this to catch everything that resetfree raises on purpose."""
 
+    def __str__(self) -> str:
+        """One line, whatever was quoted in it."""
+        return " ".join(super().__str__().split())
+
 
 class InvalidInput(ResetFreeError, ValueError):
     """An argument is not what the sentence says it must be."""
@@ -23,7 +27,7 @@ class UnknownName(ResetFreeError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = list(known)
-        near = get_close_matches(name, known, n=1)
+        near = get_close_matches(name[:100], known, n=1)  # the time it takes grows with the length
         hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
         super().__init__(f"There is no {kind} '{name}'. {hint}")
 

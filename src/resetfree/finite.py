@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.errors import InvalidInput
+from resetfree import arguments
+from resetfree.arguments import as_array, is_sequence, real, shown
+from resetfree.errors import InvalidInput, NotCertifiable
 from resetfree.kernels.planning import Model
-from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, compress
+from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, Transitions, coarse, compress, normalised
 
 if TYPE_CHECKING:
     from resetfree.problem import FiniteProblem
 
 Boundary: TypeAlias = Literal["physical", "literal"]
+LONGEST = 100_000  # actions per episode: plans are tables with a row for each
+MOST_ACTIONS = int(np.iinfo(np.int16).max)  # policies are kept in two bytes per state
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +41,7 @@ class FiniteMDP:
     Paper: MDP (S, A, P, r, H), S_reset.
 
     transition: [S, A, S] or [H, S, A, S], dense; or SciPy sparse [S*A, S] (row s*A + a), or a list of H of those.
-      Rows of reset states are never used and may be empty.
+      Rows of reset states are never used and may be empty. Rows in float32 are normalised, within its rounding.
     reward: [S, A] or [H, S, A], in [0, 1].
     reset: Boolean [S]. Arriving there ends the episode and costs one reset.
     horizon: H, actions per episode.
@@ -84,17 +88,18 @@ class FiniteMDP:
         action_names: Sequence[str] | None = None,
         layout: GridLayout | None = None,
     ) -> None:
-        if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-            raise InvalidInput(f"The 'horizon' of FiniteMDP must be a positive integer. Got {horizon!r} instead.")
-        if boundary not in ("physical", "literal"):
+        check_horizon(horizon, "FiniteMDP")
+        if not isinstance(boundary, str) or boundary not in ("physical", "literal"):
             raise InvalidInput(
-                f'The \'boundary\' of FiniteMDP must be "physical" or "literal". Got {boundary!r} instead.'
+                f'The \'boundary\' of FiniteMDP must be "physical" or "literal". Got {shown(boundary)} instead.'
             )
         self.name, self.horizon, self.boundary, self.layout = name, int(horizon), boundary, layout
         self.reset = _states(reset, "reset", None)
         self.n_states = len(self.reset)
         self.transition: Transitions = compress(transition, self.n_states, self.horizon, support)
         self.n_actions = self.transition.n_actions
+        if self.n_actions > MOST_ACTIONS:
+            raise InvalidInput(f"A FiniteMDP must have at most {MOST_ACTIONS} actions. Got {self.n_actions} instead.")
         self._check_rows()
         self.reward = self._check_reward(reward)  # [1 or H, S, A]
         self.noise = _check_noise(noise)
@@ -139,6 +144,11 @@ class FiniteMDP:
         return self.transition.stationary and len(self.reward) == 1
 
     @property
+    def reward_noise(self) -> float:
+        """Sub-Gaussian constant of a reward about its mean: 0 if it is deterministic, 0.5 within [0, 1] (Hoeffding)."""
+        return 0.5 if self.noise == "bernoulli" else float(self.noise)
+
+    @property
     def n_transitions(self) -> int:
         """How many of the H actions move the agent: all (physical), all but the last (literal)."""
         return self.horizon if self.boundary == "physical" else self.horizon - 1
@@ -181,7 +191,7 @@ class FiniteMDP:
             )
 
     def _check_reward(self, reward: ArrayLike) -> Floats:
-        array = np.array(reward, dtype=np.float64)
+        array = arguments.array(reward, "'reward' of FiniteMDP")
         shape = (self.n_states, self.n_actions)
         if array.shape not in (shape, (self.horizon, *shape)):
             raise InvalidInput(
@@ -203,12 +213,13 @@ class FiniteMDP:
     def _check_contexts(self, contexts: ArrayLike | None) -> Floats | None:
         if contexts is None:
             return None
-        chain = np.array(contexts, dtype=np.float64)
+        chain = arguments.array(contexts, "'contexts' of FiniteMDP")
         if chain.ndim != 2 or chain.shape[0] != chain.shape[1] or len(chain) == 0 or self.n_states % len(chain):
             raise InvalidInput(
                 f"The 'contexts' of FiniteMDP must be a square [m, m] with m a divisor of {self.n_states}. "
                 f"Got shape {chain.shape} instead."
             )
+        chain = _rows(chain, contexts)
         for row in chain:
             _check_distribution(row, "contexts")
         chain.setflags(write=False)
@@ -223,7 +234,7 @@ class FiniteMDP:
 
     def _distribution(self, given: int | ArrayLike, what: str, n: int) -> Floats:
         """Distributions [n, S/n]; no mass on reset states."""
-        array = np.asarray(given)
+        array = as_array(given, f"'{what}' of FiniteMDP")
         width = self.n_states // n
         if array.ndim == 0 and array.dtype.kind in "iu" and n == 1:
             if not 0 <= array < self.n_states:
@@ -236,10 +247,11 @@ class FiniteMDP:
             raise InvalidInput(
                 f"The '{what}' of FiniteMDP must give some state positive probability. Got none instead."
             )
-        array = np.array(array if array.ndim == 2 else array[None], dtype=np.float64)
+        array = arguments.array(array if array.ndim == 2 else array[None], f"'{what}' of FiniteMDP")
         if array.shape != (n, width):
             shape = (width,) if n == 1 else (n, width)
             raise InvalidInput(f"The '{what}' of FiniteMDP must have shape {shape}. Got {np.shape(given)} instead.")
+        array = _rows(array, given)
         for row in array:
             _check_distribution(row, what)
         inside = (array > 0) & self.reset.reshape(n if n > 1 else 1, width)
@@ -254,7 +266,7 @@ class FiniteMDP:
     def _check_features(self, given: ArrayLike | None, what: str, lead: tuple[int, ...]) -> Floats | None:
         if given is None:
             return None
-        array = np.array(given, dtype=np.float64)
+        array = arguments.array(given, f"'{what}' of FiniteMDP")
         if array.shape[:-1] != lead or array.ndim != len(lead) + 1 or not np.isfinite(array).all():
             raise InvalidInput(
                 f"The '{what}' of FiniteMDP must be finite numbers of shape {(*lead, 'd')}. "
@@ -266,13 +278,35 @@ class FiniteMDP:
     def _check_names(self, names: Sequence[str] | None, what: str, n: int) -> tuple[str, ...]:
         if names is None:
             return tuple(str(i) for i in range(n))
+        if not is_sequence(names):
+            raise InvalidInput(f"The '{what}' of FiniteMDP must be a list of names. Got {shown(names)} instead.")
         if len(names) != n:
             raise InvalidInput(f"The '{what}' of FiniteMDP must have {n} entries. Got {len(names)} instead.")
         return tuple(str(x) for x in names)
 
 
+def check_model(mdp: Any, what: str) -> None:
+    """Refuse what is no finite problem with a known model."""
+    if not isinstance(mdp, FiniteMDP):
+        raise NotCertifiable(f"{what} needs a finite problem whose model is known. Got {type(mdp).__name__} instead.")
+
+
+def check_horizon(horizon: Any, name: str) -> None:
+    """Refuse what is no number of actions per episode.
+
+    >>> check_horizon(10**9, "FiniteMDP")
+    Traceback (most recent call last):
+    resetfree.errors.InvalidInput: The 'horizon' of FiniteMDP must be a positive integer up to 100000.
+    Got 1000000000 instead.
+    """
+    good = isinstance(horizon, int | np.integer) and not isinstance(horizon, bool)
+    if not good or not 1 <= horizon <= LONGEST:
+        upto = f" up to {LONGEST}" if good and horizon > 1 else ""
+        raise InvalidInput(f"The 'horizon' of {name} must be a positive integer{upto}. Got {shown(horizon)} instead.")
+
+
 def _states(given: ArrayLike, what: str, n: int | None) -> Bools:
-    array = np.asarray(given)
+    array = as_array(given, f"'{what}' of FiniteMDP")
     if array.ndim != 1 or len(array) == 0 or (n is not None and len(array) != n) or not np.isin(array, (0, 1)).all():
         raise InvalidInput(
             f"The '{what}' of FiniteMDP must be Boolean, one entry per state. "
@@ -281,6 +315,14 @@ def _states(given: ArrayLike, what: str, n: int | None) -> Bools:
     result = array.astype(np.bool_)
     result.setflags(write=False)
     return result
+
+
+def _rows(array: Floats, given: object) -> Floats:
+    """Distributions [n, width]; what was given in single precision is normalised within its rounding."""
+    if not coarse(given):
+        return array
+    n, width = array.shape
+    return normalised(np.arange(n + 1) * width, array.ravel()).reshape(n, width)
 
 
 def _check_distribution(row: Floats, what: str) -> None:
@@ -295,11 +337,12 @@ def _check_distribution(row: Floats, what: str) -> None:
 
 
 def _check_noise(noise: float | Literal["bernoulli"]) -> float | Literal["bernoulli"]:
-    if noise == "bernoulli":
+    if isinstance(noise, str) and noise == "bernoulli":
         return "bernoulli"
-    if isinstance(noise, str) or not (np.isfinite(noise) and noise >= 0):
+    try:
+        return real(noise, "noise")
+    except InvalidInput:
         raise InvalidInput(
             "The 'noise' of FiniteMDP must be \"bernoulli\" or a standard deviation that is not negative. "
-            f"Got {noise!r} instead."
-        )
-    return float(noise)
+            f"Got {shown(noise)} instead."
+        ) from None

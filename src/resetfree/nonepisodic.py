@@ -106,7 +106,8 @@ def live(
 
     width: "theory", UCRL2's balls sqrt(14 S log(2 A t / p) / n), with which the regret is O(D S sqrt(A T log T)) with
       probability 1 - p where W is communicating with diameter D; "tuned", `scale` times these, proved for resets only.
-    noise: sub-Gaussian constant of the noise in rewards (0: deterministic; 0.5 is right for anything within [0, 1]).
+    noise: sub-Gaussian constant of the noise in rewards (0: deterministic; 0.5 is right for anything within [0, 1]);
+      with width "theory" it is never less than the problem's.
 
     The horizon of the problem plays no part. Problems with layers, contexts or resets at the end of episodes are
     refused: there are no episodes here.
@@ -129,6 +130,9 @@ def live(
             assumption="feasibility", witness=witness,
         )  # fmt: skip
     factor = 1.0 if width == "theory" else scale
+    noise = (
+        max(noise, model.reward_noise) if width == "theory" else noise
+    )  # a proved width covers the rewards there are
     return _live(model, steps, seed, factor, noise, p, {"width": width, "scale": factor, "noise": noise, "p": p})
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree.arguments import as_array
 from resetfree.errors import InvalidInput
 from resetfree.finite import FiniteMDP
 from resetfree.transitions import Floats
@@ -53,7 +54,7 @@ def as_policy(policy: ArrayLike, mdp: FiniteMDP) -> Floats:
     policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each), or lazy.
     """
     shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
-    array = np.asarray(policy)
+    array = policy if isinstance(policy, np.ndarray) else as_array(policy, f"policy of '{mdp.name}'")
     if (
         array.dtype == np.float64 and array.shape == shape
     ):  # a player's own plan: rows are checked by the contract battery

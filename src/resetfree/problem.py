@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from resetfree.arguments import is_sequence, shown, whole
 from resetfree.errors import InvalidInput
 from resetfree.features import FeatureMap
 from resetfree.finite import FiniteMDP
@@ -86,6 +87,9 @@ class Problem(ABC):
     stationary: bool  # whether the learner may pool its data over the steps of an episode
     n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
     n_contexts: int = 1  # contexts that change between episodes and are part of the state
+    # Sub-Gaussian constant of a reward given step, state and action: 0 where it is deterministic, and 0.5 is right for
+    # whatever lies in [0, 1], which is all that a problem can say that does not know more.
+    reward_noise: float = 0.5
     end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
@@ -95,6 +99,7 @@ class Problem(ABC):
     _model: FiniteMDP | None = None  # where it is known: for oracles (`oracle.exact.model_behind`), never for learners
     # Whether the world is somewhere by itself, and no checkpoint can put it back there: to go on takes a reset.
     persistent: bool = False
+    room: int = 2_000_000_000  # bytes that a player may keep for it
 
     @property
     @abstractmethod
@@ -147,6 +152,7 @@ class FiniteProblem(Problem):
         self.stationary, self.n_transitions = mdp.stationary, mdp.n_transitions
         self.n_contexts = 1 if mdp.contexts is None else len(mdp.contexts)
         self.end_resets = bool((mdp.last_reset != mdp.reset).any())
+        self.reward_noise = mdp.reward_noise
         self.phi, self.xi = mdp.phi, mdp.xi
 
     @property
@@ -217,8 +223,11 @@ class FiniteProblem(Problem):
 
 def check_start(mdp: FiniteMDP, start: State) -> int:
     """A start must be a state that is not a reset state."""
-    if not 0 <= start < mdp.n_states or mdp.reset[start]:
-        raise InvalidInput(f"A start of '{mdp.name}' must be a state outside the reset set. Got {start} instead.")
+    whole = isinstance(start, int | np.integer)
+    if not whole or not 0 <= start < mdp.n_states or mdp.reset[start]:
+        raise InvalidInput(
+            f"A start of '{mdp.name}' must be a state outside the reset set. Got {shown(start)} instead."
+        )
     return int(start)
 
 
@@ -241,14 +250,17 @@ def simulate(
     >>> sum(e.reset for e in runs)
     0
     """
-    if episodes < 0:
-        raise InvalidInput(f"The 'episodes' of simulate must not be negative. Got {episodes} instead.")
-    if isinstance(starts, str) and starts != "adaptive":
-        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {starts!r} instead.")
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"The 'problem' of simulate must be a Problem. Got {shown(problem)} instead.")
+    episodes = whole(episodes, "'episodes' of simulate", 0)
+    if starts != "adaptive" if isinstance(starts, str) else not callable(starts) and not is_sequence(starts):
+        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {shown(starts)} instead.")
     if not isinstance(starts, str) and not callable(starts) and len(starts) < episodes:
         raise InvalidInput(
             f"The 'starts' must name a state for each of {episodes} episodes. Got {len(starts)} instead."
         )
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = whole(seed, "'seed' of simulate", 0)
     rng = np.random.default_rng(seed)
     start, last = first_start(problem, rng), None
     for k in range(episodes):

@@ -81,7 +81,9 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
         made = factory(**own)
     except ResetFreeError:
         raise
-    except Exception as error:  # the user's code: its own words are the most useful
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
         raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
     if hasattr(made, "step") and hasattr(made, "reset"):  # an environment, as far as one can tell without Gymnasium
         return from_options(made, rest, problem)

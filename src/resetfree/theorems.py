@@ -8,23 +8,38 @@ Maxima over all policies are computed by dynamic programming, one pass per start
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree.arguments import whole
 from resetfree.assumptions import reachable_starts
-from resetfree.certificate import Certificate, Kind
-from resetfree.errors import AssumptionViolated, InvalidInput
-from resetfree.finite import FiniteMDP
-from resetfree.oracle.dynamic_programming import Solution, best_response, can_leave, can_reset, evaluate, solve
+from resetfree.certificate import Certificate, Kind, Status
+from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.finite import FiniteMDP, check_model
+from resetfree.oracle.dynamic_programming import (
+    Solution,
+    Temptation,
+    can_leave,
+    can_reset,
+    evaluate,
+    solve,
+    temptation,
+)
 from resetfree.policy import random_policy, uniform
 from resetfree.regret import Rounds, best_values, dual_regret, primal_regret, regret, resets
-from resetfree.transitions import Floats
+from resetfree.transitions import Bools, Floats
 
 TOLERANCE = 1e-9  # per unit of value (the horizon) or of cumulative sum
 SMALLER = 1e-6  # how far below lambda_hat a multiplier is tried, relatively
 LARGEST_PROGRAM = 30_000  # H*S*A up to which `certify_problem` solves the linear program
+ALGEBRA = "holds for any policies, multipliers and starts, since V_c of pi* is zero: a check of arithmetic"
+SIGNS = "holds for any multipliers and costs that are not negative: a check of arithmetic"
+RANDOM_POLICIES = 5  # of each kind that `certify_problem` tries
+EQUIVALENCE = "the best reset-free policy for the whole sequence of starts earns the sum of V*"
 
 
 def shared_saddle_point(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
@@ -85,28 +100,47 @@ def _optimal_policy_is_safe(mdp: FiniteMDP, known: Solution) -> list[Certificate
 
 
 def _saddle(mdp: FiniteMDP, known: Solution, multipliers: Floats, what: str) -> Certificate:
-    starts = known.starts
-    gain, cost = _best_lagrangian(known, starts, multipliers[starts])
+    """The second inequality at every start; where it fails by less than values show, in the multipliers themselves."""
+    starts, beyond = _with_multiplier(known.starts, multipliers)
     claim = f"no policy has V_r - y V_c above V*, from any start, for y = {what}"
     if not len(starts):
-        return Certificate(claim, 0.0, 0.0, detail={"starts": 0})
-    excess = gain - multipliers[starts] * cost
+        return _nothing_to_ask(claim, beyond)
+    y = multipliers[starts]
+    excess, need = _temptation(known, starts, y)
     i = int(np.argmax(excess))
+    detail: dict[str, Any] = {"starts": len(starts), **beyond}
+    more = need - y
+    j = int(np.argmax(more > SMALLER / 10 * y))
+    if excess[i] <= TOLERANCE * mdp.horizon and more[j] > SMALLER / 10 * y[j]:  # too little to see in values
+        detail |= {"in": "multipliers", "start": int(starts[j])}
+        return Certificate(claim, need[j], y[j], SMALLER / 10 * y[j], "<=", _name(mdp, starts[j]), detail)
     value = known.value[starts[i]]
     return Certificate(
         claim, value + excess[i], value, TOLERANCE * mdp.horizon, "<=", _name(mdp, starts[i]),
-        {"starts": len(starts), "multiplier": float(multipliers[starts[i]]), "start": int(starts[i])},
+        {**detail, "multiplier": float(y[i]), "start": int(starts[i])},
     )  # fmt: skip
 
 
-def _best_lagrangian(known: Solution, starts: NDArray[np.int64], multipliers: Floats) -> tuple[Floats, Floats]:
-    """[n] of the policy that maximises V_r - y V_c over all, for each start and its own y: V_r - V*, and V_c."""
-    gain, cost = np.empty(len(starts)), np.empty(len(starts))
+def _with_multiplier(starts: NDArray[np.int64], multipliers: Floats) -> tuple[NDArray[np.int64], dict[str, int]]:
+    """The starts whose multiplier is a float, and, for the record, how many exceed every float."""
+    finite = np.isfinite(multipliers[starts])
+    return starts[finite], {} if finite.all() else {"beyond_floats": int((~finite).sum())}
+
+
+def _nothing_to_ask(claim: str, beyond: dict[str, int], kind: Kind = "<=") -> Certificate:
+    if beyond:
+        return Certificate.not_applicable(claim, "the multiplier of every start exceeds what a float can hold")
+    return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"starts": 0})
+
+
+def _temptation(known: Solution, starts: NDArray[np.int64], multipliers: Floats) -> Temptation:
+    """[n] what the best of all policies has of more than pi*, from each start, for its own multiplier."""
+    excess, need = np.empty(len(starts)), np.empty(len(starts))
     for y in np.unique(multipliers):  # starts that share a multiplier share a pass
-        response = best_response(known.mdp, float(y), known.policy)
+        found = temptation(known.mdp, float(y), known.policy)
         here = np.flatnonzero(multipliers == y)
-        gain[here], cost[here] = response.gain[starts[here]], response.v_c[starts[here]]
-    return gain, cost
+        excess[here], need[here] = found.excess[starts[here]], found.need[starts[here]]
+    return Temptation(excess, need)
 
 
 def least_multiplier(mdp: FiniteMDP, solution: Solution | None = None) -> Certificate:
@@ -118,16 +152,15 @@ def least_multiplier(mdp: FiniteMDP, solution: Solution | None = None) -> Certif
     is claimed to be above y = lambda_hat (1 - 1e-6); so every y up to there fails, as V_c >= 0.
     """
     known = solve(mdp) if solution is None else solution
-    starts = known.starts[known.lambda_hat[known.starts] > 0]
+    starts, beyond = _with_multiplier(known.starts[known.lambda_hat[known.starts] > 0], known.lambda_hat)
     claim = "from every start with lambda_hat > 0 some policy needs a multiplier above (1 - 1e-6) lambda_hat"
     if not len(starts):
-        return Certificate(claim, 0.0, 0.0, 0.0, "==", None, {"starts": 0})
+        return _nothing_to_ask(claim, beyond, "==")
     tried = known.lambda_hat[starts] * (1 - SMALLER)
-    gain, cost = _best_lagrangian(known, starts, tried)
-    needed = np.divide(gain, cost, out=np.zeros(len(starts)), where=cost > 0)
+    needed = _temptation(known, starts, tried).need
     i = int(np.argmin(needed / tried))
     detail = {"starts": len(starts), "lambda_hat": float(known.lambda_hat[starts[i]]), "start": int(starts[i])}
-    return Certificate(claim, tried[i], needed[i], 0.0, "<", _name(mdp, starts[i]), {**detail, "V_c": float(cost[i])})
+    return Certificate(claim, tried[i], needed[i], 0.0, "<", _name(mdp, starts[i]), {**detail, **beyond})
 
 
 def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | None = None) -> Certificate:
@@ -138,7 +171,7 @@ def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | N
     starts: [K]. The left side is a linear program over occupancies, which knows nothing of pi*.
     Raises AssumptionViolated for a start without a reset-free policy.
     """
-    from resetfree.oracle.linear_program import best_value
+    from resetfree.oracle.linear_program import best_value, unseen_value
 
     known = solve(mdp, starts=[]) if solution is None else solution
     states = np.atleast_1d(np.asarray(starts, dtype=np.int64))
@@ -147,9 +180,8 @@ def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | N
     _require_feasible(mdp, known, states)
     n = len(states)
     left = n * best_value(mdp, np.bincount(states, minlength=mdp.n_states) / n)
-    claim = "the best reset-free policy for the whole sequence of starts earns the sum of V*"
-    tolerance = 1e-7 * n * mdp.horizon  # the linear program's own
-    return Certificate(claim, left, known.value[states].sum(), tolerance, "==", None, {"starts": n})
+    tolerance = n * (1e-7 * mdp.horizon + unseen_value(mdp))  # the linear program's own
+    return Certificate(EQUIVALENCE, left, known.value[states].sum(), tolerance, "==", None, {"starts": n})
 
 
 def _require_feasible(mdp: FiniteMDP, known: Solution, states: NDArray[np.int64]) -> None:
@@ -193,10 +225,54 @@ def restricted_policies(mdp: FiniteMDP, policy: ArrayLike, solution: Solution | 
     ]  # fmt: skip
 
 
+def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
+    """The lemma for all policies at once, step by step, from feasible states of every step.
+
+    Paper: restricted policies are the reset-free ones (lemma), for every policy.
+
+    If: the policy that may take every action of Abar has the largest support of all that keep to it, so if it cannot be
+    reset, none can. Only if: after an action outside Abar every continuation can be reset. Where that is so is worked
+    out here from the support alone (a state is lost if each of its actions can lead to a reset or to a lost state),
+    and shares nothing with how Abar was found.
+    """
+    known = solve(mdp, starts=[]) if solution is None else solution
+    layers = [mdp.transition.matrix(layer) for layer in range(mdp.transition.n_layers)]
+    lost: Bools = np.zeros(mdp.n_states, dtype=np.bool_)  # after the last step nothing is left to go wrong
+    differ: dict[bool, list[str]] = {True: [], False: []}
+    counted = {True: 0, False: 0}
+    for h in range(mdp.horizon, 0, -1):
+        harmful = np.zeros((mdp.n_states, mdp.n_actions), dtype=np.bool_)
+        if h <= mdp.n_transitions:
+            possible = layers[0 if mdp.transition.stationary else h - 1]
+            possible.data[:] = 1.0
+            bad = lost | (mdp.last_reset if h == mdp.n_transitions else mdp.reset)
+            harmful = (possible @ bad.astype(np.float64) > 0).reshape(harmful.shape)
+        lost = np.asarray(harmful.all(axis=1))
+        nobody = mdp.last_reset if h == mdp.n_transitions + 1 > 1 else mdp.reset  # who arrives there is reset
+        allowed, here = known.safe.actions(h), ~(lost | nobody)[:, None]
+        for inside in (True, False):
+            counted[inside] += int((here & (allowed == inside)).sum())
+            for s, a in np.argwhere(here & (allowed == inside) & (harmful == inside)):
+                differ[inside].append(f"step {h}, {_name(mdp, s)}, action {mdp.action_names[a]}")
+    claims = {
+        True: "no action of Abar leads where some policy that keeps to Abar can be reset (actions that do)",
+        False: "after every action outside Abar every policy can be reset (actions after which some cannot)",
+    }
+    return [
+        Certificate(
+            claim, len(differ[inside]), 0.0, 0.0, "==", differ[inside][0] if differ[inside] else None,
+            {"actions": counted[inside]},
+        )
+        for inside, claim in claims.items()
+    ]  # fmt: skip
+
+
 def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     """sum_k L^k(pi*, lambda') - L^k(pi^k, lambda^k) <= R_p(pi*) for lambda' = lambda_hat and lambda_hat + 1.
 
     Paper: gap to the saddle-point is at most the primal regret (lemma).
+
+    In truth an equality, for any rounds and any lambda', since V_c of pi* is zero: an identity.
     """
     hat, v_c = _multipliers(rounds, solution), solution.cost[rounds.s1]
     best = best_values(rounds, solution)
@@ -206,7 +282,7 @@ def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     return [
         _over_rounds(
             f"the gap to the saddle-point (pi*, {name}) is at most R_p(pi*)",
-            np.cumsum(best - multiplier * v_c - played), right, tolerance, "<=",
+            np.cumsum(best - multiplier * v_c - played), right, tolerance, "<=", "identity", ALGEBRA,
         )
         for name, multiplier in (("lambda_hat", hat), ("lambda_hat + 1", hat + 1.0))
     ]  # fmt: skip
@@ -222,6 +298,9 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     R_d(0) <= 0 for multipliers that are not negative; and for one constant multiplier C > max lambda_hat,
     Resets <= R_p / (C - max lambda_hat). Each is claimed after every round; the first round at which one fails is
     shown, else the last. `solution` should hold the multipliers of the starts: `solve(mdp, starts=...)`.
+
+    What is true whatever the policies are worth is an identity. The others rest on V_r - lambda_hat V_c <= V*, which is
+    true of every policy.
     Raises AssumptionViolated naming a start without a reset-free policy.
     """
     hat = _multipliers(rounds, solution)
@@ -230,23 +309,26 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     r_p = primal_regret(rounds, solution)
     r_zero, r_star = dual_regret(rounds, 0.0), dual_regret(rounds, at_starts=star)
     tolerance = _rounding(rounds, solution, hat)
-    claims: list[tuple[str, Floats, Floats, Floats, Kind]] = [
-        ("Regret is at most R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "<="),
-        ("Resets are at most R_p(pi*) + R_d(lambda*)", n_resets, r_p + r_star, tolerance, "<="),
-        ("Regret equals R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "=="),
+    claims: list[tuple[str, Floats, Floats, Floats, Kind, Status, str]] = [
+        ("Regret is at most R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "<=", "identity", ALGEBRA),
+        ("Resets are at most R_p(pi*) + R_d(lambda*)", n_resets, r_p + r_star, tolerance, "<=", "proved", ""),
+        ("Regret equals R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "==", "identity", ALGEBRA),
         (
             "R_p(pi*) + R_d(lambda*) equals Regret + sum of lambda* V_c",
-            r_p + r_star, total + np.cumsum(star * rounds.v_c), tolerance, "==",
+            r_p + r_star, total + np.cumsum(star * rounds.v_c), tolerance, "==", "identity", ALGEBRA,
         ),
-        ("Regret is at least minus the sum of lambda_hat V_c", -np.cumsum(hat * rounds.v_c), total, tolerance, "<="),
+        (
+            "Regret is at least minus the sum of lambda_hat V_c",
+            -np.cumsum(hat * rounds.v_c), total, tolerance, "<=", "proved", "",
+        ),
     ]  # fmt: skip
     if (rounds.lam >= 0).all():
-        claims.append(("R_d(0) is never positive", r_zero, np.zeros(len(rounds)), tolerance, "<="))
+        claims.append(("R_d(0) is never positive", r_zero, np.zeros(len(rounds)), tolerance, "<=", "identity", SIGNS))
     constant = rounds.lam[0] if len(rounds) and (rounds.lam == rounds.lam[0]).all() else -np.inf
     if len(rounds) and constant > hat.max():
         margin = constant - hat.max()
         name = "Resets are at most R_p(pi*) / (C - max lambda_hat), for fixed C"
-        claims.append((name, n_resets, r_p / margin, tolerance / margin, "<="))
+        claims.append((name, n_resets, r_p / margin, tolerance / margin, "<=", "proved", ""))
     return [_over_rounds(*claim) for claim in claims]
 
 
@@ -260,20 +342,22 @@ def _multipliers(rounds: Rounds, solution: Solution) -> Floats:
 
 def _rounding(rounds: Rounds, solution: Solution, hat: Floats) -> Floats:
     """[K] what rounding may do to sums of k terms: a share of their size."""
-    size = solution.mdp.horizon + (np.abs(rounds.lam) + hat + 1.0) * rounds.v_c
+    size = solution.mdp.horizon + (np.abs(rounds.lam) + hat + 1.0) * np.abs(rounds.v_c)
     return np.asarray(TOLERANCE * np.cumsum(size))
 
 
-def _over_rounds(claim: str, left: Floats, right: Floats, tolerance: Floats, kind: Kind) -> Certificate:
+def _over_rounds(
+    claim: str, left: Floats, right: Floats, tolerance: Floats, kind: Kind, status: Status, why: str
+) -> Certificate:
     """The claim after the first round at which it fails, else after the last."""
     if not len(left):
-        return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"rounds": 0})
+        return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"rounds": 0}, status, why)
     slack = right - left if kind == "<=" else -np.abs(right - left)
     fails = ~(slack >= -tolerance)
     k = int(np.argmax(fails)) if fails.any() else len(left) - 1
     tightest = int(np.argmin(slack))
     detail = {"rounds": len(left), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
-    return Certificate(claim, left[k], right[k], tolerance[k], kind, f"round {k + 1}", detail)
+    return Certificate(claim, left[k], right[k], tolerance[k], kind, f"round {k + 1}", detail, status, why)
 
 
 def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: int = 0) -> list[Certificate]:
@@ -282,19 +366,49 @@ def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: in
     starts: states it is asked of (default: every feasible one). The linear program of the corollary, over the feasible
     starts that can come about, is left out where H*S*A is larger than 30,000.
     """
+    check_model(mdp, "Certifying a problem")
     known = solve(mdp, starts)
-    rng = np.random.default_rng(seed)
-    sparse_rows = random_policy(mdp, rng)
-    sparse_rows = np.where(sparse_rows < sparse_rows.max(axis=2, keepdims=True) / 4, 0.0, sparse_rows)
-    sparse_rows /= sparse_rows.sum(axis=2, keepdims=True)
+    rng = np.random.default_rng(whole(seed, "'seed' of certify_problem", 0))
     found = [*shared_saddle_point(mdp, known), least_multiplier(mdp, known), *second_saddle_point(mdp, known)[2:]]
-    for policy in (known.policy, uniform(mdp), random_policy(mdp, rng), sparse_rows):
-        found += restricted_policies(mdp, policy, known)
+    tried = [restricted_policies(mdp, policy, known) for policy in _various(mdp, known, rng)]
+    found += [_worst(certificates) for certificates in zip(*tried, strict=True)]
+    found += every_restricted_policy(mdp, known)
     if mdp.horizon * mdp.n_states * mdp.n_actions <= LARGEST_PROGRAM:
         states = np.flatnonzero(reachable_starts(mdp).states & known.feasible) if starts is None else known.starts
         if len(states):
-            found.append(regret_equivalence(mdp, states, known))
+            try:
+                found.append(regret_equivalence(mdp, states, known))
+            except NotCertifiable as error:
+                found.append(Certificate.not_applicable(EQUIVALENCE, str(error)))
     return found
+
+
+def _worst(certificates: Sequence[Certificate]) -> Certificate:
+    """Of one claim about many policies the one that is farthest from true, with the number tried."""
+    worst = min(certificates, key=lambda c: c.slack)
+    restricted = sum(c.detail["restricted"] for c in certificates)
+    return replace(worst, detail={**worst.detail, "policies": len(certificates), "all_restricted": restricted})
+
+
+def _various(mdp: FiniteMDP, known: Solution, rng: np.random.Generator) -> list[Floats]:
+    """Distinct policies of every kind: pi*, all of A, all of Abar, always one action, and random ones.
+
+    Random are rows in A and in Abar, dense and sparse, single actions, and pi* with one step given over to chance.
+    """
+    one_hot, abar = np.eye(mdp.n_actions), known.safe_actions.astype(np.float64)
+    abar = np.where(abar.any(axis=2, keepdims=True), abar, 1.0)
+    best = one_hot[known.policy]
+    found = [best, uniform(mdp), abar]
+    found += [np.broadcast_to(one_hot[a], best.shape) for a in range(min(mdp.n_actions, RANDOM_POLICIES))]
+    for _ in range(RANDOM_POLICIES):
+        dense = random_policy(mdp, rng)
+        sparse = np.where(dense < dense.max(axis=2, keepdims=True) / 4, 0.0, dense)
+        slip, h = best.copy(), rng.integers(mdp.horizon)
+        slip[h] = dense[h]
+        single = one_hot[rng.integers(mdp.n_actions, size=best.shape[:2])]
+        found += [dense, sparse, abar * dense + 1e-3 * abar, single, slip]
+    rows = (np.ascontiguousarray(policy / policy.sum(axis=2, keepdims=True)) for policy in found)
+    return list({policy.tobytes(): policy for policy in rows}.values())
 
 
 def _name(mdp: FiniteMDP, state: np.integer[Any] | int) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from resetfree.arguments import as_array
 from resetfree.errors import InvalidInput
 
 ROW_SUM_TOLERANCE = 1e-9
@@ -66,6 +67,8 @@ class Transitions:
         new = np.array(prob, dtype=np.float64)
         if new.shape != self.prob.shape:
             raise InvalidInput(f"The new probabilities must have shape {self.prob.shape}. Got {new.shape} instead.")
+        if coarse(prob):
+            new = normalised(self.indptr, new)
         _check_probabilities(self.n_states, self.n_actions, self.indptr, self.indices, new)
         return _freeze(self.n_states, self.n_actions, self.n_layers, self.indptr, self.indices, new)
 
@@ -77,6 +80,7 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
             raise InvalidInput("The 'support' of FiniteMDP must not be given twice: 'transition' carries its own.")
         _check_shape(transition.n_states == n_states and transition.n_layers in (1, horizon), transition.n_layers)
         return transition
+    rounded = coarse(transition)
     layers = _layers(transition, "transition", n_states, horizon)
     masks = None if support is None else _layers(support, "support", n_states, horizon)
     if masks is not None and (len(masks) != len(layers) or masks[0].shape != layers[0].shape):
@@ -94,6 +98,8 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
     indptr = np.concatenate([*starts, offsets[-1:]]).astype(np.int64)
     indices = np.concatenate([indices for _, indices, _ in parts]).astype(np.int32)
     prob = np.concatenate([data for _, _, data in parts]).astype(np.float64)
+    if rounded:
+        prob = normalised(indptr, prob)
     _check_probabilities(n_states, n_actions, indptr, indices, prob)
     return _freeze(n_states, n_actions, len(layers), indptr, indices, prob)
 
@@ -121,7 +127,10 @@ def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
         given = [given]
     elif not (isinstance(given, Sequence) and len(given) > 0 and all(sparse.issparse(x) for x in given)):
         try:
-            array: NDArray[Any] = np.asarray(given, dtype=dtype)
+            array = as_array(given, f"'{what}' of FiniteMDP")
+            if array.dtype.kind == "c":
+                raise TypeError("it is complex")
+            array = np.asarray(array, dtype=dtype)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
                 f"The '{what}' of FiniteMDP must be an array of numbers. Got one that NumPy refuses: {error}."
@@ -202,6 +211,24 @@ def _check_probabilities(
         raise InvalidInput(
             f"Each row of the 'transition' of FiniteMDP must sum to one. Got {total[i]:.12g} for {name(i)} instead."
         )
+
+
+def coarse(given: object) -> bool:
+    """Whether probabilities come in single precision, whose rows sum to one only up to its rounding."""
+    parts = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    return any(getattr(part, "dtype", None) == np.float32 for part in parts)
+
+
+def normalised(indptr: NDArray[np.int64], prob: Floats) -> Floats:
+    """Rows of single precision divided by their sums, where rounding explains what these lack; others as they are.
+
+    n numbers that were rounded and added up in single precision miss their sum by at most n + 1 units of its rounding.
+    What is positive stays so and what is zero stays zero: the support is that of the numbers given.
+    """
+    total, count = row_sums(indptr, prob), np.diff(indptr)
+    off = np.abs(total - 1)
+    mend = (off > ROW_SUM_TOLERANCE) & (off <= (count + 1) * np.finfo(np.float32).eps)
+    return np.asarray(prob / np.repeat(np.where(mend, total, 1.0), count))
 
 
 def row_sums(indptr: NDArray[np.int64], prob: Floats) -> Floats:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 import pytest
+from tests.forging import forge
 
 import resetfree as rf
 from resetfree.deploy import recall
@@ -213,12 +214,13 @@ def test_numbered_observations_are_told_apart_as_in_the_run(walk: Any, tmp_path:
 
 
 def spoil(file: Path, change: Any) -> None:
-    with sqlite3.connect(file) as connection:
+    def edit(connection: sqlite3.Connection) -> None:
         (text,) = connection.execute("SELECT json FROM spec").fetchone()
         spec = json.loads(text)
         change(spec)
         connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
-    connection.close()
+
+    forge(file, edit)
 
 
 SPOILS = {

@@ -22,8 +22,7 @@ from resetfree.runs.ledger import read
 ROOT = Path(__file__).parents[2]
 # Its terminal is the pty, so that Ctrl-C typed there is Ctrl-C.
 START = (
-    "import fcntl, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "from resetfree.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 PROBLEM = ("run", "tests.operators.plant:make", "--primal", "uniform", "--dual", "counting", "--feedback", "realised")

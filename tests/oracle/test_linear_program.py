@@ -109,5 +109,9 @@ def test_what_cannot_be_answered_is_refused() -> None:
         least_multiplier(mdp, 2, 0.0)
     with pytest.raises(InvalidInput, match="must lie in"):
         constrained_value(mdp, [1.0, 0.0, 0.0], 1.5)
-    with pytest.raises(NotCertifiable, match=r"above 1e-09 only\. Got 1e-12"):
-        best_value(trap(1e-12), [1.0, 0.0, 0.0])
+    for refused in (
+        lambda mdp: constrained_value(mdp, [1.0, 0.0, 0.0], 0.5),
+        lambda mdp: least_multiplier(mdp, 0, 0.0),
+    ):
+        with pytest.raises(NotCertifiable, match=r"above 1e-09 only\. Got 1e-12"):
+            refused(trap(1e-12))

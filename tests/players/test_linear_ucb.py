@@ -105,7 +105,8 @@ def test_bellman_inequalities_and_optimism_against_the_true_model(id: str, width
 
     Q_r >= r + P V_r and Q_c <= P V_c, each within two widths; the played policy is worth at most v_r and costs at least
     v_c; and the composite is above that of every policy tried, pi* among them. A tuned width has no such promise: with
-    width zero the inequalities fail, so the check can fail.
+    width zero the inequalities fail, so the check can fail. Here Q_r is at its cap and Q_c at zero; `test_bellman` is
+    about widths where they are not.
     """
     mdp = rf.make(id)
     solution = rf.solve(mdp)

@@ -7,10 +7,11 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.studio.serving import Served, served
+from tests.studio.serving import Here, Served, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -22,6 +23,13 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("runs")) as one:
         yield one
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Here]:
+    one = Here(tmp_path)
+    yield one
+    one.close()
 
 
 def chromium() -> str | None:

@@ -9,12 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from resetfree.studio.app import Studio
+from resetfree.studio.server import Server
 
 GRID = {"rows": ["S...", ".XX.", "...G"], "slip": 0.1, "horizon": 8}
 
@@ -95,6 +99,66 @@ class Served:
 
     def alive(self) -> bool:
         return self.process.poll() is None and self.ask("GET", "/")[0] == 200
+
+
+class Here:
+    """A studio in this process, so that what it does can be counted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.studio = Studio(folder)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, 4096
+        )  # so that one who does not read is noticed
+        self.server = Server(self.studio)
+        self._thread = threading.Thread(target=self.server.run, args=([self._listening],), daemon=True)
+        self._thread.start()
+
+    def served(self) -> Served:
+        """It, as one that is asked."""
+        return Served(None, int(self._listening.getsockname()[1]), self.studio.folder.path)  # type: ignore[arg-type]
+
+    def watch(self, name: str, buffer: int | None = None) -> Watcher:
+        connection = socket.socket()
+        if buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        connection.settimeout(60)
+        connection.connect(self._listening.getsockname())
+        connection.sendall(f"GET /api/watch?name={name} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        return Watcher(connection)
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self._thread.join(60)
+        self.studio.close()
+        assert not self._thread.is_alive()
+        self._listening.close()
+
+
+class Watcher:
+    """One stream, read line by line."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+        self.frames: list[bytes] = []
+
+    def until(self, good: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Read up to a frame that is as wanted, and keep all of them."""
+        event = b""
+        for line in self._lines:
+            if line.startswith(b"event: "):
+                event = line
+            if line.startswith(b"data: ") and event == b"event: frame\n":
+                self.frames.append(line)
+                frame: dict[str, Any] = json.loads(line[6:])
+                if good(frame):
+                    return frame
+        raise AssertionError("the stream ended")
+
+    def close(self) -> None:
+        self._lines.close()
+        self._connection.close()
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ from tests.studio.serving import Served, served, until
 import resetfree as rf
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 
 PATIENCE = 60_000  # milliseconds: a machine that does other things as well is slow
 
@@ -225,6 +225,30 @@ def test_a_registered_problem_with_settings_of_its_player(page: Page, studio: Se
     assert spec["problem_options"] == {"n": 6}
     assert spec["primal"]["settings"]["scale"] == 0.2
     assert page.locator("#lanes .cell").count() == 36 + 1
+
+
+def test_a_claim_of_a_kind_that_the_page_does_not_know_is_shown_as_it_is(page: Page, studio: Served) -> None:
+    """Neither hidden nor counted as proved, in no colour that says more than its word."""
+
+    def renamed(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        claims = told["lanes"][0]["claims"]
+        held = [claim for claim in claims if claim["status"] == "proved" and claim["holds"]]
+        if held:
+            held[-1].update(status="identity", claim="renamed by this test")
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/api/certificates*", renamed)
+    rf.learn("grid-v0", episodes=50, path=studio.folder / "claims.rfrun")
+    count = sum(c.status == "proved" for c in rf.load(studio.folder / "claims.rfrun").certificates())
+    open_page(page, studio, "#run=claims")
+    page.wait_for_selector("#certificates .claims li", state="attached")
+    row = page.locator("#certificates li", has_text="renamed by this test")
+    badge = row.locator(".badge")
+    assert badge.text_content() == "identity, holds"
+    assert badge.get_attribute("class") == "badge "
+    assert f"{count - 1} of {count - 1} proved claims hold" in page.inner_text("#certificates h3")
 
 
 def test_a_phone_a_dark_room_and_a_keyboard(browser: Browser, studio: Served) -> None:

@@ -1,7 +1,8 @@
 """The smallest ball of linear multiplier functions that contains an optimal one.
 
 Legend: xi [S, d] features of starts; I the starts; lambda_hat(s) the smallest optimal multiplier of s; theta [d] with
-<xi(s), theta> >= lambda_hat(s) + 1 on I and >= 0 wherever an episode could be; B the least |theta|.
+<xi(s), theta> >= lambda_hat(s) + 1 on I and >= 0 at every state, reset states too: the conditions of the paper's U, and
+of the set that the dual players have (`sets.for_features`); B the least |theta|.
 Every function that is at least lambda_hat + 1 is a lambda* (the set of optimal multipliers is [lambda_hat, infinity)),
 so the inequality is what the assumption needs; the paper's equality is reported beside it.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree import arguments
 from resetfree.assumptions.findings import Finding
 from resetfree.assumptions.safety import reachable_starts
 from resetfree.errors import InvalidInput
@@ -40,7 +42,7 @@ def dual_class(mdp: FiniteMDP, xi: ArrayLike | None = None, starts: ArrayLike | 
     """
     chosen = mdp.xi if xi is None else xi
     if starts is not None:
-        return _finding(mdp, chosen, np.unique(np.asarray(starts, dtype=np.int64)), 0, asked=True)
+        return _finding(mdp, chosen, np.unique(arguments.array(starts, "'starts' of check", np.int64)), 0, asked=True)
     found = reachable_starts(mdp).states
     feasible = found & safe_sets(mdp).states(1)
     return _finding(mdp, chosen, np.flatnonzero(feasible), int((found & ~feasible).sum()), asked=False)
@@ -147,6 +149,9 @@ def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], le
         return Finding("dual class", None, sentence, None, detail)
     wanted = solve(mdp, starts=starts).lambda_hat[starts] + 1.0
     top = int(starts[np.argmax(wanted)])
+    if not np.isfinite(wanted).all():
+        sentence = f"The multiplier of state {mdp.state_names[top]} exceeds what a float can hold.{note}"
+        return Finding("dual class", None, sentence, None, detail)
     detail |= {"largest_lambda_star": float(wanted.max()), "largest_at": top}
     if features is None:
         detail |= {"B": float(wanted.max()), "theta": [float(wanted.max())], "d": 1, "equality_B": None}
@@ -164,11 +169,11 @@ def _fitted(
     mdp: FiniteMDP, xi: Floats, starts: NDArray[np.int64], wanted: Floats, detail: dict[str, Any], note: str
 ) -> Finding:
     """Least norm over the features given."""
-    rest = np.setdiff1d(np.flatnonzero(~mdp.reset), starts)
-    rows = np.concatenate([xi[starts], xi[rest]])
-    theta, deciding = least_norm(rows, np.concatenate([wanted, np.zeros(len(rest))]))
-    equal = least_norm_equal(xi[starts], wanted, xi[rest])
-    sizes = np.where(mdp.reset, 0.0, np.linalg.norm(xi, axis=1))
+    least = np.zeros(mdp.n_states)
+    least[starts] = wanted
+    theta, deciding = least_norm(xi, least)
+    equal = least_norm_equal(xi[starts], wanted, np.delete(xi, starts, axis=0))
+    sizes = np.linalg.norm(xi, axis=1)
     detail |= {
         "d": xi.shape[1], "largest_xi": float(sizes.max()),
         "B": None if theta is None else float(np.linalg.norm(theta)), "theta": theta,
@@ -181,7 +186,7 @@ def _fitted(
         )
         return Finding("dual class", False, sentence, witness, detail)
     if theta is None:
-        proof = [int(starts[i]) for i in deciding if i < len(starts)]
+        proof = [int(s) for s in deciding if least[s] > 0]
         witness = proof[0]
         sentence = (
             f"No theta makes <xi(s), theta> at least lambda_hat(s) + 1 on all {len(starts)} starts and non-negative "
@@ -199,7 +204,7 @@ def _fitted(
 def _features(mdp: FiniteMDP, xi: ArrayLike | None) -> Floats | None:
     if xi is None:
         return None
-    array = np.asarray(xi, dtype=np.float64)
+    array = arguments.array(xi, "'xi' of check")
     if array.ndim != 2 or len(array) != mdp.n_states or not array.shape[1]:
         raise InvalidInput(
             f"The 'xi' of check must have shape [S, d] = [{mdp.n_states}, d]. Got {array.shape} instead."

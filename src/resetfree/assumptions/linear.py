@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from resetfree import arguments
 from resetfree.assumptions.findings import Finding
 from resetfree.errors import InvalidInput
 from resetfree.finite import FiniteMDP
@@ -130,7 +131,7 @@ def _one_hot(mdp: FiniteMDP) -> Finding:
 
 
 def _features(mdp: FiniteMDP, phi: ArrayLike) -> Floats:
-    array = np.asarray(phi, dtype=np.float64)
+    array = arguments.array(phi, "'phi' of check")
     if array.ndim != 3 or array.shape[:2] != (mdp.n_states, mdp.n_actions) or not array.shape[2]:
         raise InvalidInput(
             f"The 'phi' of check must have shape [S, A, d] = [{mdp.n_states}, {mdp.n_actions}, d]. "

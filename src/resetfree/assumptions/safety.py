@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from resetfree.assumptions.findings import Finding
 from resetfree.errors import AssumptionViolated
-from resetfree.finite import FiniteMDP
+from resetfree.finite import FiniteMDP, check_model
 from resetfree.kernels.reachability import episode_ends
 from resetfree.oracle.dynamic_programming import safe_sets
 from resetfree.transitions import Bools
@@ -142,6 +142,7 @@ def close(mdp: FiniteMDP) -> FiniteMDP:
     This is the paper's own remedy: "if the agent is at a state where no such reset-free policy exists, reset should
     happen". Starts and restarts are conditioned on W. A problem that needs no repair comes back as it is.
     """
+    check_model(mdp, "Closing")
     if feasibility(mdp).holds:
         return mdp
     within = largest_closed_set(mdp)
@@ -162,16 +163,19 @@ def close(mdp: FiniteMDP) -> FiniteMDP:
     )
 
 
-def unsafe_pairs(mdp: FiniteMDP) -> int:
+def unsafe_pairs(mdp: FiniteMDP, per_step: bool = False) -> int:
     """How many pairs can lead where a reset cannot be avoided: what bounds the resets of support elimination.
 
-    Pairs (s, a) where nothing changes with the step, the context or the end of an episode; (h, s, a) otherwise.
+    Pairs (s, a) where nothing changes with the step, the context or the end of an episode; triples (h, s, a) otherwise.
+
+    per_step: triples in any case, for a player that keeps the steps of an episode apart.
 
     >>> import resetfree as rf
-    >>> unsafe_pairs(rf.make("grid-v0"))
-    18
+    >>> unsafe_pairs(rf.make("grid-v0")), unsafe_pairs(rf.make("grid-v0"), per_step=True)
+    (18, 144)
     """
-    if mdp.stationary and mdp.contexts is None and not (mdp.last_reset != mdp.reset).any():
+    changes = not mdp.stationary or mdp.contexts is not None or bool((mdp.last_reset != mdp.reset).any())
+    if not (changes or per_step):
         t, within = mdp.transition, largest_closed_set(mdp)
         leaves = np.append(~within[t.indices], False)
         out = np.logical_or.reduceat(leaves, t.indptr[:-1]) & (np.diff(t.indptr) > 0)

@@ -46,6 +46,7 @@ class Optimistic:
     monotone: bool
     noisy: bool
     allowed_layers: int  # 0 without elimination
+    endless: bool  # whether its one layer is for a life without end; an episode of one step has one layer too
     samples_actions: bool = False
 
     @classmethod
@@ -60,13 +61,13 @@ class Optimistic:
             )
         fresh: Any = player.init(problem, episodes, 0)
         data = fresh if isinstance(player, UCBVI) else fresh.data
-        numbers = {"log_term": data.log_term, "noise": player.noise}
+        numbers = {"log_term": data.log_term, "noise": data.noise}
         learned = player.ties == "learned"
         if isinstance(player, UCBVI):
-            static = cls(len(data.tried), player.form, learned, player.monotone, player.noise > 0, 0)
+            static = cls(len(data.tried), player.form, learned, player.monotone, data.noise > 0, 0, False)
             return static, {**numbers, "cost_part": float(player.cost_part)}
         form = BERNSTEIN if player.width == "tuned" else HOEFFDING
-        static = cls(len(data.tried), form, learned, False, player.noise > 0, len(fresh.allowed))
+        static = cls(len(data.tried), form, learned, False, data.noise > 0, len(fresh.allowed), fresh.endless)
         return static, {**numbers, "cost_part": 0.0}
 
     @staticmethod
@@ -200,7 +201,7 @@ class Optimistic:
             new = new._replace(largest_lam=jnp.maximum(state.largest_lam, lam))
         if self.learned_ties:
             new = _learn_ties(shape, new, path)
-        if self.allowed_layers == 1:
+        if self.endless:
             new = new._replace(allowed=endless_sets(tables, new.counts, state.allowed))
         elif self.allowed_layers:
             new = new._replace(allowed=episode_sets(shape, tables, new.counts))

@@ -1,11 +1,13 @@
-"""Every claim that can be checked on a run, each with both sides computed and labelled proved, tuned or not applicable.
+"""Every claim that can be checked on a run, each with both sides computed and its status (see `certificate`).
 
 Legend: K rounds; s_1^k the start, lam^k the multiplier, pi^k the policy of round k; V_r, V_c its exact values at s_1^k
 (an oracle's); V_r^k, V_c^k the primal player's own, upper_k what it holds to be above V*(s_1^k); g_k what the dual
 player was told; lambda_hat the least optimal multipliers, lambda* >= lambda_hat + 1; R_p, R_d the players' regrets.
 
 A claim is "proved" if a theorem stands behind it with the constants of this run: if it fails all the same, the record,
-the code or the theorem is wrong, or the stated small probability came true. "tuned" claims have none and may fail.
+the code or the theorem is wrong, or the stated small probability came true. "tuned" claims have none, or one that rests
+on what cannot be checked here, and may fail. An "identity" is algebra that holds on any numbers: it checks the
+arithmetic here, and says nothing about the players.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import numpy as np
 from resetfree.assumptions import feasibility, linearity, unsafe_pairs
 from resetfree.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.certify import anytime
+from resetfree.certify.record import record
 from resetfree.certify.replay import Comparator, DualSide, dual_claims, dual_lemma, dual_side
+from resetfree.certify.statements import as_recorded, unasked
 from resetfree.errors import NotCertifiable, ResetFreeError
 from resetfree.oracle.dynamic_programming import Solution
 from resetfree.regret import Rounds, best_values, primal_regret, regret, resets
@@ -44,6 +48,14 @@ OPTIMISM = (
 )
 RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets are at most their rate")
 RATE_CONSTANTS = ("beta_r", "beta_c", "alpha", "p", "d", "B")
+CAPS = ("B", "C", "ceiling")  # what a dual player's multipliers never exceed, as its statement names it
+# By whether the player keeps the steps of an episode apart.
+EVERY_PATH = (
+    "no more resets happened than there are unsafe pairs (s, a)",
+    "no more resets happened than there are unsafe triples (h, s, a)",
+)
+IF_FEASIBLE = "it holds if Assumption 1 does, which cannot be checked without the model"
+IF_LINEAR = "it holds if Assumption 1 does and the problem is linear, which cannot be checked without the model"
 NO_UPPER = "the primal player names no upper bound on V*"
 
 
@@ -67,6 +79,8 @@ class Cover(NamedTuple):
 def certify(run: Run) -> list[Certificate]:
     """Every claim that can be checked on a run; without an oracle, what needs one says so.
 
+    What the players say is proved of them is asked of the players, never read from a file.
+
     >>> import resetfree as rf
     >>> found = certify(rf.learn("grid-v0", episodes=50, seed=1))
     >>> [c.claim for c in found if c.status == "proved" and not c.holds]
@@ -81,26 +95,31 @@ def certify(run: Run) -> list[Certificate]:
     rounds, hat = (known, known) if isinstance(known, str) else (known.rounds, known.hat)
     side = dual_side(run, hat)
     return [
-        *found, *_reduction(run, known), *dual_claims(run, side), *dual_lemma(run, rounds, side),
+        *found, as_recorded(run), *_reduction(run, known), *dual_claims(run, side), *dual_lemma(run, rounds, side),
         *optimism(run, known, cover), *rates(run, known, cover, side), *anytime_resets(run),
         *anytime_regret(run, known, cover), *on_every_path(run),
     ]  # fmt: skip
 
 
 def on_every_path(run: Run) -> list[Certificate]:
-    """Resets that happened against the number that no path can exceed, of players that have one."""
-    most = run.spec["statements"]["primal"].get("most_resets")
+    """Resets that happened against the number that no path can exceed, of players that have one.
+
+    What each reset rules out for good is a pair (s, a), or a triple (h, s, a) where the player keeps steps apart: it
+    says which, and the same is counted in the model.
+    """
+    said = run.statements["primal"]
+    most = said.get("most_resets")
     if most is None:
-        return []
-    claim = "no more resets happened than there are unsafe pairs"
+        return unasked(run, EVERY_PATH[0])
+    per_step = said["constants"].get("eliminates") != "(s, a)"
+    claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
     if run.mdp is None:
-        return [
-            Certificate(claim, float(run.realised_resets[-1]), float(most), 0.0, why="of all pairs, without the model")
-        ]
+        why = f"counted are all of them, safe or not; {IF_FEASIBLE}"
+        return [Certificate(claim, resets, float(most), 0.0, status="tuned", why=why)]
     finding = feasibility(run.mdp)
     if not finding.holds:
         return [Certificate.not_applicable(claim, finding.sentence)]
-    return [Certificate(claim, float(run.realised_resets[-1]), float(unsafe_pairs(run.mdp)), 0.0)]
+    return [Certificate(claim, resets, float(unsafe_pairs(run.mdp, per_step)), 0.0)]
 
 
 def truth(run: Run) -> Truth | str:
@@ -114,43 +133,6 @@ def truth(run: Run) -> Truth | str:
         return Truth(rounds, solution, best_values(rounds, solution), solution.lambda_hat[rounds.s1])
     except ResetFreeError as error:
         return str(error)
-
-
-def record(run: Run) -> list[Certificate]:
-    """The columns are those of a game: starts follow ends, and the dual player was told what its feedback says."""
-    c, n = run.columns, len(run)
-    found = []
-    if run.mdp is not None:
-        s1 = c["s1"].astype(np.int64)
-        good = (s1 >= 0) & (s1 < run.mdp.n_states)
-        good[good] = ~run.mdp.reset[s1[good]]
-        found.append(_count("every start is a state outside the reset set (rounds in which it is not)", ~good))
-    ends = c["next_start"]
-    if c["s1"].dtype == object:
-        breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)
-    else:
-        breaks = np.append(False, c["s1"][1:] != ends[:-1])[:n]
-    put = [one.k for one in run.interventions if one.k < n]  # before these rounds somebody put the agent elsewhere
-    breaks[put] = False
-    found.append(
-        _count("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
-    )
-    feedback = run.spec["feedback"]
-    told = {"optimistic": c["v_c_hat"], "realised": c["reset"].astype(np.float64), "exact": c["v_c"]}
-    if feedback in told:
-        claim = f"the dual player was told the {feedback} cost (rounds in which it was not)"
-        found.append(_count(claim, c["cost_signal"] != told[feedback]))
-    if not np.isnan(c["v_r"]).all():
-        horizon = run.spec["horizon"]
-        inside = (c["v_r"] >= -TOLERANCE) & (c["v_r"] <= horizon * (1 + TOLERANCE))
-        inside &= (c["v_c"] >= -TOLERANCE) & (c["v_c"] <= 1 + TOLERANCE)
-        found.append(_count("V_r lies in [0, H] and V_c in [0, 1] (rounds in which one does not)", ~inside))
-    return found
-
-
-def _count(claim: str, wrong: Any) -> Certificate:
-    rounds = np.flatnonzero(wrong)
-    return Certificate(claim, len(rounds), 0.0, 0.0, "==", f"round {rounds[0] + 1}" if len(rounds) else None)
 
 
 def _reduction(run: Run, known: Truth | str) -> list[Certificate]:
@@ -170,21 +152,42 @@ def _reduction(run: Run, known: Truth | str) -> list[Certificate]:
 
 
 def primal_cover(run: Run) -> Cover:
-    """Whether the primal player's optimism is proved here: its own statement, and what that rests on."""
-    said = run.spec["statements"]["primal"]
-    if not said["covered"] or "beta_r" not in said["constants"]:
-        return Cover("proved" if said["covered"] else "tuned", said["why"])
-    B, largest, noise = float(said["constants"]["B"]), float(run.columns["lam"].max()), _noise(run)
-    if largest > B * (1 + TOLERANCE):
-        return Cover("tuned", f"the proved width is for multipliers up to B = {B:.6g}, and here one is {largest:.6g}")
-    if not isinstance(noise, str) and noise > 0:
-        return Cover("tuned", "the proved width is for rewards in [0, 1], and these have Gaussian noise")
+    """Whether the primal player's optimism is proved here: its own statement, and what that rests on.
+
+    Whatever the statement rests on is checked on this run: multipliers up to the B that it names, or only one of them,
+    the noise in rewards, Assumption 1, and linearity of players that say their widths. What cannot be checked is no
+    proof.
+    """
+    said, lam = run.statements["primal"], run.columns["lam"]
+    constants = said["constants"]
+    if not said["covered"]:
+        return Cover("tuned", said["why"])
+    if over := _over_bound(run):
+        return Cover("tuned", f"the theorem is {over}")
+    if constants.get("one_multiplier") and (lam != lam[0]).any():
+        return Cover("tuned", f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}")
+    linear = "beta_r" in constants
     if run.mdp is None:
-        return Cover("proved", "if the problem is linear in its features, which cannot be checked without the model")
-    finding = linearity(run.mdp)
+        return Cover("tuned", f"{said['why']}; {IF_LINEAR if linear else IF_FEASIBLE}")
+    noise = run.mdp.reward_noise
+    if linear and run.mdp.noise != "bernoulli" and noise > 0:
+        return Cover("tuned", "the proved width is for rewards in [0, 1], and these have Gaussian noise")
+    if noise > float(constants.get("noise", noise)):
+        return Cover("tuned", f"the proved width is for less noise in rewards than there is ({noise:g}-sub-Gaussian)")
+    finding = feasibility(run.mdp)
     if not finding.holds:
+        return Cover("tuned", f"Assumption 1 fails: {finding.sentence}")
+    if linear and not (finding := linearity(run.mdp)).holds:
         return Cover("tuned", f"the problem is not known to be linear in its features: {finding.sentence}")
     return Cover("proved", said["why"])
+
+
+def _over_bound(run: Run) -> str:
+    """Which multiplier is above the B that the primal player's constants are made for; empty if none is."""
+    B, largest = run.statements["primal"]["constants"].get("B"), float(run.columns["lam"].max())
+    if B is None or largest <= float(B) * (1 + TOLERANCE):
+        return ""
+    return f"for multipliers up to B = {float(B):.6g}, and here one is {largest:.6g}"
 
 
 def optimism(run: Run, known: Truth | str, cover: Cover) -> list[Certificate]:
@@ -199,8 +202,8 @@ def optimism(run: Run, known: Truth | str, cover: Cover) -> list[Certificate]:
         why = known if isinstance(known, str) else NO_UPPER
         return [Certificate.not_applicable(claim, why) for claim in OPTIMISM]
     rounds, status, why = known.rounds, cover.status, _likely(run, cover)
-    tolerance = TOLERANCE * float(run.spec["horizon"] + rounds.lam.max())
-    separate = "alpha" in run.spec["statements"]["primal"]["constants"]  # two values, each on its side of the truth
+    tolerance = TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
+    separate = "alpha" in run.statements["primal"]["constants"]  # two values, each on its side of the truth
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
     sides = [
@@ -237,11 +240,11 @@ def rates(run: Run, known: Truth | str, cover: Cover, side: DualSide) -> list[Ce
     except NotCertifiable as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in RATES]
     k, horizon, rounds, solution = len(run), run.spec["horizon"], known.rounds, known.solution
-    said = run.spec["statements"]["dual"]
+    said = run.statements["dual"]
     both = cover
     if not said["covered"]:
         both = Cover("tuned", said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}")
-    largest = k * (horizon + float(rounds.lam.max()))
+    largest = k * (horizon + float(np.abs(rounds.lam).max()))
     found = [_rate(run, RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, {})]
     for claim, left, trivial, name in (
         (RATES[1], regret(rounds, solution)[-1], float(k * horizon), "0"),
@@ -276,18 +279,17 @@ def primal_bound(run: Run) -> float:
 
     Of a run that was interrupted the martingale's term is that of all K rounds, which bounds it before K as well.
     """
-    constants, name = run.spec["statements"]["primal"]["constants"], run.spec["primal"]["name"]
+    constants, name = run.statements["primal"]["constants"], run.spec["primal"]["name"]
     if name == "best-response":
         return 0.0
+    if over := _over_bound(run):
+        raise NotCertifiable(f"The rate is {over}.")
     if not set(RATE_CONSTANTS) <= set(constants):
         own = constants.get("primal_regret_bound")
         if own is None:
             raise NotCertifiable(f"No theorem bounds the regret of the primal player '{name}'.")
         return float(own)
     beta_r, beta_c, alpha, p, d, B = (float(constants[x]) for x in RATE_CONSTANTS)
-    largest = float(run.columns["lam"].max())
-    if largest > B * (1 + TOLERANCE):
-        raise NotCertifiable(f"The rate is for multipliers up to B = {B:.6g}, and here one is {largest:.6g}.")
     k, horizon, n_actions = len(run), run.spec["horizon"], run.spec["n_actions"]
     planned = max(k, run.spec["episodes"])
     growing = run.spec["primal"]["settings"].get("anytime", False)  # alpha_k = alpha k
@@ -305,23 +307,26 @@ def primal_bound(run: Run) -> float:
 def _with_chance(run: Run, bound: float, against: Comparator) -> float:
     """Resets <= bound + sum (lam - lambda*)(C_k - V_c), solved for Resets, with probability at least 1 - delta.
 
-    Each term lies in an interval of length b, the larger of B and all lambda*, and has variance at most b^2 V_c. Two
-    ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with eta = 1 / (2 (e - 2) b^2) adds
-    Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
+    Each term lies in an interval of length b, the larger of what bounds lam and all lambda*, and has variance at most
+    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every start that can
+    come about. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
+    eta = 1 / (2 (e - 2) b^2) adds Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence
+    Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
     """
-    b = max(float(run.spec["B"] or 0.0), float(run.columns["lam"].max()), float(against.at_starts.max()), 1.0)
+    constants = run.statements["dual"]["constants"]
+    b = max(against.largest, *(float(constants[cap]) for cap in CAPS if cap in constants))
     planned, level = max(len(run), run.spec["episodes"]), log(2 / anytime.DELTA)
-    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b**2 * level)
+    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b * b * level)
 
 
 def _unfaithful(run: Run, rounds: Rounds, against: Comparator) -> str:
     """Why the rate does not count the difference between what the dual player was told and V_c; empty if it does."""
-    constants = run.spec["statements"]["primal"]["constants"]
+    constants = run.statements["primal"]["constants"]
     if np.abs(run.columns["cost_signal"] - rounds.v_c).max() <= TOLERANCE:
         return ""
-    if "beta_c" not in constants:
+    if not set(RATE_CONSTANTS) <= set(constants):
         return "the dual player was told costs that are not those of the policies, and no theorem bounds the difference"
-    B, largest = float(constants["B"]), float(against.at_starts.max())
+    B, largest = float(constants["B"]), against.largest
     return f"lambda* reaches {largest:.6g}, which is above B = {B:.6g}" if largest > B * (1 + TOLERANCE) else ""
 
 
@@ -360,7 +365,8 @@ def anytime_regret(run: Run, known: Truth | str, cover: Cover) -> list[Certifica
             return [Certificate.not_applicable(claim, NO_UPPER if claim == most else known) for claim in (most, least)]
         why = _likely(run, cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
         claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
-        return [_interval(claim, lower, upper, detail, why, cover.status)]
+        status: Status = cover.status if B is None else "tuned"  # nothing says here that B is large enough
+        return [_interval(claim, lower, upper, detail, why, status)]
     rounds, tolerance = known.rounds, TOLERANCE * (horizon + float(B or 0.0)) * k
     total = regret(rounds, known.solution)
     boundary = anytime.mixture_boundary(k * anytime.return_variance(horizon, noise), delta, float(horizon**2))
@@ -382,9 +388,11 @@ def anytime_regret(run: Run, known: Truth | str, cover: Cover) -> list[Certifica
 def _interval(
     claim: str, lower: Floats, upper: Floats, detail: dict[str, Any], why: str, status: Status = "proved"
 ) -> Certificate:
-    """What is certified where the truth between the two sides is not known."""
-    claim, why = f"{claim} (left: lower bound, right: upper bound)", f"{why}; there is no oracle to compare with"
-    return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, status, why)
+    """Where a quantity lies that cannot be computed without an oracle: said where it is proved, and never compared."""
+    if status != "proved":
+        return Certificate.not_applicable(claim, f"no theorem stands behind [{lower[-1]:.6g}, {upper[-1]:.6g}]: {why}")
+    why = f"{why}; there is no oracle to compare with"
+    return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, "stated", why)
 
 
 def _noise(run: Run) -> float | str:
@@ -394,5 +402,5 @@ def _noise(run: Run) -> float | str:
 
 def _likely(run: Run, cover: Cover, delta: float = 0.0) -> str:
     """The reason of a status, with the probability that a proof has; a claim that is only tuned has none."""
-    p = float(run.spec["statements"]["primal"]["constants"].get("p", 0.0)) + delta
+    p = float(run.statements["primal"]["constants"].get("p", 0.0)) + delta
     return f"with probability at least {1 - p:g}; {cover.why}" if p > 0 and cover.status == "proved" else cover.why

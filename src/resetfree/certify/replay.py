@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import hypot
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.assumptions import dual_class
-from resetfree.certificate import Certificate, over_rounds
+from resetfree.assumptions import dual_class, reachable_starts
+from resetfree.certificate import Certificate, Status, over_rounds
+from resetfree.certify.statements import player_of, problem_of
 from resetfree.errors import NotCertifiable, ResetFreeError
-from resetfree.game import DualPlayer, Plan, Round, begin, play
-from resetfree.oracle.exact import Evaluator
-from resetfree.players import make_player
+from resetfree.game import DualPlayer, Plan, Round
 from resetfree.problem import Episode, Problem
-from resetfree.registry import make, problems
 from resetfree.regret import Rounds, dual_regret
-from resetfree.runs.fingerprint import fingerprint
 from resetfree.runs.run import Run
+from resetfree.theorems import SIGNS
 from resetfree.transitions import Floats
 
+ALGEBRA = "holds for any multipliers, signals and policies: a check of arithmetic"
 SLACK = 1e-9  # relative, what rounding may do to a norm
 
 
@@ -37,11 +37,12 @@ class Comparator:
     name: str
     u: Any  # its parameter: a number or [d'], as the player's own theta
     at_starts: Floats  # [K] lambda_c(s_1^k)
+    largest: float  # over all starts that can come about
 
     @property
     def size(self) -> float:
         """|u|."""
-        return float(np.linalg.norm(self.u))
+        return hypot(*np.ravel(self.u))  # finite where the squares are not
 
 
 class Seat(NamedTuple):
@@ -65,36 +66,40 @@ class Replay:
 
 
 def seat(run: Run) -> Seat:
-    """The dual player as it began. Nothing that a run file names is imported: registered problems and players only."""
-    name = run.spec["problem"]
-    if run.mdp is not None:
-        problem: Problem = run.mdp.problem()
-    elif name in problems():
-        problem = make(name, **run.spec["problem_options"]).problem()
-    else:
-        raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
-    if fingerprint(problem) != run.spec.get("fingerprint", fingerprint(problem)):
-        raise NotCertifiable(f"The problem '{name}' is not what it was when the run was made.")
-    player: DualPlayer[Any] = make_player("dual", run.spec["dual"]["name"], run.spec["dual"]["settings"])
+    """The dual player as it began. Nothing that a run file names is imported: see `statements`."""
+    problem: Problem = problem_of(run)
+    player: DualPlayer[Any] = player_of(run, "dual")
     return Seat(problem, player, player.init(problem, run.spec["episodes"], run.spec["seed"]))
 
 
 def comparators(run: Run, state: Any, lambda_hat: Floats | str) -> dict[str, Comparator | str]:
     """The multiplier functions 0 and lambda* by name, or why it cannot be one.
 
-    state: the dual player's.  lambda_hat: [K] at the starts, or why it is not known. lambda* is the function of least
-    norm in the player's class that is at least lambda_hat + 1 at the starts that occurred.
+    state: the dual player's.  lambda_hat: [K] at the starts, or why it is not known.
+
+    lambda* is the function of least norm in the player's class that is at least lambda_hat + 1 at every feasible start
+    that any behaviour can bring about. It depends on the problem alone: one that is fitted to the starts that occurred
+    would be chosen after the fact, and what holds with a stated probability holds for a comparator chosen before.
     """
     among = getattr(state, "among", None)  # players of one multiplier for all starts have no such class
     zero = 0.0 if among is None else among.zero()
-    found: dict[str, Comparator | str] = {"0": Comparator("0", zero, np.zeros(len(run)))}
+    found: dict[str, Comparator | str] = {"0": Comparator("0", zero, np.zeros(len(run)), 0.0)}
     if isinstance(lambda_hat, str) or run.mdp is None:
         return {**found, "lambda*": str(lambda_hat)}
-    top = float(lambda_hat.max()) + 1.0
-    if among is None:
-        return {**found, "lambda*": Comparator("lambda*", top, np.full(len(run), top))}
     s1 = run.columns["s1"].astype(np.int64)
-    finding = dual_class(run.mdp, starts=np.unique(s1))
+    possible = reachable_starts(run.mdp).states
+    if not possible[s1].all():
+        k = int(np.argmin(possible[s1]))
+        where = f"round {k + 1} starts in state {run.mdp.state_names[s1[k]]}"
+        return {**found, "lambda*": f"{where}, where no behaviour starts an episode: lambda* is not known there"}
+    finding = dual_class(run.mdp)
+    if "largest_lambda_star" not in finding.detail:
+        n, work = finding.detail["starts"], finding.detail["kernel_steps"]
+        why = f"lambda* must cover all {n} starts that can come about, which would take about {work:.0e} steps"
+        return {**found, "lambda*": why if n else finding.sentence}
+    top = float(finding.detail["largest_lambda_star"])
+    if among is None:
+        return {**found, "lambda*": Comparator("lambda*", top, np.full(len(run), top), top)}
     if not finding.holds:
         return {**found, "lambda*": finding.sentence}
     theta = np.asarray(finding.detail["theta"], dtype=np.float64)
@@ -102,8 +107,8 @@ def comparators(run: Run, state: Any, lambda_hat: Floats | str) -> dict[str, Com
     size = float(np.linalg.norm(theta))
     if np.linalg.norm(np.subtract(among.moved(u, int(s1[0]), 0.0), u)) > SLACK * size:  # P_U(u) is not u
         return {**found, "lambda*": f"lambda* needs |theta| = {size:.6g}, which is outside of the dual player's set"}
-    values = np.full(len(run), top) if run.mdp.xi is None else run.mdp.xi[s1] @ theta
-    return {**found, "lambda*": Comparator("lambda*", u, np.asarray(values))}
+    values = np.full(len(possible), top) if run.mdp.xi is None else run.mdp.xi @ theta
+    return {**found, "lambda*": Comparator("lambda*", u, values[s1], float(values[possible].max()))}
 
 
 def replay(run: Run, begun: Seat, against: list[Comparator]) -> Replay:
@@ -123,7 +128,7 @@ def replay(run: Run, begun: Seat, against: list[Comparator]) -> Replay:
         theta = getattr(state, "theta", None)
         for comparator in against:
             if theta is not None and theta is not last:
-                distance = float(np.linalg.norm(np.subtract(theta, comparator.u)))
+                distance = hypot(*np.ravel(np.subtract(theta, comparator.u)))
                 farthest[comparator.name] = max(farthest[comparator.name], distance)
             away[comparator.name][k] = farthest[comparator.name]
         last = theta
@@ -171,25 +176,31 @@ def online_bound(run: Run, again: Replay | str, against: Comparator) -> Floats:
     return np.asarray(bound)
 
 
+def _square_over(x: Any, y: float) -> Any:
+    """x^2 / y where it fits into a float and x^2 does not, as for the multiplier of a reset probability of 1e-300."""
+    return x / y * x
+
+
 def _projected_gradient(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     B = again.state.among.cap
     largest = np.maximum.accumulate(again.squares)
-    return np.asarray((again.distance[against.name] ** 2 / (2 * B) + B * largest) * np.sqrt(k))
+    return np.asarray((_square_over(again.distance[against.name], 2 * B) + B * largest) * np.sqrt(k))
 
 
 def _constant_step(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     eta = again.state.eta
-    return np.asarray(against.size**2 / (2 * eta) + eta / 2 * np.cumsum(again.squares))
+    return np.asarray(_square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(again.squares))
 
 
 def _adagrad(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     gamma = again.state.gamma
-    return np.asarray((again.distance[against.name] ** 2 / (2 * gamma) + gamma) * np.sqrt(np.cumsum(again.squares)))
+    away = _square_over(again.distance[against.name], 2 * gamma)
+    return np.asarray((away + gamma) * np.sqrt(np.cumsum(again.squares)))
 
 
 def _optimistic(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
     eta = again.state.eta
-    return np.asarray(against.size**2 / (2 * eta) + eta / 2 * np.cumsum(again.misses))
+    return np.asarray(_square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(again.misses))
 
 
 def _coin_betting(again: Replay, against: Comparator, k: Floats, g: Floats) -> Floats:
@@ -206,7 +217,7 @@ def _constant_penalty(again: Replay, against: Comparator, k: Floats, g: Floats) 
 
 
 def _search(run: Run, against: Comparator) -> Floats:
-    constants = run.spec["statements"]["dual"]["constants"]
+    constants = run.statements["dual"]["constants"]
     if run.spec["feedback"] != "optimistic":
         raise NotCertifiable("The bound of 'search' is about the costs of its plans, and it was told others.")
     if against.size > constants["B"]:
@@ -219,50 +230,6 @@ BOUNDS: dict[str, Callable[..., Floats]] = {
     "optimistic-gradient": _optimistic, "coin-betting": _coin_betting, "constant-penalty": _constant_penalty,
     "search": _search,
 }  # fmt: skip
-
-
-def whole_game(run: Run) -> Certificate:
-    """Every recorded number is what the two players play with this seed, bit for bit: the run is made once more.
-
-    It takes as long as the run did, and holds for the machine and the versions that the run was made with.
-    """
-    claim = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
-    spec, c = run.spec, run.columns
-    if spec["persistent"]:
-        return Certificate.not_applicable(claim, "what a world did that keeps its own state cannot be done once more")
-    try:
-        begun = seat(run)
-        primal = make_player("primal", spec["primal"]["name"], spec["primal"]["settings"])
-        game = begin(begun.problem, primal, begun.player, episodes=spec["episodes"], seed=spec["seed"])
-        oracle = None if run.mdp is None else Evaluator(run.mdp)
-        rounds = play(
-            begun.problem, primal, begun.player, game,
-            episodes=min(len(run), spec["episodes"]), feedback=spec["feedback"], oracle=oracle,
-        )  # fmt: skip
-        differ: list[int] = []
-        names: set[str] = set()
-        for k, this in enumerate(rounds):
-            exact = this.exact or (np.nan, np.nan)
-            fresh = {
-                "s1": this.s1, "lam": this.lam, "v_r_hat": this.plan.v_r, "v_c_hat": this.plan.v_c,
-                "upper": this.plan.upper, "cost_signal": this.cost_signal, "reset": this.episode.reset,
-                "reward": np.add.reduce(this.episode.rewards), "steps": len(this.episode.actions),
-                "next_start": this.episode.next_start,
-                "v_r": exact[0], "v_c": exact[1], "original_return": this.episode.original_return,
-            }  # fmt: skip
-            wrong = [name for name, value in fresh.items() if not _same(c[name][k], value)]
-            names |= set(wrong)
-            differ += [k] if wrong else []
-    except ResetFreeError as error:
-        return Certificate.not_applicable(claim, str(error))
-    where = f"round {differ[0] + 1}" if differ else None
-    return Certificate(claim, len(differ), 0.0, 0.0, "==", where, {"columns": sorted(names)})
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equal, or both not a number."""
-    both = isinstance(one, float) and isinstance(other, float) and np.isnan(one) and np.isnan(other)
-    return bool(both) or bool(np.array_equal(one, other))
 
 
 class DualSide(NamedTuple):
@@ -318,7 +285,9 @@ def dual_claims(run: Run, side: DualSide) -> list[Certificate]:
             found.append(Certificate.not_applicable(claim, str(bound)))
             continue
         online = np.cumsum((c.at_starts - lam) * run.columns["cost_signal"])
-        found.append(over_rounds(claim, online, bound, _rounding(run, c), detail={"comparator": c.size}))
+        status, why = _standing(name)
+        detail = {"comparator": c.size}
+        found.append(over_rounds(claim, online, bound, _rounding(run, c), detail=detail, status=status, why=why))
         if run.spec["dual"]["name"] == "projected-gradient" and not isinstance(side.again, str):
             found.append(_printed(run, side.again, c, online))
     return found
@@ -331,7 +300,14 @@ def _printed(run: Run, again: Replay, against: Comparator, online: Floats) -> Ce
     if farthest > B * (1 + SLACK):
         why = f"1.5 is proved where |theta_k - u| is at most B = {B:.6g}, and here it reaches {farthest:.6g}"
         return Certificate.not_applicable(claim, why)
-    return over_rounds(claim, online, 1.5 * B * np.sqrt(np.arange(1, len(run) + 1)), _rounding(run, against))
+    bound = 1.5 * B * np.sqrt(np.arange(1, len(run) + 1))
+    status, words = _standing(against.name)
+    return over_rounds(claim, online, bound, _rounding(run, against), status=status, why=words)
+
+
+def _standing(name: str) -> tuple[Status, str]:
+    """Status of a bound on the regret against a comparator: against 0 it is at most zero whatever was played."""
+    return ("identity", SIGNS) if name == "0" else ("proved", "")
 
 
 def dual_lemma(run: Run, rounds: Rounds | str, side: DualSide) -> list[Certificate]:
@@ -353,11 +329,14 @@ def dual_lemma(run: Run, rounds: Rounds | str, side: DualSide) -> list[Certifica
         exact = dual_regret(rounds, at_starts=c.at_starts)
         online = np.cumsum((c.at_starts - rounds.lam) * g)
         mismatch = np.cumsum((rounds.lam - c.at_starts) * (g - rounds.v_c))
-        found.append(over_rounds(same, exact, online + mismatch, _rounding(run, c), "=="))
+        found.append(
+            over_rounds(same, exact, online + mismatch, _rounding(run, c), "==", status="identity", why=ALGEBRA)
+        )
         if isinstance(bound, str):
             found.append(Certificate.not_applicable(most, bound))
         else:
-            found.append(over_rounds(most, exact, bound + mismatch, _rounding(run, c)))
+            status, why = _standing(name)
+            found.append(over_rounds(most, exact, bound + mismatch, _rounding(run, c), status=status, why=why))
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 import resetfree as rf
+from resetfree.arguments import words
 from resetfree.cli.bench import bench
 from resetfree.cli.certify import certify
 from resetfree.cli.check import check
@@ -21,6 +22,7 @@ from resetfree.cli.solve import solve
 from resetfree.cli.studio import studio
 from resetfree.cli.sweep import sweep
 from resetfree.errors import ResetFreeError
+from resetfree.interrupts import terminable
 from resetfree.runs.drafts import lacks_room
 
 
@@ -35,8 +37,16 @@ for command in (demo, list_, check, solve, run, certify, evaluate, export, bench
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped."""
+    """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped, 143 stopped by SIGTERM."""
+    with terminable() as terminated:
+        status = _run(arguments)
+    return 143 if terminated.asked and status == 130 else status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
+        for word in sys.argv[1:] if arguments is None else arguments:
+            words(word, "words of a command")
         status = app.main(args=arguments, prog_name="resetfree", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except rf.Stopped as stopped:
@@ -44,16 +54,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except (ResetFreeError, click.ClickException) as error:
         sentence = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(" ".join(sentence.split()), file=sys.stderr)
-        return 2
+        return _refused(sentence)
     except (click.Abort, KeyboardInterrupt):
         print("Stopped.", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output went away: not our failure
         sys.stderr.close()
         return 0
-    except OSError as error:
-        if not lacks_room(error):
-            raise
-        print(f"The output cannot be written: {error.strerror}.", file=sys.stderr)
-        return 2
+    except OSError as error:  # a name that is too long, a folder that may not be written, a disk that is full
+        if lacks_room(error):
+            return _refused(f"The output cannot be written: {error.strerror}.")
+        where = "A file" if error.filename is None else f"'{error.filename!s}'"
+        return _refused(f"{where} cannot be used: {error.strerror or error}.")
+    except MemoryError:
+        return _refused("This takes more memory than there is. Ask for something smaller.")
+    except SystemExit as error:  # a problem or player of somebody's
+        return _refused(f"Code that is not ours ended the program: exit({error.code!r}).")
+
+
+def _refused(sentence: str) -> int:
+    print(" ".join(sentence.split()), file=sys.stderr)
+    return 2

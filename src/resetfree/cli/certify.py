@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,31 +11,35 @@ from rich.table import Table
 from rich.text import Text
 
 import resetfree as rf
-from resetfree.certificate import Certificate
-from resetfree.certify.replay import whole_game
-from resetfree.cli.common import as_json, say
+from resetfree.certificate import COMPARED, Certificate
+from resetfree.certify.again import whole_run
+from resetfree.cli.common import as_json, say, settings
 from resetfree.errors import RunError
+from resetfree.resolve import parse_options
 from resetfree.runs.ledger import write_certificates
 
-STYLES = {"holds": "green", "fails": "bold red", "n.a.": "dim"}
+STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
 
 
 @click.command()
 @click.argument("runfile", type=click.Path(path_type=Path))
 @click.option("--problem", help="The problem of the run, where it is not a registered one: module:factory.")
-@click.option("--replay", is_flag=True, help="Also play the whole run again and compare every number.")
-@click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim fails.")
+@settings
+@click.option("--replay", is_flag=True, help="Also make the whole run again and compare every number.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim or an identity fails.")
 @as_json
-def certify(runfile: Path, problem: str | None, replay: bool, strict: bool, as_json: bool) -> None:
+def certify(
+    runfile: Path, problem: str | None, options: Sequence[str], replay: bool, strict: bool, as_json: bool
+) -> None:
     """Check every claim that can be checked on RUNFILE, and keep the certificates in it."""
-    run = rf.load(runfile, problem)
-    claims = [*([whole_game(run)] if replay else []), *run.certificates()]
+    run = rf.load(runfile, problem, parse_options(options))
+    claims = [*(whole_run(run) if replay else []), *run.certificates()]
     why_not = None
     try:
         write_certificates(runfile, claims)
     except RunError as error:  # it is being written, or may not be: the answer stands all the same
         why_not = str(error)
-    failed = [c for c in claims if c.status == "proved" and not c.holds]
+    failed = [c for c in claims if c.refuted]
     spec = run.spec
     data = {
         "run_file": str(runfile), "problem": spec["problem"], "primal": spec["primal"]["name"],
@@ -53,7 +58,9 @@ def certify(runfile: Path, problem: str | None, replay: bool, strict: bool, as_j
         counts = _counts(claims)
         console.print(
             f"\nproved: {counts['proved']} hold, {counts['proved_failed']} fail. tuned, without a theorem: "
-            f"{counts['tuned']} hold, {counts['tuned_failed']} fail. not applicable: {counts['not_applicable']}.",
+            f"{counts['tuned']} hold, {counts['tuned_failed']} fail. identities, checks of arithmetic: "
+            f"{counts['identity']} hold, {counts['identity_failed']} fail. stated: {counts['stated']}. "
+            f"not applicable: {counts['not_applicable']}.",
             highlight=False,
         )
         if why_not is not None:
@@ -65,8 +72,8 @@ def certify(runfile: Path, problem: str | None, replay: bool, strict: bool, as_j
 
 
 def _counts(claims: list[Certificate]) -> dict[str, int]:
-    counts = {"not_applicable": sum(not c.applies for c in claims)}
-    for status in ("proved", "tuned"):
+    counts = {word.replace(" ", "_"): sum(c.status == word for c in claims) for word in ("stated", "not applicable")}
+    for status in COMPARED:
         held = [c.holds for c in claims if c.status == status]
         counts |= {status: sum(held), f"{status}_failed": len(held) - sum(held)}
     return counts
@@ -74,8 +81,10 @@ def _counts(claims: list[Certificate]) -> dict[str, int]:
 
 def _row(c: Certificate) -> tuple[Text, str, Text]:
     """Mark, status, and the claim with both sides and why; as plain text, since a file is somebody else's words."""
-    mark = "n.a." if not c.applies else "holds" if c.holds else "fails"
+    mark = ("holds" if c.holds else "fails") if c.applies else "stated" if c.status == "stated" else "n.a."
     words = Text(c.claim)
+    if c.status == "stated":
+        words.append(f": from {c.lhs:.6g} to {c.rhs:.6g}")
     if c.applies:
         words.append(f": {c.lhs:.6g} {c.kind} {c.rhs:.6g}")
         if c.witness is not None:

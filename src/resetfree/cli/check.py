@@ -26,7 +26,7 @@ def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, s
         )
     report = rf.check(mdp)
     claims = rf.certify_problem(mdp) if theorems else []
-    holds = bool(report) and all(c.holds for c in claims)
+    holds = bool(report) and all(c.holds for c in claims if c.applies)
     data = {"problem": problem, "holds": holds, **report.to_dict(), "certificates": [c.to_dict() for c in claims]}
 
     def show(console: Console) -> None:
@@ -35,7 +35,7 @@ def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, s
             console.print(f"{marks[finding.holds]}  [bold]{finding.assumption}[/]: {finding.sentence}", highlight=False)
         for claim in claims:
             words = str(claim).split(": ", 1)[1].replace("[", "\\[")
-            console.print(f"{marks[claim.holds]}  {words}", highlight=False)
+            console.print(f"{marks[claim.holds if claim.applies else None]}  {words}", highlight=False)
 
     say(data, as_json, show)
     if strict and not holds:

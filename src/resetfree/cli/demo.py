@@ -51,11 +51,12 @@ def demo(out: str, as_json: bool) -> None:
     page = folder / "report.html"
     write_report([file], page)
     proved = [c for c in claims if c.status == "proved"]
+    identities = [c for c in claims if c.status == "identity"]
     seconds = time.perf_counter() - began
     data = {
         **running.summary(done), "pictures": [str(p) for p in pictures], "report": str(page),
         "assumptions_hold": bool(report),
-        "claims": len(proved), "claims_hold": all(c.holds for c in proved), "demo_seconds": seconds,
+        "claims": len(proved), "claims_hold": not any(c.refuted for c in claims), "demo_seconds": seconds,
         "solution": solution_json(solution, True),
     }  # fmt: skip
 
@@ -63,7 +64,8 @@ def demo(out: str, as_json: bool) -> None:
         running.show(console, data)
         held = sum(c.holds for c in proved)
         console.print(f"\nAssumptions of the paper: {'hold' if report else 'broken'}.  Proved claims: ", end="")
-        console.print(f"{held} of {len(proved)} hold on this problem and this run.")
+        console.print(f"{held} of {len(proved)} hold on this problem and this run", end="")
+        console.print(f" (identities: {sum(c.holds for c in identities)} of {len(identities)}).")
         console.print(f"Pictures: {'  '.join(map(str, pictures))}   ({seconds:.1f} s in all)")
         console.print(f"The whole run on one page: {page}\n")
         console.print(f"Next: make studio · resetfree certify {file} · resetfree list · resetfree run gym:CartPole-v1")

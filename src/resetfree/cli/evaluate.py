@@ -18,6 +18,7 @@ from resetfree.deploy import Evaluation, Policy, continuing_return, read_policy,
 from resetfree.errors import InvalidInput
 from resetfree.problem import Problem
 from resetfree.resolve import parse_options
+from resetfree.runs.followed import followed
 from resetfree.runs.preparing import find_world
 from resetfree.runs.run import Run
 
@@ -94,13 +95,15 @@ def _found(file: Path, problem: str | None, options: dict[str, Any]) -> tuple[Po
         if options:
             raise InvalidInput("Only a PROBLEM that is named takes options. Got '--set' alone instead.")
         if run.problem is None:
+            if ":" not in run.spec["problem"]:
+                followed(run.spec, None, file)  # says what is too much
             raise InvalidInput(
                 f"The run in '{file}' is of '{run.spec['problem']}', and no code is run because a file names it: "
                 f"name it yourself, resetfree evaluate {file} {run.spec['problem']}."
             )
         return run.policy, run.problem, run, True
-    known = run.spec["problem_options"] if problem == run.spec["problem"] else {}
-    world = find_world(problem, {**known, **options})
+    same_name = problem == run.spec["problem"]
+    world = find_world(problem, followed(run.spec, options, file) if same_name else options)
     same = world.fingerprint == run.spec["fingerprint"]
     return recall(run, world.problem if same else None), world.problem, run, same
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 import resetfree as rf
-from resetfree.cli.common import as_json, say
+from resetfree.cli.common import as_json, say, settings
 from resetfree.deploy.exporting import describe_file
+from resetfree.resolve import parse_options
 
 
 @click.command()
@@ -20,10 +22,11 @@ from resetfree.deploy.exporting import describe_file
     "-o", "--out", type=click.Path(path_type=Path), default=Path("policy.npz"), show_default=True,
     help="The file; a policy that is there is replaced, a file of another kind never is.",
 )  # fmt: skip
+@settings
 @as_json
-def export(runfile: Path, problem: str | None, out: Path, as_json: bool) -> None:
+def export(runfile: Path, problem: str | None, out: Path, options: Sequence[str], as_json: bool) -> None:
     """Write what RUNFILE has learned to one .npz of plain arrays. PROBLEM: of the run, where its file does not do."""
-    policy = rf.load(runfile, problem).policy
+    policy = rf.load(runfile, problem, parse_options(options)).policy
     path = policy.export(out)
     kind, arrays = describe_file(policy)
     data = {"run_file": str(runfile), "policy_file": str(path), "kind": kind, "arrays": arrays, "policy": policy.about}

@@ -18,10 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from resetfree.certify.anytime import resets_upper
+from resetfree.certify.statements import UNKNOWN
 from resetfree.errors import RunError
 from resetfree.game import Game, Round
 from resetfree.operators import Answer, Operator, Request
 from resetfree.runs.ledger import read, read_spec_of
+from resetfree.runs.run import Run
 
 EVERY = 0.1  # seconds between two pictures
 DELTA = 0.05  # probability with which a bound may fail at any round whatever
@@ -123,6 +125,7 @@ class Display(OnTerminal):
     ) -> None:
         console = console or Console(stderr=True)
         self._episodes, self._file, self._console = episodes, file or resumed, console
+        self._fresh = resumed is None
         self._tally = Tally()
         self._most: float | None = None
         self._due, self._began, self._before = 0.0, time.monotonic(), 0.0
@@ -156,7 +159,7 @@ class Display(OnTerminal):
         if now >= self._due:
             self._due = now + EVERY
             if not self._asked_file:
-                self._asked_file, self._most = True, _most_resets(self._file)
+                self._asked_file, self._most = True, _most_resets(self._file, self._fresh)
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             self._progress.below = resets_line(
                 self._tally, self._episodes - this.k, self._before + now - self._began, self._most,
@@ -259,12 +262,16 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def _most_resets(file: Path | None) -> float | None:
-    """What the primal player of the run says no path can exceed."""
+def _most_resets(file: Path | None, fresh: bool) -> float | None:
+    """What the primal player of the run says no path can exceed: asked of the player, or read where we wrote it."""
     if file is None:
         return None
     try:
-        most = read_spec_of(file)["statements"]["primal"].get("most_resets")
+        spec = read_spec_of(file)
     except RunError:
         return None
+    said = Run(spec, {}, None, file, 0.0).statements["primal"]
+    if fresh and said["why"].startswith(UNKNOWN):  # a problem that only its own code makes
+        said = spec["statements"]["primal"]
+    most = said.get("most_resets")
     return most if isinstance(most, int | float) else None

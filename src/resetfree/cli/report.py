@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from resetfree.cli.common import as_json, say
+from resetfree.cli.common import as_json, say, settings
+from resetfree.resolve import parse_options
 
 
 @click.command()
@@ -22,15 +24,25 @@ from resetfree.cli.common import as_json, say
     "--figures", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Also write every figure as .svg, .pdf and .png and its data as .csv into this folder.",
 )  # fmt: skip
+@settings
 @click.option("--all-figures", is_flag=True, help="Draw every figure of every group, also where there are many groups.")
 @as_json
 def report(
-    runs: tuple[Path, ...], out: Path, problem: str | None, figures: Path | None, all_figures: bool, as_json: bool
+    runs: tuple[Path, ...],
+    out: Path,
+    problem: str | None,
+    figures: Path | None,
+    options: Sequence[str],
+    all_figures: bool,
+    as_json: bool,
 ) -> None:
     """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are taken together."""
     from resetfree.report.html import write_report  # Matplotlib's and our own figures: only when they are wanted
 
-    made = write_report(runs, out, problem=problem, figures=figures, details=True if all_figures else None)
+    made = write_report(
+        runs, out, problem=problem, options=parse_options(options), figures=figures,
+        details=True if all_figures else None,
+    )  # fmt: skip
 
     def show(console: Console) -> None:
         words = f"{made.path}: {made.runs} run{'' if made.runs == 1 else 's'}, {len(made.figures)} figures, "

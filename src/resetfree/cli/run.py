@@ -38,6 +38,7 @@ from resetfree.operators.person import HTTP
 from resetfree.players import BASES, Role, discover, make_player
 from resetfree.players import settings as defaults_of
 from resetfree.resolve import option_names, parse_options
+from resetfree.runs.followed import followed
 from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.preparing import GROUPS, find_world
 from resetfree.tracking import tracked
@@ -129,8 +130,7 @@ def run(
     file = out or asked.default_file
     operator = find_operator(reached, operator_deadline, file)
     if resume:
-        asked = _resumed(context, asked, file, with_bound=bound is None)
-        _check_no_code_is_named(asked, file, pairs)
+        asked = _resumed(context, asked, file, pairs, with_bound=bound is None)
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
             _check_nobody_is_left_out(asked, file)
     elif file.exists() and not overwrite:
@@ -201,7 +201,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
     """What a run came to, as plain data."""
     spec = run.spec
     tally = Tally.of(run.columns)
-    most = spec["statements"]["primal"].get("most_resets")
+    most = run.statements["primal"].get("most_resets")
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
     regret: float | None = None
@@ -224,7 +224,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         "mean_steps_between_resets": tally.mean_steps,
         "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
         "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
-        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": spec["statements"],
+        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": run.statements,
         "problem_options": spec["problem_options"], "horizon": spec["horizon"], "warning": _warning(run),
         "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
     })  # fmt: skip
@@ -323,7 +323,7 @@ def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> di
     return {"primal": found.primal, "dual": dual}
 
 
-def _resumed(context: click.Context, asked: Asked, file: Path, *, with_bound: bool) -> Asked:
+def _resumed(context: click.Context, asked: Asked, file: Path, pairs: Sequence[str], *, with_bound: bool) -> Asked:
     """What was not said again, from the file."""
     spec = read_spec_of(file)
     if spec["problem"] != asked.problem:
@@ -334,7 +334,9 @@ def _resumed(context: click.Context, asked: Asked, file: Path, *, with_bound: bo
         for name in ("primal", "dual", "episodes", "seed", "feedback")
         if context.get_parameter_source(name) is ParameterSource.DEFAULT
     ]
-    settings: Settings = {"problem": dict(spec["problem_options"])}
+    said = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
+    own = followed(spec, said, file)
+    settings: Settings = {"problem": {key: own[key] for key in spec["problem_options"]}}
     for role in BASES:
         # What is left out is either a default or told by the oracle, and comes out the same again.
         known = discover(role).get(stored[role])
@@ -346,17 +348,6 @@ def _resumed(context: click.Context, asked: Asked, file: Path, *, with_bound: bo
             if name not in skip and isinstance(value, bool | int | float | str) and value != defaults.get(name)
         }
     return dataclasses.replace(asked, **{name: stored[name] for name in silent}, settings=settings)
-
-
-def _check_no_code_is_named(asked: Asked, file: Path, pairs: Sequence[str]) -> None:
-    """A function that the problem's options name is imported only if the user names it again."""
-    said = {key.removeprefix("problem.") for key in parse_options(pairs)}
-    for key, value in asked.settings.get("problem", {}).items():
-        if isinstance(value, str) and ":" in value and key not in said:
-            raise InvalidInput(
-                f"The run file '{file}' names code for '{key}'. Nothing is run because a file names it: say it again "
-                f"with --set {key}={shlex.quote(value)}."
-            )
 
 
 def _check_nobody_is_left_out(asked: Asked, file: Path) -> None:

@@ -18,13 +18,14 @@ from resetfree.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.game import PrimalPlayer
 from resetfree.players import discover
 from resetfree.problem import Problem, State
-from resetfree.runs.blueprint import Blueprint, action_array, array_from, number, observation_form
+from resetfree.runs.blueprint import Blueprint, action_array, array_from, check_start, number, observation_form
+from resetfree.runs.ledger import unfit
 from resetfree.runs.preparing import _player
 from resetfree.runs.run import Run
 from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
 
 # What code that is handed a stranger's arrays may raise.
-BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError)
+BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 class Memory(NamedTuple):
@@ -45,12 +46,15 @@ def recall(
     player: the primal player, where it is not one of resetfree's own.
     lam: the multiplier to plan with (default: that of the last round); a larger one shuns resets more.
     """
+    if run.fit is not None and not run.fit.whole:
+        raise unfit(run.path, run.fit)
     problem = run.problem if problem is None else problem
     memory = _memory(run)
     if lam is not None:
         memory = memory._replace(lam=_multiplier(lam))
     try:
         world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if problem is None else problem
+        check_start(world, memory.s1)
         made, state = _player_of(run, world, player, memory)
         if hasattr(made, "greedy"):  # nothing is explored any more
             rule = made.greedy(state, memory.lam)
@@ -83,20 +87,8 @@ def _player_of(run: Run, world: Problem, player: PrimalPlayer[Any] | None, memor
             )
         player = _player("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
     state = player.init(world, run.spec["episodes"], run.spec["seed"])
-    if world.features is None or world.features.name != "one-hot":  # whose dimension depends on what was seen
-        _check_arrays(states.dump(state, "primal."), memory.arrays)
     states.load(state, memory.arrays, "primal.")
     return player, state
-
-
-def _check_arrays(fresh: dict[str, NDArray[Any]], saved: dict[str, NDArray[Any]]) -> None:
-    """Compiled code trusts shapes: a saved array may be longer than a fresh one, and must be of its kind otherwise."""
-    for name, array in fresh.items():
-        kept = saved.get(name)
-        if kept is None or not array.size:
-            continue
-        if kept.ndim != array.ndim or kept.shape[1:] != array.shape[1:] or kept.dtype.kind != array.dtype.kind:
-            raise InvalidInput(f"its array '{name}' has shape {kept.shape} in place of {array.shape}")
 
 
 def _policy(run: Run, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> Policy:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from resetfree.envs._options import require
+from resetfree.envs._options import LAYER, LAYERS, require, require_horizon, require_size
 from resetfree.envs._tables import ANY, rewards, transitions
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
@@ -14,7 +14,10 @@ from resetfree.registry import register
 ACTIONS = ("safe", "risky")
 
 
-@register("coin-chain-v0", "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.")
+@register(
+    "coin-chain-v0", "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.",
+    lambda m, horizon: (64 * (m + 1) + LAYER) * max(horizon, m, 1),  # a layer of its own for each step
+)  # fmt: skip
 def coin_chain(m: int = 6, horizon: int = 0) -> FiniteMDP:
     """At the base "safe" pays 0 and stays; "risky" pays 1 and sets off along a chain towards the pit.
 
@@ -27,7 +30,9 @@ def coin_chain(m: int = 6, horizon: int = 0) -> FiniteMDP:
     # 2^1000 is still a float, and so is 2^-1000.
     require(1 <= m <= 1000, "coin-chain-v0", "m", "lie in 1..1000", m)
     require(horizon == 0 or horizon >= m, "coin-chain-v0", "horizon", f"be 0 or at least 'm' ({m})", horizon)
+    require_horizon("coin-chain-v0", horizon, most=LAYERS, zero="'m'")
     steps = horizon or m
+    require_size("coin-chain-v0", steps * (m + 1) * len(ACTIONS))
     chain = [f"c{i}" for i in range(1, m)]
     states = ("base", *chain, "pit")
     flips = {(c, ANY): {after: 0.5, "base": 0.5} for c, after in pairwise([*chain, "pit"])}

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import beta as beta_function
 from scipy.special import betainc, betaincinv
 
-from resetfree.envs._options import require
+from resetfree.envs._options import require, require_horizon, require_size
 from resetfree.errors import InvalidInput
 from resetfree.features import FeatureMap, Features
-from resetfree.finite import FiniteMDP
+from resetfree.finite import LONGEST, FiniteMDP
 from resetfree.oracle.quadrature import ContinuousPolicy, bernstein
 from resetfree.problem import Episode, Problem
 from resetfree.registry import register
@@ -58,7 +58,7 @@ class ContinuousLinearMDP:
         n_actions, d = len(self.risk), len(self.omega)
         low, high = self.danger.T
         for good, what, got in (
-            (self.horizon >= 1, "'horizon' must be a positive integer", self.horizon),
+            (1 <= self.horizon <= LONGEST, f"'horizon' must be an integer in 1..{LONGEST}", self.horizon),
             (self.shape.shape == (d - 1, 2) and (self.shape >= 1).all(), "'shape' must be integers from 1", self.shape),
             (self.control.shape == (n_actions, 3, d - 1), "'control' must have shape [A, 3, d-1]", self.control.shape),
             (_distributions(self.control), "'control' must hold distributions", self.control),
@@ -244,14 +244,19 @@ def _pick(weights: Floats, u: float) -> int:
     return min(int(np.searchsorted(total, u, side="right")), int(np.flatnonzero(weights)[-1]))
 
 
-@register("continuous-linear-v0", "Infinitely many states, linear features, and an exact answer by quadrature.")
+@register(
+    "continuous-linear-v0", "Infinitely many states, linear features, and an exact answer by quadrature.",
+    lambda d, horizon, **_: 1000 * d * (d + horizon),
+)  # fmt: skip
 def continuous_linear(d: int = 4, horizon: int = 5, seed: int = 0, gap: float = 0.1) -> ContinuousLinearMDP:
     """A random instance: three actions, the last two dangerous on an interval each, where they pay.
 
     d: features, the last of them the reset state's (from 2). gap: the least reset probability of a dangerous action.
     """
     require(d >= 2, "continuous-linear-v0", "d", "be at least 2", d)
-    require(horizon >= 1, "continuous-linear-v0", "horizon", "be at least 1", horizon)
+    require_horizon("continuous-linear-v0", horizon)
+    require_size("continuous-linear-v0", (N_ACTIONS * d) ** 2)  # of any regression on its features
+    require(seed >= 0, "continuous-linear-v0", "seed", "not be negative", seed)
     require(0 < gap <= 1, "continuous-linear-v0", "gap", "lie in (0, 1]", gap)
     rng = np.random.default_rng(seed)
     place = np.linspace(0.0, 1.0, d - 1)  # feature j lands around place_j, and pays the more the further right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from resetfree.envs._options import require
+from resetfree.envs._options import LAYER, LAYERS, require, require_horizon, require_size
 from resetfree.envs._tables import ANY, rewards, transitions
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
@@ -12,7 +12,10 @@ from resetfree.registry import register
 ACTIONS = ("left", "right")
 
 
-@register("doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.")
+@register(
+    "doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.",
+    lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer of its own for each step
+)  # fmt: skip
 def doors(length: int = 3, horizon: int = 10) -> FiniteMDP:
     """At the fork "left" pays 0 and enters a chamber that pays 1 for `length` = L steps and then resets for certain;
     "right" pays 1/2 and leads to a loop that pays 1/2 for ever, and "left" in the loop leads back to the fork.
@@ -22,6 +25,8 @@ def doors(length: int = 3, horizon: int = 10) -> FiniteMDP:
     """
     require(length >= 1, "doors-v0", "length", "be at least 1", length)
     require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)
+    require_horizon("doors-v0", horizon, most=LAYERS)
+    require_size("doors-v0", horizon * (length + 3) * len(ACTIONS))
     chamber = [f"c{i}" for i in range(1, length + 1)]
     states = ("fork", "loop", *chamber, "pit")
     inside = {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit"])}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.assumptions import close
-from resetfree.envs._options import require
+from resetfree.envs._options import STEP, require, require_horizon
 from resetfree.finite import FiniteMDP
 from resetfree.grids import MOVES, cell_names, grid_transitions
 from resetfree.operators import Automatic, Operator, Request
@@ -24,10 +24,20 @@ SYMBOLS = {
 PAYS = {"G": 1.0, "g": 0.3}
 ROWS = "S......./.XX..X../......../..#X..G./........"
 LARGEST = 200  # rows, and columns
+
+
+def _size(rows: str, horizon: int, **_: object) -> int:
+    return 5 * len(rows) * (horizon + 16) + STEP * horizon
+
+
 WHY = {"start": "put the agent on a start cell", "resume": "nobody knows where the agent stands"}
 
 
-@register("drawn-v0", "A grid that you draw: walls, pits, goals, starts and where a reset puts the agent.")
+@register(
+    "drawn-v0",
+    "A grid that you draw: walls, pits, goals, starts and where a reset puts the agent.",
+    lambda rows, horizon, **_: _size(rows, horizon),
+)
 def drawn(
     rows: str = ROWS, slip: float = 0.1, horizon: int = 12, stay: bool = False, closed: bool = False
 ) -> FiniteMDP:
@@ -42,7 +52,11 @@ def drawn(
     return _drawn("drawn-v0", rows, slip, horizon, stay, closed)
 
 
-@register("drawn-by-hand-v0", "A grid that you draw, on which an operator is asked to perform each reset.")
+@register(
+    "drawn-by-hand-v0",
+    "A grid that you draw, on which an operator is asked to perform each reset.",
+    lambda rows, horizon, **_: _size(rows, horizon),
+)
 def drawn_by_hand(
     rows: str = ROWS, slip: float = 0.1, horizon: int = 12, stay: bool = False, closed: bool = False
 ) -> ByHand:
@@ -86,7 +100,7 @@ class ByHand(FiniteProblem):
 
 def _drawn(name: str, rows: str, slip: float, horizon: int, stay: bool, closed: bool) -> FiniteMDP:
     require(0 <= slip <= 1, name, "slip", "lie in [0, 1]", slip)
-    require(horizon >= 1, name, "horizon", "be at least 1", horizon)
+    require_horizon(name, horizon)
     lines = rows.split("/")
     even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
     require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from resetfree.envs._options import LAYER
 from resetfree.envs.random_linear import simplex_mdp
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
 
 
-@register("drifting-v0", "A random linear MDP whose dynamics are drawn anew for each step of the episode.")
+@register(
+    "drifting-v0", "A random linear MDP whose dynamics are drawn anew for each step of the episode.",
+    lambda n_states, n_actions, d, horizon, **_: (n_states * n_actions * (16 * n_states + d) + LAYER) * horizon,
+)  # fmt: skip
 def drifting(
     n_states: int = 30,
     n_actions: int = 4,

@@ -9,9 +9,13 @@ from resetfree.registry import register
 
 STATES = ("home", "bad", "pit")
 HORIZON = 4
+MOST = 1000  # actions
 
 
-@register("footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.")
+@register(
+    "footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.",
+    lambda n_actions: 1000 * n_actions,
+)  # fmt: skip
 def footnote(n_actions: int = 4) -> FiniteMDP:
     """One of `n_actions` actions stays at home and pays 1; each of the others falls into the pit, and from there on
     the agent starts in `bad`, where everything falls into the pit.
@@ -20,7 +24,7 @@ def footnote(n_actions: int = 4) -> FiniteMDP:
 
     Whoever chooses the first action uniformly has at least (1 - 1/n_actions) K expected resets in K episodes.
     """
-    require(n_actions >= 1, "footnote-v0", "n_actions", "be at least 1", n_actions)
+    require(1 <= n_actions <= MOST, "footnote-v0", "n_actions", f"lie in 1..{MOST}", n_actions)
     actions = ("stay", *(f"leap {i}" for i in range(1, n_actions)))
     moves = {("home", "stay"): {"home": 1.0}, ("bad", ANY): {"pit": 1.0}}
     moves |= {("home", leap): {"pit": 1.0} for leap in actions[1:]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.envs._options import require
+from resetfree.envs._options import STEP, require, require_horizon
 from resetfree.finite import FiniteMDP
 from resetfree.grids import MOVES, cell_names, grid_transitions
 from resetfree.registry import register
@@ -14,12 +14,13 @@ ACTIONS = tuple(MOVES)
 
 
 @register(
-    "grid-v0", "Twelve cells with two pits: the large reward is reached only along their edge, on slippery ground."
-)
+    "grid-v0", "Twelve cells with two pits: the large reward is reached only along their edge, on slippery ground.",
+    lambda slip, horizon: (60 + STEP) * horizon,
+)  # fmt: skip
 def grid(slip: float = 0.2, horizon: int = 8) -> FiniteMDP:
     """Rows `S..G / .XX. / g..S`: X reset, G pays 1 and g pays 0.3 for acting there, start and restart uniform on S."""
     require(0 <= slip <= 1, "grid-v0", "slip", "lie in [0, 1]", slip)
-    require(horizon >= 1, "grid-v0", "horizon", "be at least 1", horizon)
+    require_horizon("grid-v0", horizon)
     cells = np.array([list(row) for row in ROWS])
     pits = cells == "X"
     transition, layout = grid_transitions(np.ones_like(pits), pits, slip, ACTIONS)

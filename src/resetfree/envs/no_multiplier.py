@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from resetfree.envs._options import require
+from resetfree.envs._options import require, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
 
 ACTIONS = ("safe", "risky")
 
 
-@register("no-multiplier-v0", "A linear problem whose optimal multiplier grows with the square of the number of bins.")
+@register(
+    "no-multiplier-v0", "A linear problem whose optimal multiplier grows with the square of the number of bins.",
+    lambda bins, gap: 16 * (bins + 2) ** 2,
+)  # fmt: skip
 def no_multiplier(bins: int = 10, gap: float = 0.0) -> FiniteMDP:
     """From s1 to a uniform x; there "safe" pays 0 and draws a new x, "risky" pays 1 and resets with probability q(x).
 
@@ -22,6 +25,7 @@ def no_multiplier(bins: int = 10, gap: float = 0.0) -> FiniteMDP:
     """
     require(bins >= 1, "no-multiplier-v0", "bins", "be at least 1", bins)
     require(0 <= gap <= 1, "no-multiplier-v0", "gap", "lie in [0, 1]", gap)
+    require_size("no-multiplier-v0", bins * bins)
     odd = 2 * np.arange(bins) + 1
     square = odd**2 / (4 * bins**2)  # one division: the float nearest to the fraction
     rest = (4 * bins**2 - odd**2) / (4 * bins**2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from resetfree.assumptions import close
-from resetfree.envs._options import require
+from resetfree.envs._options import STEP, require, require_horizon, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.grids import cell_names, grid_transitions
 from resetfree.registry import register
@@ -17,7 +17,10 @@ USUAL_DENSITY = 0.15
 NAMED = 100  # larger fields name their cells by number
 
 
-@register("pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.")
+@register(
+    "pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
+    lambda n, horizon, **_: 4 * n * n * ((horizon or 2 * n) + 16) + STEP * horizon,
+)  # fmt: skip
 def pits(n: int = 5, slip: float = 0.0, horizon: int = 0, density: float = -1.0, seed: int = 0) -> FiniteMDP:
     """Four moves, start in the first corner, acting in the last corner pays 1, a reset puts the agent on any live cell.
 
@@ -31,9 +34,10 @@ def pits(n: int = 5, slip: float = 0.0, horizon: int = 0, density: float = -1.0,
     """
     require(n >= 2, "pits-v0", "n", "be at least 2", n)
     require(0 <= slip <= 1, "pits-v0", "slip", "lie in [0, 1]", slip)
-    require(horizon >= 0, "pits-v0", "horizon", "be positive, or 0 for 2 n", horizon)
+    require_horizon("pits-v0", horizon, zero="2 n")
     require(density <= 1, "pits-v0", "density", "be at most 1", density)
     require(seed >= 0, "pits-v0", "seed", "not be negative", seed)
+    require_size("pits-v0", n * n * len(ACTIONS) * (3 if slip else 1))
     holes = _holes(n, density, seed)
     transition, layout = grid_transitions(np.ones_like(holes), holes, slip, ACTIONS)
     reward = np.zeros((n * n, len(ACTIONS)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.envs._options import require
+from resetfree.envs._options import STEP, require, require_horizon, require_size
 from resetfree.finite import FiniteMDP
 from resetfree.registry import register
 from resetfree.transitions import Floats
@@ -17,7 +17,10 @@ RISKY_SHARE = 0.5  # of the pairs (state, action), action 0 aside
 RISK = (0.1, 0.5)  # range of the reset probability of a risky pair
 
 
-@register("random-linear-v0", "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.")
+@register(
+    "random-linear-v0", "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.",
+    lambda n_states, n_actions, d, horizon, **_: n_states * n_actions * (16 * n_states + d + horizon) + STEP * horizon,
+)  # fmt: skip
 def random_linear(
     n_states: int = 30, n_actions: int = 4, d: int = 6, horizon: int = 6, seed: int = 1, risk_pays: bool = True
 ) -> FiniteMDP:
@@ -39,8 +42,9 @@ def simplex_mdp(
     require(n_states >= 2, name, "n_states", "be at least 2 (one is the reset state)", n_states)
     require(n_actions >= 1, name, "n_actions", "be at least 1", n_actions)
     require(d >= 2, name, "d", "be at least 2 (one feature leads to the reset state)", d)
-    require(horizon >= 1, name, "horizon", "be at least 1", horizon)
+    require_horizon(name, horizon)
     require(seed >= 0, name, "seed", "not be negative", seed)
+    require_size(name, n_layers * n_states * n_actions * n_states + (n_states * n_actions + n_layers * n_states) * d)
     rng = np.random.default_rng(seed)
     n_live = n_states - 1
     mixture = rng.dirichlet(np.full(d - 1, CONCENTRATION), size=(n_live, n_actions))

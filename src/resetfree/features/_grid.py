@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from resetfree.features._scaling import fit_ends, has_bounds
+from resetfree.state import require
 from resetfree.transitions import Floats
 
 
@@ -30,6 +31,13 @@ def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
         distinct = (np.diff(at, axis=1) > 1e-12 * (1.0 + np.abs(at[:, 1:]))).all(axis=1)
         marks[free[distinct]] = at[distinct]
     return np.ascontiguousarray(marks)
+
+
+def check_marks(marks: Floats) -> None:
+    """Refuse marks that were loaded and do not grow: a place between two of them would lie anywhere."""
+    with np.errstate(over="ignore"):
+        apart = np.diff(marks, axis=1)
+    require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must grow")
 
 
 def per_coordinate(D: int, least: int, most: int, size: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resetfree.state import require
 from resetfree.transitions import Floats
 
 REACH = 1e6  # z is cut there: farther states are all the same, and nothing overflows
@@ -25,6 +26,10 @@ class Scaling:
     scale: Floats  # [D], positive
     least: float = -REACH
     most: float = REACH
+
+    def check_loaded(self) -> None:
+        """Scales are positive."""
+        require((self.scale > 0).all() and self.least <= self.most, "scales of states must be positive")
 
     def __call__(self, states: Floats) -> Floats:
         """Z [n, D]."""

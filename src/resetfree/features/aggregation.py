@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from resetfree.features import FeatureMap
 from resetfree.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
-from resetfree.features._grid import fit_marks, per_coordinate
+from resetfree.features._grid import check_marks, fit_marks, per_coordinate
 from resetfree.features._kernels import cells
 from resetfree.transitions import Floats
 
@@ -19,6 +19,10 @@ class Cells(Shares):
     """psi(s) is 1 for the cell of s and 0 for the others."""
 
     marks: Floats  # [D, cells + 1] where cells end
+
+    def check_loaded(self) -> None:
+        """Marks grow."""
+        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:

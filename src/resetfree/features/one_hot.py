@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -20,7 +20,7 @@ from resetfree.transitions import Floats
 class Listed(Shares):
     """psi(s) is 1 for the row that s is equal to and 0 for the others."""
 
-    rows: Floats  # [m, D] in lexicographic order
+    rows: Floats = field(metadata={"grows": (0,)})  # [m, D] in lexicographic order
     other: bool  # whether a last feature stands for every state that is not listed
 
     @property

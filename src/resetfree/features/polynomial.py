@@ -5,7 +5,7 @@ Legend: z a state in [-1, 1]^D; alpha [D] exponents.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from math import comb, sqrt
 from typing import ClassVar
@@ -25,8 +25,8 @@ class Monomials(Compiled):
     """psi_0 = amplitude, and psi_j = psi_{parent j} z_{variable j}."""
 
     scaling: Scaling
-    parent: NDArray[np.int64]  # [d] the product that lacks one factor
-    variable: NDArray[np.int64]  # [d] that factor
+    parent: NDArray[np.int64] = field(metadata={"fixed": True})  # [d] the product that lacks one factor
+    variable: NDArray[np.int64] = field(metadata={"fixed": True})  # [d] that factor
     amplitude: float
 
     @property

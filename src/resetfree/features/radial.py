@@ -5,7 +5,7 @@ Legend: z a state on one scale [D]; p_j [D] centres; l the width of the bumps; d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ class Bumps(Shares):
     place: Floats  # [D, d] centres
     bandwidth: float  # l
     amplitude: float
-    normalised: bool
+    normalised: bool = field(metadata={"fixed": True})
 
     @property
     def dimension(self) -> int:

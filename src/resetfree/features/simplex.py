@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from resetfree.features import FeatureMap
 from resetfree.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
-from resetfree.features._grid import fit_marks, per_coordinate
+from resetfree.features._grid import check_marks, fit_marks, per_coordinate
 from resetfree.features._kernels import interpolated
 from resetfree.transitions import Floats
 
@@ -19,6 +19,10 @@ class Weights(Shares):
     """psi(s): how much each node of the grid counts at s."""
 
     marks: Floats  # [D, nodes]
+
+    def check_loaded(self) -> None:
+        """Marks grow."""
+        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from resetfree.errors import InvalidInput
 from resetfree.features import FeatureMap
 from resetfree.features._checks import MOST_FEATURES, Shares, seen, whole
-from resetfree.features._grid import fit_marks
+from resetfree.features._grid import check_marks, fit_marks
 from resetfree.features._kernels import tiles
 from resetfree.transitions import Floats
 
@@ -20,9 +20,13 @@ class Tiles(Shares):
     """psi(s) is 1/sqrt(T) for one tile in each of T tilings, and 0 for the others."""
 
     marks: Floats  # [D, tiles + 1] where the tiles of a tiling that is not moved end
-    shift: Floats  # [T, D] by how much of a tile each tiling is moved
-    block: int  # features of one tiling
-    hashed: bool  # whether tiles share features
+    shift: Floats = field(metadata={"fixed": True})  # [T, D] by how much of a tile each tiling is moved
+    block: int = field(metadata={"fixed": True})  # features of one tiling
+    hashed: bool = field(metadata={"fixed": True})  # whether tiles share features
+
+    def check_loaded(self) -> None:
+        """Marks grow."""
+        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:

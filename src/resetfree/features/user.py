@@ -26,10 +26,10 @@ class Given(Features):
     """psi(s) = f(s), or (s, 1) without an f; what a run saves is the dimension and the bound, not the code."""
 
     function: Function | None = field(metadata={"saved": False})
-    batched: bool
-    d: int
-    bound: float
-    not_negative: bool
+    batched: bool = field(metadata={"fixed": True})
+    d: int = field(metadata={"fixed": True})
+    bound: float = field(metadata={"fixed": True})
+    not_negative: bool = field(metadata={"fixed": True})
 
     @property
     def dimension(self) -> int:
@@ -126,8 +126,10 @@ def found_function(name: str) -> Function:
     >>> found_function("math:fsum")([1.0, 2.0])
     3.0
     """
-    module, _, attribute = name.partition(":")
+    module, colon, attribute = name.partition(":")
     try:
+        if not colon:
+            raise ValueError("it names no function")
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InvalidInput(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from resetfree.arguments import is_sequence, shown
 from resetfree.errors import InvalidInput
 
 MOST = 10_000  # actions that a grid or a product may have
@@ -33,11 +33,12 @@ def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any
         return _grid(space, given, problem)
     if is_grid and not isinstance(given, tuple):
         raise InvalidInput(f"Only continuous actions are put on a grid. Got actions={given} for {space} instead.")
-    if not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
+    if not is_sequence(given) or len(given) == 0:
         raise InvalidInput(
             f"The 'actions' of '{problem}' must be a list of actions, or grid points per dimension. "
-            f"Got {given!r} instead."
+            f"Got {shown(given)} instead."
         )
+    _check_number(len(given), problem)
     return [_member(space, action, problem) for action in given]
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from resetfree.arguments import words
 from resetfree.errors import InvalidInput, ResetFreeError
 from resetfree.features import FeatureMap, make_features
+from resetfree.finite import check_horizon
 from resetfree.gym.actions import list_actions
 from resetfree.gym.adapter import GymProblem, Terms
 from resetfree.gym.events import reset_event, reward_function
@@ -44,9 +46,10 @@ def build(
     make_options: Mapping[str, Any],
 ) -> GymProblem:
     """See `from_gym`."""
+    if name is not None:
+        words(name, "name of a problem")
     env, called = _environment(env, make_options, name)
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise InvalidInput(f"The 'horizon' of '{called}' must be a positive integer. Got {horizon!r} instead.")
+    check_horizon(horizon, f"'{called}'")
     if not isinstance(table, bool):
         raise InvalidInput(f"The 'table' of '{called}' must be true or false. Got {table!r} instead.")
     lift_time_limits(env)
@@ -96,7 +99,9 @@ def _environment(given: Any, options: Mapping[str, Any], name: str | None) -> tu
         made = imported(given, "An environment must be a gymnasium.Env, gym:ID or module:factory.")
         try:
             env = made(**options)
-        except Exception as error:  # the user's code: its own words are the most useful
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
             raise InvalidInput(
                 f"The factory '{given}' must return a gymnasium.Env. It raised {said(error)} instead."
             ) from error

@@ -35,14 +35,14 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Env:
             importlib.import_module(module)
         _look_for(name_alone)
         return gymnasium.make(name_alone, max_episode_steps=-1, disable_env_checker=True, **options)
-    except UnknownName:
+    except (UnknownName, KeyboardInterrupt):
         raise
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise InvalidInput(
             f"The environment '{name}' needs a package that is not there ({said(error)}); "
             'most come with: pip install "resetfree[envs]".'
         ) from error
-    except Exception as error:  # somebody else's code: its own words are the most useful
+    except BaseException as error:  # somebody else's code, which may call exit: its own words are the most useful
         given = f" with {', '.join(f'{key}={value!r}' for key, value in options.items())}" if options else ""
         raise InvalidInput(f"The environment '{name}' cannot be made{given}: {said(error)}.") from error
 

@@ -21,8 +21,11 @@ def imported(text: str, what: str) -> Any:
         sys.path.insert(0, os.getcwd())  # a user's own module lies where the command is run
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInput(f"{what} Got '{text}', which does not import: {error}.") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's code may raise anything, and call exit
+        why = str(error) if isinstance(error, ImportError | AttributeError | ValueError) else said(error)
+        raise InvalidInput(f"{what} Got '{text}', which does not import: {why}.") from error
 
 
 def said(error: BaseException) -> str:

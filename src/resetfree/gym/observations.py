@@ -16,12 +16,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from resetfree.arguments import whole
 from resetfree.errors import InvalidInput
 from resetfree.gym.naming import said
 from resetfree.gym.rewards import Unusable
 from resetfree.transitions import Floats
 
 DIGEST = 16  # bytes that tell two observations apart
+MOST = 10_000_000  # states that are counted: players keep a few numbers for each
 
 
 class Observer(ABC):
@@ -136,12 +138,15 @@ def observer_for(
     """How the observations of a space are read."""
     inner = None if function is None else Mapped(space, function, problem)
     if states is not None:
-        if isinstance(states, bool) or not isinstance(states, int | np.integer) or states < 1:
-            raise InvalidInput(f"The 'states' of '{problem}' must be a positive integer. Got {states!r} instead.")
-        return Numbered(int(states), inner)
+        return Numbered(whole(states, f"'states' of '{problem}'", 1, MOST), inner)
     if inner is not None:
         return inner
     if isinstance(space, spaces.Discrete):
+        if space.n > MOST:
+            raise InvalidInput(
+                f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give features=f with "
+                "f(observation) a vector, or states=N if at most N distinct ones come up."
+            )
         return Counted(space)
     bounds = _bounds(space)
     if bounds is None:

@@ -16,11 +16,10 @@ from resetfree.kernels.seen import DEAD, NEWS, OVER, STATES, Numbers, Seen
 
 
 @jit
-def _allowed(c: Seen, bad: Bools, n_transitions: int, h: int, numbers: Numbers, may: Bools) -> None:
+def _allowed(c: Seen, bad: Bools, endless: bool, n_transitions: int, h: int, numbers: Numbers, may: Bools) -> None:
     """may[k, a]: whether all observed successors of action a in numbers[k] can still be safe after step h."""
-    steps = bad.shape[1] > 1
-    at_end, moves_on = steps and h == n_transitions - 1, h < n_transitions or not steps
-    layer, after = h if c.row.shape[1] > 1 else 0, h + 1 if steps else 0
+    at_end, moves_on = not endless and h == n_transitions - 1, h < n_transitions or endless
+    layer, after = h if c.row.shape[1] > 1 else 0, 0 if endless else h + 1
     for k in range(len(numbers)):
         r = c.row[numbers[k], layer]
         for a in range(may.shape[1]):
@@ -37,6 +36,7 @@ def _allowed(c: Seen, bad: Bools, n_transitions: int, h: int, numbers: Numbers, 
 def composite_places(
     c: Seen,
     bad: Bools,  # [M, 1 or H], or [0, 0]: every action is allowed
+    endless: bool,  # whether its one layer is for a life without end
     n_transitions: int,
     bonus: Bonus,
     score: Floats,  # [A] the preference for an action among equally good ones is score + weight jitter
@@ -69,14 +69,14 @@ def composite_places(
         prefer = np.empty((n, n_actions))
         may = np.empty((n if len(bad) > 0 else 0, n_actions), dtype=np.bool_)
         if len(bad) > 0:
-            _allowed(c, bad, n_transitions, h, who[new], may)
+            _allowed(c, bad, endless, n_transitions, h, who[new], may)
         for k in range(n):
             i = who[bounds[h] + k]
             r = c.row[i, layer]
             rows[k], known[k] = r, c.known[i]
             for a in range(n_actions):
                 prefer[k, a] = score[a] + weight * jitter[c.state[i], a]
-            if len(bad) > 0 and bad[i, h if bad.shape[1] > 1 else 0]:
+            if len(bad) > 0 and bad[i, 0 if endless else h]:
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
         composite_step(
             counted, h < n_transitions, bonus, float(horizon - h), v, v_r, v_c, low,
@@ -97,11 +97,19 @@ def link(c: Seen, head: Ints, before: Numbers, follow: Ints, n: int) -> int:
 
 @jit
 def _turn(
-    c: Seen, bad: Bools, n_transitions: int, h: int, asked: Numbers, may: Bools, turned: Numbers, n_turned: int
+    c: Seen,
+    bad: Bools,
+    endless: bool,
+    n_transitions: int,
+    h: int,
+    asked: Numbers,
+    may: Bools,
+    turned: Numbers,
+    n_turned: int,
 ) -> int:
     """Look again at the states `asked`; those that have no safe action left turn bad, and are listed."""
-    _allowed(c, bad, n_transitions, h, asked, may)
-    layer = h if bad.shape[1] > 1 else 0
+    _allowed(c, bad, endless, n_transitions, h, asked, may)
+    layer = 0 if endless else h
     for k in range(len(asked)):
         if not bad[asked[k], layer] and not may[k].any():
             bad[asked[k], layer] = True
@@ -121,6 +129,7 @@ def spread(
     known: int,  # the state in which the episode was reset if it is one, or -1
     known_last: int,  # likewise at the end of an episode
     bad: Bools,  # [M, 1 or H] in and out
+    endless: bool,  # whether its one layer is for a life without end; an episode of one step has one layer too
 ) -> None:
     """What is bad after an episode: only its new edges, its reset state, and predecessors of what turned bad change it.
 
@@ -131,7 +140,7 @@ def spread(
     may = np.empty((len(asked), c.tried.shape[1]), dtype=np.bool_)
     turned = np.empty(c.size[STATES] + 1, dtype=np.int32)
     asked[:n_new] = c.news[:n_new, 0]
-    endless, h, m = bad.shape[1] == 1, bad.shape[1] - 1, 0
+    h, m = bad.shape[1] - 1, 0
     if endless and known_last >= 0 and not bad[known_last, 0]:
         bad[known_last, 0] = True
         turned[0], m = known_last, 1
@@ -150,7 +159,7 @@ def spread(
         if not endless and known >= 0 and not bad[known, h]:
             bad[known, h] = True
             turned[0], m = known, 1
-        m = _turn(c, bad, n_transitions, h, asked[:n], may[:n], turned, m)
+        m = _turn(c, bad, endless, n_transitions, h, asked[:n], may[:n], turned, m)
         first = False
         if endless and m == 0:
             return

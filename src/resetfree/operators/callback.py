@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from resetfree.interrupts import wait
 from resetfree.operators.contract import Request
 from resetfree.operators.words import too_late
 
@@ -33,7 +34,7 @@ class Callback:
                 done.set()
 
         threading.Thread(target=call, name="resetfree-operator", daemon=True).start()
-        if not done.wait(deadline):
+        if not wait(done.wait, deadline):
             raise too_late(request, deadline)
         if raised:
             raise raised[0]

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from resetfree.errors import InvalidInput
+from resetfree.interrupts import wait
 from resetfree.operators.contract import Answer, Request
 from resetfree.operators.words import accept, announce, as_json, check_reply, sentence, too_late
 
@@ -54,7 +55,7 @@ class Endpoint:
             self._board = board
         try:
             announce(f"{sentence(request)} Answer at {board.url}, with the token in '{board.address}'.")
-            board.answered.wait(deadline)
+            wait(board.answered.wait, deadline)
         finally:
             reply = board.take()  # an answer that came with the deadline still counts
         if reply is None:

@@ -95,7 +95,7 @@ class OperatorReset:
         if self.address is not None and http is None:
             raise InvalidInput(f"The 'address' of OperatorReset is for 'http' only. Got it with {by!r} instead.")
         # Imported here: a web server is nothing that a simulator should load.
-        if by == "terminal":
+        if isinstance(by, str) and by == "terminal":
             from resetfree.operators.terminal import Terminal
 
             return Terminal()

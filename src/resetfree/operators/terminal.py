@@ -8,6 +8,7 @@ import sys
 import time
 
 from resetfree.errors import InvalidInput, OperatorTimeout
+from resetfree.interrupts import wait
 from resetfree.operators.contract import Request
 from resetfree.operators.words import clean, sentence, too_late
 
@@ -84,8 +85,7 @@ def _line(source: int, screen: int, deadline: float | None) -> bytes | None:
         if now >= ring:
             _write(screen, "\a")
             ring = now + RING_AGAIN
-        ready, _, _ = select.select([source], [], [], max(min(ring, end if end is not None else ring) - now, 0.0))
-        if ready:
+        if wait(lambda left: select.select([source], [], [], left)[0], min(ring, ring if end is None else end) - now):
             more = os.read(source, 4096)
             if not more:
                 break

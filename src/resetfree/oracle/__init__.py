@@ -6,7 +6,7 @@ from typing import overload
 
 from numpy.typing import ArrayLike
 
-from resetfree.finite import FiniteMDP
+from resetfree.finite import FiniteMDP, check_model
 from resetfree.oracle import dynamic_programming, quadrature
 
 
@@ -25,4 +25,6 @@ def solve(
     """
     if isinstance(mdp, FiniteMDP):
         return dynamic_programming.solve(mdp, starts)
+    if not isinstance(mdp, quadrature.QuadraticMDP):
+        check_model(mdp, "The exact answer")
     return quadrature.solve(mdp)

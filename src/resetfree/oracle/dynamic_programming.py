@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from resetfree import arguments
 from resetfree.errors import AssumptionViolated, InvalidInput
-from resetfree.finite import FiniteMDP
-from resetfree.kernels import planning
+from resetfree.finite import FiniteMDP, check_model
+from resetfree.kernels import planning, wide
 from resetfree.policy import check_policy
 from resetfree.transitions import Bools, Floats
+
+SMALLEST_EXPONENT = -900  # of two; floats end at -1022, and some room is left for sums and quotients
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +98,7 @@ class Solution:
     def lambda_hat(self) -> Floats:
         """[S] smallest optimal multiplier, nan where infeasible or not asked for; computed when first read."""
         result = np.full(self.mdp.n_states, np.nan)
-        result[self.starts] = planning.newton_multipliers(self.mdp.model, self.policy, self.starts)
+        result[self.starts] = _kernel(self.mdp).newton_multipliers(self.mdp.model, self.policy, self.starts)
         return result
 
     @property
@@ -125,11 +128,11 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
     feasible = safe.states(1)
     policy = np.empty((mdp.horizon, mdp.n_states), dtype=np.int16)
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
-    planning.best_restricted(mdp.model, safe.layers, safe.layer_of_step, policy, v_r, v_c)
+    _kernel(mdp).best_restricted(mdp.model, safe.layers, safe.layer_of_step, policy, v_r, v_c)
     if starts is None:
         chosen = np.flatnonzero(feasible)
     else:
-        chosen = np.atleast_1d(np.asarray(starts, dtype=np.int64))
+        chosen = arguments.array(starts, "'starts' of solve", np.int64).ravel()
         if chosen.size and not (chosen.min() >= 0 and chosen.max() < mdp.n_states):
             raise InvalidInput(f"The 'starts' of solve must be states in 0..{mdp.n_states - 1}. Got {chosen} instead.")
         if not feasible[chosen].all():
@@ -147,6 +150,7 @@ def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:
 
     Paper: value function V_{r,h}^pi, V_{c,1}^pi, cost c_h, s^dagger.
     """
+    check_model(mdp, "Exact evaluation")
     v_r, v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
     planning.evaluate(mdp.model, check_policy(policy, mdp), v_r, v_c)
     v_c[mdp.reset] = 1.0
@@ -159,6 +163,13 @@ class Response(NamedTuple):
     v_r: Floats  # [S]
     v_c: Floats  # [S]
     gain: Floats  # [S] V_r less the baseline's V_r, free of cancellation
+
+
+class Temptation(NamedTuple):
+    """How much a multiplier lets the best of all policies have of more than a baseline, from every start."""
+
+    excess: Floats  # [S] its V_r - y V_c, less the baseline's V_r
+    need: Floats  # [S] the multiplier at which it would have no more: (V_r less the baseline's V_r) / V_c
 
 
 def best_response(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16] | None = None) -> Response:
@@ -177,6 +188,40 @@ def best_response(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]
     planning.best_lagrangian(mdp.model, float(multiplier), baseline, np.empty((0, 0), dtype=np.int16), w, gain, v_c)
     v_c[mdp.reset] = 1.0
     return Response(w + gain, v_c, gain)
+
+
+def may_underflow(mdp: FiniteMDP) -> bool:
+    """Whether a product of this problem's numbers can be too small for a float: a path's probability, or its gain.
+
+    The smallest that is not zero is a reward, or the share of one that is more than rounding, behind the least likely
+    path.
+    """
+    prob, reward = mdp.transition.prob, mdp.reward
+    path = mdp.n_transitions * np.log2(prob.min(where=prob > 0, initial=1.0))
+    gain = np.log2(reward.min(where=reward > 0, initial=1.0)) + np.log2(planning.EPS)
+    return bool(path + gain < SMALLEST_EXPONENT)
+
+
+def _kernel(mdp: FiniteMDP) -> Any:
+    """The module whose passes suit the problem's numbers; both agree bit for bit where nothing underflows."""
+    return wide if may_underflow(mdp) else planning
+
+
+def temptation(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]) -> Temptation:
+    """What the policy that maximises V_r - y V_c over ALL policies has of more than `baseline` [H, S], for finite y.
+
+    Products of probabilities that underflow count as what they are: nothing is lost in 1e-300 times 1e-300.
+    """
+    if not 0 <= multiplier < np.inf:
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {multiplier} instead.")
+    excess, need = np.empty(mdp.n_states), np.empty(mdp.n_states)
+    if may_underflow(mdp):
+        wide.excess_and_need(mdp.model, float(multiplier), baseline, excess, need)
+        return Temptation(excess, need)
+    response = best_response(mdp, multiplier, baseline)
+    np.subtract(response.gain, multiplier * response.v_c, out=excess)
+    need = np.divide(response.gain, response.v_c, out=np.zeros(mdp.n_states), where=response.v_c > 0)
+    return Temptation(excess, np.maximum(need, 0.0))
 
 
 def can_reset(mdp: FiniteMDP, policy: ArrayLike) -> Bools:

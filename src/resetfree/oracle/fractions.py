@@ -201,6 +201,11 @@ def best_lagrangian(model: ExactModel, y: Fraction) -> ExactValues:
     return ExactValues(v_r, v_c)
 
 
+def exact_policy(mdp: FiniteMDP, policy: ArrayLike) -> list[list[list[Fraction]]]:
+    """[H][S][A] a policy in fractions; its rows are read as `exact_model` reads a problem's."""
+    return [[_distribution(row) for row in step] for step in check_policy(policy, mdp).tolist()]
+
+
 def evaluate_exactly(mdp: FiniteMDP, policy: ArrayLike) -> ExactValues:
     """V_r and V_c of a Markov policy as fractions; its rows are read as `exact_model` reads a problem's.
 
@@ -208,7 +213,7 @@ def evaluate_exactly(mdp: FiniteMDP, policy: ArrayLike) -> ExactValues:
 
     policy: any form that `as_policy` accepts; every row must be a distribution (InvalidInput otherwise).
     """
-    model, array = exact_model(mdp), check_policy(policy, mdp)
+    model, rows = exact_model(mdp), exact_policy(mdp, policy)
     n = model.n_states
     v_r, v_c = [ZERO] * n, [ZERO] * n
     for h in reversed(range(model.horizon)):
@@ -218,7 +223,7 @@ def evaluate_exactly(mdp: FiniteMDP, policy: ArrayLike) -> ExactValues:
             if model.reset[s]:
                 continue
             v_c[s] = ZERO
-            for a, weight in enumerate(_distribution(array[h, s].tolist())):
+            for a, weight in enumerate(rows[h][s]):
                 if weight:
                     q = model.act(h, s, a, next_r, next_c)
                     v_r[s] += weight * q.v_r

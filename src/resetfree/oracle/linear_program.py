@@ -14,7 +14,7 @@ from scipy import sparse
 
 from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.finite import FiniteMDP
-from resetfree.transitions import ROW_SUM_TOLERANCE, Floats
+from resetfree.transitions import ROW_SUM_TOLERANCE, Bools, Floats, row_sums
 
 TOLERANCE = 1e-10  # the tightest that HiGHS accepts
 SMALLEST_SEEN = 1e-9  # HiGHS drops matrix entries up to this size
@@ -38,8 +38,10 @@ def best_value(mdp: FiniteMDP, start_weights: ArrayLike) -> float:
     Paper: V_{r,1}^{pi*}, as the value of max_pi V_r subject to V_c = 0.
 
     start_weights: [S], a distribution outside the reset set; for one start, its indicator.
+    What can lead to a reset is decided on the support; a probability that the solver does not see changes the value by
+    at most `unseen_value`.
     Raises AssumptionViolated naming a start from which no reset-free policy exists, InvalidInput for weights that are
-    no distribution, NotCertifiable where a probability is too small for the solver.
+    no distribution.
 
     >>> import resetfree as rf
     >>> round(best_value(rf.make("grid-v0"), np.eye(12)[3]), 9)
@@ -64,9 +66,11 @@ def constrained_value(mdp: FiniteMDP, start_weights: ArrayLike, threshold: float
     The policy is the normalised occupancy, uniform where it never comes. For a positive threshold it depends on the
     start, which is why the paper asks for zero.
 
-    start_weights: [S], as in `best_value`. threshold: in [0, 1]. Raises as `best_value`.
+    start_weights: [S], as in `best_value`. threshold: in [0, 1]. Raises as `best_value`, and NotCertifiable where a
+    probability is too small for the solver.
     """
     weights = _check_weights(mdp, start_weights)
+    _check_visible(mdp)
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"The 'threshold' of constrained_value must lie in [0, 1]. Got {threshold} instead.")
     resets = _reset_probability(mdp).reshape(1, -1)
@@ -94,7 +98,8 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
 
     Paper: hat lambda(s), for `value` = V_{r,1}^{pi*}(s).
 
-    Raises AssumptionViolated where no y will do, InvalidInput for a start that is none, NotCertifiable as `best_value`.
+    Raises AssumptionViolated where no y will do, InvalidInput for a start that is none, NotCertifiable where a
+    probability is too small for the solver.
 
     >>> import resetfree as rf
     >>> mdp = rf.make("grid-v0")
@@ -142,7 +147,35 @@ def _reset_free(mdp: FiniteMDP, weights: Floats) -> Any:
     The reset probability is a sum of terms x_h(s,a) P_h(dead|s,a) that are not negative: it is zero if and only if
     each of them is. Written as bounds x_h(s,a) <= 0 the solver's tolerance cannot buy reward with a little of it.
     """
-    return _maximise(mdp, weights, np.where(_reset_probability(mdp) > 0, 0.0, 1.0))
+    return _maximise(mdp, weights, np.where(_may_be_lost(mdp), 0.0, 1.0))
+
+
+def _may_be_lost(mdp: FiniteMDP) -> Bools:
+    """[H*S*A] whether an action can lead (on the support) to a reset, or to a state all of whose actions can.
+
+    Mass there would have nowhere to go, which the flow says as well; but it says it in probabilities, of which the
+    solver drops the smallest.
+    """
+    result = np.zeros((mdp.horizon, mdp.n_states * mdp.n_actions), dtype=np.bool_)
+    lost = np.zeros(mdp.n_states, dtype=np.bool_)
+    for h in range(mdp.n_transitions - 1, -1, -1):
+        possible = _layer(mdp, h)
+        possible.data[:] = 1.0  # a probability that underflowed to 0.0 is stored, and possible
+        result[h] = possible @ np.maximum(_dead(mdp, h), lost) > 0
+        lost = result[h].reshape(mdp.n_states, -1).all(axis=1)
+    return result.ravel()
+
+
+def unseen_value(mdp: FiniteMDP) -> float:
+    """By how much the probabilities that the solver drops can change an expected reward: H per unit of lost mass.
+
+    >>> import resetfree as rf
+    >>> unseen_value(rf.make("grid-v0"))
+    0.0
+    """
+    t = mdp.transition
+    dropped = row_sums(t.indptr, np.where(t.prob <= SMALLEST_SEEN, t.prob, 0.0))
+    return float(dropped.max(initial=0.0)) * mdp.n_transitions * mdp.horizon
 
 
 def _maximise(mdp: FiniteMDP, weights: Floats, x_max: Floats, **more: Any) -> Any:
@@ -218,7 +251,6 @@ def _check_weights(mdp: FiniteMDP, start_weights: ArrayLike) -> Floats:
         raise InvalidInput(
             f"The 'start_weights' must lie outside the reset set. Got weight on reset state {bad} instead."
         )
-    _check_visible(mdp)
     return weights
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from resetfree.transitions import Bools, Floats
 ContinuousPolicy: TypeAlias = Callable[[int, Any], Floats]  # (h = 1..H, states [...]) -> probabilities [..., A]
 
 
+@runtime_checkable
 class QuadraticMDP(Protocol):
     """What this oracle asks of a problem (see `envs.continuous_linear`): quadratics between the ends of the I_a."""
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from resetfree.errors import InvalidInput, NotCertifiable
 from resetfree.kernels.action_values import Counts, count
 from resetfree.problem import Episode, Problem
+from resetfree.state import require, within
 from resetfree.transitions import Bools, Floats
 
 ROOM = 4  # successors per pair to begin with; rows grow as more are seen
+GROWING = {"grows": (3,)}  # successors per pair
 LARGEST = 50_000_000  # entries of counts that are still sensible (400 MB)
 
 
@@ -25,8 +27,8 @@ class Counted:
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
     moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32]  # [L, S, A, W]
-    seen: NDArray[np.int64]  # [L, S, A, W]
+    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
+    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
     known: Bools  # [S] states whose entering was a reset
     known_last: Bools  # [S] likewise at the end of an episode
     n_transitions: int = field(metadata={"saved": False})
@@ -37,7 +39,7 @@ class Counted:
         """No data yet; refuses what the player called `name` cannot count."""
         rows = sizes(problem, pooled, name)
         entries = ROOM * rows[0] * rows[1] * rows[2]
-        if entries > LARGEST:
+        if entries > LARGEST or 24 * entries > problem.room:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
         return cls(
             np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
@@ -54,6 +56,10 @@ class Counted:
     def learn(self, episode: Episode) -> None:
         """See `absorb`."""
         absorb(self, episode)
+
+    def check_loaded(self) -> None:
+        """See `check_successors`."""
+        check_successors(self)
 
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
@@ -79,6 +85,12 @@ def absorb(state: Any, episode: Episode) -> None:
         state.known_last[where] = True
         if not state.end_resets or len(episode.actions) < state.n_transitions:
             state.known[where] = True
+
+
+def check_successors(state: Any) -> None:
+    """What was loaded into anything with the fields of `Counted`: successors are states."""
+    require(state.successor.shape == state.seen.shape, "successors and their numbers must have one shape")
+    require(within(state.successor, 0, len(state.known)), "successors must be states")
 
 
 def sizes(problem: Problem, pooled: bool, name: str) -> tuple[int, int, int]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.errors import InvalidInput
 from resetfree.problem import Problem
 from resetfree.transitions import Floats
-
-LARGEST_STATE = 2_000_000_000  # bytes of regression that are still sensible
 
 
 def features_of(problem: Problem) -> Floats:
@@ -19,4 +18,6 @@ def features_of(problem: Problem) -> Floats:
     """
     assert problem.n_states is not None
     n = problem.n_states * problem.n_actions
+    if problem.phi is None and 8 * n * n > problem.room:
+        raise InvalidInput(f"One-hot features of {n:,} pairs take {8e-9 * n * n:.1f} GB, which is too much.")
     return np.eye(n) if problem.phi is None else np.ascontiguousarray(problem.phi.reshape(n, -1))

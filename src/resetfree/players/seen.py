@@ -10,9 +10,15 @@ from numpy.typing import NDArray
 
 from resetfree.kernels.seen import EDGES, ROWS, STATES, Numbers, Seen, note
 from resetfree.problem import Episode, Problem
+from resetfree.state import require, within
 from resetfree.transitions import Bools, Floats
 
 ROOM = 1024  # entries of each array to begin with
+GROWING = {"grows": (0,)}
+BY_STATE, BY_ROW, BY_EDGE = (
+    ("state", "known", "known_last", "row"), ("tried", "earned", "moved", "begin", "room", "used"),
+    ("successor", "times"),
+)  # fmt: skip
 SMALL = 10_000_000  # bytes up to which a player keeps the data of all pairs, and its passes go over all states
 
 
@@ -20,19 +26,19 @@ SMALL = 10_000_000  # bytes up to which a player keeps the data of all pairs, an
 class SeenCounts:
     """The arrays of `kernels.seen.Seen`, whose first axis grows where it is full."""
 
-    number: Numbers
-    state: Numbers
-    known: Bools
-    known_last: Bools
-    row: Numbers
-    tried: NDArray[np.int64]
-    earned: Floats
-    moved: NDArray[np.int64]
-    begin: NDArray[np.int64]
-    room: Numbers
-    used: Numbers
-    successor: Numbers
-    times: NDArray[np.int64]
+    number: Numbers = field(metadata={"least": -1})
+    state: Numbers = field(metadata=GROWING)
+    known: Bools = field(metadata=GROWING)
+    known_last: Bools = field(metadata=GROWING)
+    row: Numbers = field(metadata={**GROWING, "least": -1})
+    tried: NDArray[np.int64] = field(metadata=GROWING)
+    earned: Floats = field(metadata=GROWING)
+    moved: NDArray[np.int64] = field(metadata=GROWING)
+    begin: NDArray[np.int64] = field(metadata=GROWING)
+    room: Numbers = field(metadata=GROWING)
+    used: Numbers = field(metadata=GROWING)
+    successor: Numbers = field(metadata=GROWING)
+    times: NDArray[np.int64] = field(metadata=GROWING)
     news: Numbers
     size: NDArray[np.int64]
     version: int  # episodes learned: a plan that was made at another one can no longer be extended
@@ -63,11 +69,11 @@ class SeenCounts:
     def learn(self, episode: Episode) -> None:
         """Count the steps that were taken, and remember a state that turned out to be a reset state."""
         steps = len(episode.actions)
-        self._room_for(STATES, steps + 1, ("state", "known", "known_last", "row"))
-        self._room_for(ROWS, steps, ("tried", "earned", "moved", "begin", "room", "used"))
+        self._room_for(STATES, steps + 1, BY_STATE)
+        self._room_for(ROWS, steps, BY_ROW)
         h = note(self.counts, 0, episode.states, episode.actions, episode.rewards)
         while h < steps:
-            self._room_for(EDGES, len(self.successor), ("successor", "times"))
+            self._room_for(EDGES, len(self.successor), BY_EDGE)
             h = note(self.counts, h, episode.states, episode.actions, episode.rewards)
         if episode.reset:
             where = self.number[episode.states[-1]]
@@ -75,6 +81,23 @@ class SeenCounts:
             if not self.end_resets or steps < self.n_transitions:
                 self.known[where] = True
         self.version += 1
+
+    def check_loaded(self) -> None:
+        """Numbers of states, rows and places for edges lie within what there is."""
+        for names in (BY_STATE, BY_ROW, BY_EDGE):
+            require(
+                len({len(getattr(self, name)) for name in names}) == 1, f"{' and '.join(names)} must be of one size"
+            )
+        n, rows, edges, news = self.size.tolist()
+        fits = n <= len(self.state) and rows <= len(self.tried) and edges <= len(self.successor)
+        require(fits and news <= len(self.news), "'size' must be within its arrays")
+        require(within(self.number, -1, n) and within(self.state[:n], 0, len(self.number)), "states are not numbered")
+        require((self.number[self.state[:n]] == np.arange(n)).all(), "states must be numbered one by one")
+        require(within(self.row, -1, rows), "rows must be among those there are")
+        ends = self.begin + self.room
+        require((self.used <= self.room).all() and within(ends, 0, edges + 1), "edges must be among those there are")
+        require(within(self.successor[:edges], 0, max(n, 1)), "successors must be numbers of states")
+        require(within(self.news[:news], 0, n), "new edges must be between states that were seen")
 
     def _room_for(self, what: int, more: int, names: tuple[str, ...]) -> None:
         for name in names:

@@ -18,10 +18,11 @@ from resetfree.features import FeatureMap, make_features
 from resetfree.features import discover as feature_maps
 from resetfree.problem import Episode, Problem, State
 from resetfree.runs.fingerprint import describe
+from resetfree.runs.runfile import plain_dtype
 from resetfree.transitions import Floats
 
 MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
-LARGEST = 2**28  # H S A of a table that is made because a file says so
+LARGEST = 2**24  # H S A of a table that is made because a file says so
 SIZES = {
     "n_actions": int,
     "horizon": int,
@@ -44,6 +45,7 @@ def blueprint(problem: Problem, s1: State) -> dict[str, Any]:
     return {
         **{name: kind(getattr(problem, name)) for name, kind in SIZES.items()},
         "n_states": None if problem.n_states is None else int(problem.n_states),
+        "reward_noise": float(problem.reward_noise),
         "low": plain_bounds(problem.low), "high": plain_bounds(problem.high), "phi": problem.phi is not None,
         "features": plain_features(problem.features),
         "actions": plain_array(action_array(getattr(problem, "actions", None), problem.n_actions)),
@@ -55,6 +57,7 @@ class Blueprint(Problem):
     """A problem that can be learned of and not be played: enough to remake a player's state."""
 
     xi = None
+    room = 2**29  # a small file must not ask for more
 
     def __init__(self, name: str, plain: Any) -> None:
         """plain: what `blueprint` gave, from a file that somebody else may have written."""
@@ -67,6 +70,7 @@ class Blueprint(Problem):
         self.n_contexts, self.stationary, self.end_resets = (
             plain[key] for key in ("n_contexts", "stationary", "end_resets")
         )
+        self.reward_noise = float(plain.get("reward_noise", 0.0))  # files without it were played as if there were none
         self._has_phi = plain["phi"]
         self.low, self.high = bounds_from(plain.get("low"), "low"), bounds_from(plain.get("high"), "high")
         if (self.low is None) != (self.high is None) or len(plain["low"] or ()) != len(plain["high"] or ()):
@@ -95,6 +99,21 @@ class Blueprint(Problem):
         raise InvalidInput(f"'{self.name}' is known from a run file alone and cannot be played: give the problem.")
 
 
+def check_start(problem: Problem, s1: Any) -> None:
+    """Refuse a start from a file that is none of the problem's: compiled code looks things up by it."""
+    if problem.n_states is not None:
+        whole = isinstance(s1, int | np.integer) and not isinstance(s1, bool)
+        good, what = whole and 0 <= s1 < problem.n_states, f"a number from 0 to {problem.n_states - 1}"
+    elif problem.low is None:  # a user's own problem, which knows what a start is
+        return
+    else:
+        numbers = isinstance(s1, int | float | np.number | np.ndarray) and np.asarray(s1).dtype.kind in "iuf"
+        good = numbers and np.size(s1) == len(problem.low) and np.isfinite(s1).all()
+        what = f"{len(problem.low)} finite numbers"
+    if not good:
+        raise InvalidInput(f"its start must be {what}, and is {str(s1)[:40]}")
+
+
 def action_array(actions: Any, n_actions: int) -> np.ndarray[Any, Any] | None:
     """[A, ...] what the learner's actions stand for; None where they are not numbers of one shape."""
     if actions is None:
@@ -117,9 +136,13 @@ def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:
 def array_from(plain: Any, what: str) -> np.ndarray[Any, Any]:
     """What `plain_array` gave, checked."""
     try:
-        dtype = np.dtype(str(plain["dtype"]))
-        array = np.array(plain["values"], dtype=dtype).reshape(plain["shape"])
-        if dtype.kind not in "biuf" or not np.isfinite(array).all():
+        dtype, values, shape = plain_dtype(plain["dtype"], 0), plain["values"], plain["shape"]
+        if dtype.kind not in "biuf" or not isinstance(values, list) or len(values) > MOST:
+            raise ValueError(f"it must hold at most {MOST} numbers")
+        if not isinstance(shape, list) or any(type(n) is not int for n in shape) or math.prod(shape) != len(values):
+            raise ValueError("it must hold as many numbers as its shape says")
+        array = np.array(values, dtype=dtype).reshape(shape)
+        if not np.isfinite(array).all():
             raise ValueError("it must hold finite numbers")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the {what} in it cannot be read ({error})") from error
@@ -206,6 +229,9 @@ def _checked(plain: Any) -> dict[str, Any]:
     for key, kind in kinds.items():
         if type(plain.get(key)) is not kind or (kind is int and not 0 <= plain[key] <= LARGEST):
             raise InvalidInput(f"its '{key}' cannot be {plain.get(key)!r}")
+    noise = plain.get("reward_noise", 0.0)
+    if type(noise) not in (int, float) or not 0 <= noise < math.inf:
+        raise InvalidInput(f"its 'reward_noise' cannot be {noise!r}")
     n_states = plain.get("n_states")
     if n_states is not None and (type(n_states) is not int or not 1 <= n_states <= LARGEST):
         raise InvalidInput(f"its 'n_states' cannot be {n_states!r}")

@@ -7,8 +7,6 @@ after the newest checkpoint is played again when a run is resumed, with the same
 from __future__ import annotations
 
 import dataclasses
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,14 +15,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree import state
+from resetfree import arguments, state
+from resetfree.arguments import flag, real, shown, whole
 from resetfree.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.game import DualPlayer, Game, PrimalPlayer, Round, play, stand
+from resetfree.interrupts import held
 from resetfree.operators import Operator
 from resetfree.oracle.exact import Evaluator
 from resetfree.problem import Problem
+from resetfree.runs.blueprint import check_start
+from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, raise_unsaved, read
-from resetfree.runs.preparing import Setup, World, find_world, prepare
+from resetfree.runs.preparing import Setup, World, check_settings, find_world, prepare
 from resetfree.runs.run import Learned, Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
 from resetfree.runs.spec import difference
@@ -77,36 +79,39 @@ def learn(
     operator: who performs the resets during this call, where the problem needs somebody to (default: whom it knows).
 
     Ctrl-C ends the run after the round that is being played, saves it and raises `Stopped`; a second one does not wait.
-    While an operator is waited for, it does not wait either. If a player, the problem or the operator raises, the
-    rounds so far are saved before the exception goes on.
+    While an operator is waited for, it does not wait either. On the command line SIGTERM does the same. If a player,
+    the problem or the operator raises, the rounds so far are saved before the exception goes on.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
     (50, 27, 27)
     """
+    resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
+    given = check_settings(settings)
+    every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
+    if progress is not None and not callable(progress):
+        raise InvalidInput(f"The 'progress' of learn must be a function. Got {shown(progress)} instead.")
     if path is None and (resume or overwrite):
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
-    if max_resets is not None and (
-        isinstance(max_resets, bool) or not isinstance(max_resets, int | np.integer) or max_resets < 1
-    ):
-        raise InvalidInput(f"The 'max_resets' of a run must be a positive integer. Got {max_resets!r} instead.")
+    if max_resets is not None:
+        whole(max_resets, "'max_resets' of a run", 1)
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
-    file = None if path is None else Path(path)
-    world = find_world(problem, (settings or {}).get("problem"))
+    file = None if path is None else arguments.path(path, "'path' of learn")
+    world = find_world(problem, given.get("problem"))
     if operator is not None:
         _check_operator(world)
     if not resume or file is None:
-        setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {})
+        setup = prepare(world, primal, dual, episodes, seed, feedback, B, given)
         check_arrays(
             _checkpoint(world.problem, setup.game, 0.0).arrays
         )  # what cannot be saved is refused before the first round
         ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-        return _learn(setup, ledger, 0.0, progress, checkpoint_every, max_resets, operator)
+        return _learn(setup, ledger, 0.0, progress, every, max_resets, operator)
     ledger = Ledger.reopen(file)
     try:
-        setup = prepare(world, primal, dual, episodes, seed, feedback, B, settings or {}, before=ledger.spec)
+        setup = prepare(world, primal, dual, episodes, seed, feedback, B, given, before=ledger.spec)
         different = difference(ledger.spec, setup.spec)
         if different:
             raise RunError(f"The run file '{file}' {different}.")
@@ -123,29 +128,36 @@ def learn(
     except BaseException:
         ledger.close()
         raise
-    return _learn(setup, ledger, seconds, progress, checkpoint_every, max_resets, operator)
+    return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
 
 
-def load(path: str | Path, problem: Any = None) -> Run:
+def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
     """Read a run file, also while it is being written.
 
-    problem: the problem of the run. A registered one is made again by itself (unless it has changed since); anything
-    else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names it.
+    problem: the problem of the run. A registered one is made again by itself (unless it has changed since, or is
+    large); anything else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file
+    names it.
+    options: of a problem that is given by name, those that the file names in vain: code, and what makes it large.
     """
-    contents = read(path)
+    file = arguments.path(path, "'path' of load")
+    contents = read(file)
     spec = contents.spec
     if problem is not None:
-        world = find_world(problem, spec["problem_options"] if isinstance(problem, str) else None)
+        if isinstance(problem, str):
+            options = followed({**spec, "problem": problem}, options, Path(path))
+        world = find_world(problem, options)
         if world.fingerprint != spec["fingerprint"]:
             raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
-        return _run(world, contents, Path(path))
+        return _run(world, contents, file)
     if ":" in spec["problem"]:
-        return _run(None, contents, Path(path))
+        return _run(None, contents, file)
     try:
-        found = find_world(spec["problem"], spec["problem_options"])
+        found = find_world(spec["problem"], followed(spec, options))
     except Exception:  # not registered here, or not with these options, which a stranger may have made up
-        return _run(None, contents, Path(path))
-    return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, Path(path))
+        if options:
+            raise
+        return _run(None, contents, file)
+    return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, file)
 
 
 def _learn(
@@ -169,7 +181,7 @@ def _learn(
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game stands between two rounds: only then is there a state to keep
-    with _interrupts() as stop, ledger, _employed(problem, operator):
+    with held() as stop, ledger, _employed(problem, operator):
         try:
             while game.k < setup.spec["episodes"] and not stop:
                 if max_resets is not None and resets >= max_resets:
@@ -259,8 +271,11 @@ def _restore(problem: Problem, game: Game, checkpoint: Checkpoint, file: Path) -
         state.load(game.dual, checkpoint.arrays, "dual.")
         own = {name: array for name, array in checkpoint.arrays.items() if name.startswith("problem.")}
         problem.restore({name.removeprefix("problem."): array for name, array in own.items()})
-    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {error}") from error
+        if not problem.persistent:
+            check_start(problem, checkpoint.s1)
+    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        why = " ".join(str(error).split())
+        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {why}") from error
     game.k, game.s1 = checkpoint.k, None if problem.persistent else checkpoint.s1
 
 
@@ -290,49 +305,7 @@ def _run(world: World | None, contents: Contents, file: Path | None, setup: Setu
     """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
     mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
     learned = None if setup is None else Learned(setup.primal, setup.game.primal)
-    return Run(contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned)
-
-
-class _Stop:
-    """Whether the user wants to stop, and whether that may happen in the middle of what is going on."""
-
-    def __init__(self) -> None:
-        self.asked, self.now = False, False
-
-    def __bool__(self) -> bool:
-        return self.asked
-
-    @contextmanager
-    def at_once(self) -> Iterator[None]:
-        """While somebody is waited for: Ctrl-C need not wait as well."""
-        self.now = True
-        try:
-            if self.asked:  # it came just before
-                raise KeyboardInterrupt
-            yield
-        finally:
-            self.now = False
-
-
-@contextmanager
-def _interrupts() -> Iterator[_Stop]:
-    """A flag that the first Ctrl-C makes true; a second one interrupts at once.
-
-    A round must not be cut in two: players change their state in place, and half a round is no state to go on from.
-    """
-    asked = _Stop()
-    usual = signal.default_int_handler
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not usual:
-        yield asked
-        return
-
-    def note(number: int, frame: Any) -> None:
-        if asked or asked.now:
-            usual(number, frame)
-        asked.asked = True
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, usual)
+    return Run(
+        contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned,
+        contents.fit,
+    )  # fmt: skip

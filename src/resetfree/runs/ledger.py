@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -22,12 +23,15 @@ from numpy.typing import NDArray
 from resetfree.certificate import Certificate
 from resetfree.errors import RunError
 from resetfree.problem import Intervention
+from resetfree.runs.digest import Chain, beginning
 from resetfree.runs.drafts import lacks_room
 from resetfree.runs.lock import WriterLock
-from resetfree.runs.run import COLUMNS
+from resetfree.runs.run import COLUMNS, Fit
 from resetfree.runs.runfile import (
     APPLICATION_ID,
+    BROKEN,
     FORMAT,
+    MOST_TEXT,
     Checkpoint,
     check_header,
     connect,
@@ -38,6 +42,7 @@ from resetfree.runs.runfile import (
     read_spec,
     schema,
     sentences,
+    start_type,
     surroundings,
     write_checkpoint,
 )
@@ -58,6 +63,7 @@ class Ledger:
             with sentences(path):
                 self.spec = read_spec(connection, path)
                 (last,) = connection.execute("SELECT max(k) FROM rounds").fetchone()
+                self._chain = _chain(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -136,6 +142,7 @@ class Ledger:
             self._spill()
             if checkpoint is not None:
                 write_checkpoint(self._connection, checkpoint)
+            self._chain.write(self._connection, *([] if checkpoint is None else ["checkpoint"]))
             self._connection.execute("COMMIT")
         self._known = True
 
@@ -152,6 +159,8 @@ class Ledger:
             with self._writing():
                 self._spill()
                 self._connection.executemany("INSERT INTO interventions (json) VALUES (?)", rows)
+                self._chain.intervened(text for (text,) in rows)
+                self._chain.write(self._connection)
                 self._connection.execute("COMMIT")
             self._known = True
 
@@ -161,15 +170,28 @@ class Ledger:
             return _newest(self._connection, self.path, self.last)
 
     def resume(self) -> Checkpoint | None:
-        """Go back to the newest checkpoint: return it, and drop the rounds after it; they will be played again."""
+        """Go back to the newest checkpoint: return it, and drop the rounds after it; they will be played again.
+
+        Refused where something does not fit its digest: what would be built on it is worth nothing.
+        """
         k, _ = self.saved()
         with sentences(self.path):
+            _, fit = read_columns(self._connection, self.path)
+            if not fit.whole:
+                raise unfit(self.path, fit)
             checkpoint = read_checkpoint(self._connection, self.path)
         with self._writing():
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("DELETE FROM rounds WHERE k > ?", (k,))
+            self._connection.execute("DELETE FROM digests WHERE k > ?", (k,))
+            self._chain = _chain(self._connection, self.path)
+            later = self._connection.execute(  # resets that were performed stay performed
+                "SELECT json FROM interventions ORDER BY rowid LIMIT -1 OFFSET ?", (self._chain.interventions,)
+            )
+            self._chain.intervened(text for (text,) in later)
             note = json.dumps({"k": k, **surroundings()})
             self._connection.execute("INSERT INTO meta (key, json) VALUES ('resumed', ?)", (note,))
+            self._chain.write(self._connection, "meta", "certificates", "checkpoint")
             self._connection.execute("COMMIT")
         self.last = k
         return checkpoint
@@ -181,6 +203,7 @@ class Ledger:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("DELETE FROM certificates")
             self._connection.executemany("INSERT INTO certificates (claim, json) VALUES (?, ?)", rows)
+            self._chain.write(self._connection, "certificates")
             self._connection.execute("COMMIT")
 
     def contents(self) -> Contents:
@@ -219,6 +242,7 @@ class Ledger:
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany(INSERT, self._pending)
+        self._chain.add(self._pending)
         self._pending.clear()
 
     @contextmanager
@@ -248,6 +272,7 @@ class Contents:
     certificates: list[dict[str, Any]] = field(repr=False)
     meta: dict[str, Any] = field(repr=False)  # versions, platform and time of the first session
     interventions: tuple[Intervention, ...] = field(repr=False)
+    fit: Fit  # how all of it fits the digest that was written with it
 
     @property
     def finished(self) -> bool:
@@ -285,7 +310,7 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
     with sentences(path):
         connection.execute("BEGIN")  # one snapshot for everything below
         try:
-            spec, columns = read_spec(connection, path), read_columns(connection, path)
+            spec, (columns, fit) = read_spec(connection, path), read_columns(connection, path)
             k, seconds = _newest(connection, path, len(columns["k"]))
             certificates = [row[0] for row in connection.execute("SELECT json FROM certificates ORDER BY rowid")]
             performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
@@ -293,9 +318,12 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         finally:
             connection.execute("COMMIT")
     try:
+        if max(map(len, [*certificates, *performed, meta])) > MOST_TEXT:
+            raise ValueError(f"it holds a text of more than {MOST_TEXT} characters")
         claims = [dict(json.loads(text)) for text in certificates]
-        return Contents(spec, columns, k, seconds, claims, json.loads(meta), tuple(map(_intervention, performed)))
-    except (ValueError, TypeError, RecursionError) as error:
+        done = tuple(map(_intervention, performed))
+        return Contents(spec, columns, k, seconds, claims, json.loads(meta), done, fit)
+    except BROKEN as error:
         raise damaged(path, error) from error
 
 
@@ -310,9 +338,25 @@ def _intervention(text: str) -> Intervention:
     return Intervention(**row)
 
 
+def unfit(path: Path | None, fit: Fit) -> RunError:
+    """The sentence for a file that was changed after it was written."""
+    return RunError(
+        f"{named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
+        "(`resetfree certify` tells more; the same seed makes the run again)."
+    )
+
+
+def _chain(connection: sqlite3.Connection, path: Path | None) -> Chain:
+    try:
+        return Chain.of(connection, start_type(connection) == "TEXT")
+    except BROKEN as error:
+        raise damaged(path, error) from error
+
+
 def _newest(connection: sqlite3.Connection, path: Path | None, n_rounds: int) -> tuple[int, float]:
     found = connection.execute("SELECT k, seconds FROM checkpoints ORDER BY k DESC LIMIT 1").fetchone() or (0, 0.0)
-    if not (isinstance(found[0], int) and isinstance(found[1], float) and 0 <= found[0] <= n_rounds):
+    good = isinstance(found[0], int) and isinstance(found[1], float) and 0 <= found[1] < math.inf
+    if not (good and 0 <= found[0] <= n_rounds):
         raise damaged(path, ValueError(f"its checkpoint is of round {found[0]}, and it has {n_rounds} rounds"))
     return found[0], found[1]
 
@@ -393,7 +437,9 @@ def _fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> 
     connection.execute("BEGIN")
     for statement in schema(starts):
         connection.execute(statement)
-    connection.execute("INSERT INTO spec (json) VALUES (?)", (json.dumps(spec, allow_nan=False),))
+    text = json.dumps(spec, allow_nan=False)
+    connection.execute("INSERT INTO spec (json) VALUES (?)", (text,))
     note = json.dumps({"format": FORMAT, **surroundings()})
     connection.execute("INSERT INTO meta (key, json) VALUES ('created', ?)", (note,))
+    Chain(starts == "TEXT", beginning(text)).write(connection, "meta")
     connection.execute("COMMIT")

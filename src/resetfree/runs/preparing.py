@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
+from resetfree.arguments import real, shown, whole, words
 from resetfree.assumptions import dual_class
 from resetfree.choosing import choose
 from resetfree.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
@@ -25,6 +24,7 @@ from resetfree.runs.blueprint import blueprint
 from resetfree.runs.fingerprint import describe, fingerprint
 
 GROUPS = ("problem", "primal", "dual")
+MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,25 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     return World(given, mdp, name, dict(options or {}))
 
 
+def check_settings(settings: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Settings by what they belong to; None for none."""
+    if settings is None:
+        return {}
+    good = isinstance(settings, Mapping) and all(
+        isinstance(group, str) and isinstance(own, Mapping) and all(isinstance(name, str) for name in own)
+        for group, own in settings.items()
+    )
+    if not good:
+        raise InvalidInput(
+            'The \'settings\' of a run must be {group: {name: value}}, as in {"primal": {"scale": 0.1}}. '
+            f"Got {shown(settings)} instead."
+        )
+    for group in settings:
+        if group not in GROUPS:
+            raise UnknownName("group of settings", group, GROUPS)
+    return dict(settings)
+
+
 def prepare(
     world: World,
     primal: str | PrimalPlayer[Any],
@@ -95,12 +114,9 @@ def prepare(
 
     before: the spec of the run that goes on, if one does: what the oracle told it is not computed again.
     """
-    for what, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InvalidInput(f"The '{what}' of a run must be an integer from {least}. Got {value!r} instead.")
-    for group in settings:
-        if group not in GROUPS:
-            raise UnknownName("group of settings", group, GROUPS)
+    whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
+    whole(seed, "'seed' of a run", 0)
+    words(feedback, "'feedback' of a run")
     primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
@@ -201,8 +217,7 @@ def _bound(
     set_already = [value for role in ("dual", "primal") if (value := having.get(role)) is not None]
     wanting = [player.name for player in players.values() if _wants_bound(player)]
     if B is not None:
-        if isinstance(B, bool) or not isinstance(B, int | float | np.number) or not (np.isfinite(B) and B >= 0):
-            raise InvalidInput(f"The bound B must be a finite number that is not negative. Got {B!r} instead.")
+        B = real(B, "bound B")
         if not wanting:
             raise InvalidInput(
                 f"No player here takes the bound B (or it is set already). Got B = {B} for '{players['primal'].name}' "

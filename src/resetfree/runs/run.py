@@ -34,6 +34,18 @@ COLUMNS = (
 )  # fmt: skip
 
 
+class Fit(NamedTuple):
+    """How what a file holds fits the digest that was written with it (see `digest`)."""
+
+    rounds: int  # how many rounds do not
+    what: str  # the first thing that does not, "" if all does
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything does."""
+        return not self.what
+
+
 class Learned(NamedTuple):
     """The primal player and what it knew after the last round."""
 
@@ -53,6 +65,7 @@ class Run:
     interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
     problem: Problem | None = field(default=None, repr=False)  # where it is at hand
     learned: Learned | None = field(default=None, repr=False)  # of a run that was played here
+    fit: Fit | None = None  # None for a run that was in no file and no ledger
 
     def __len__(self) -> int:
         return len(self.columns["k"])
@@ -88,6 +101,13 @@ class Run:
     def realised_resets(self) -> NDArray[np.int64]:
         """[K] cumulative number of resets that happened."""
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    @cached_property
+    def statements(self) -> dict[str, dict[str, Any]]:
+        """By role what the player says is proved of it here: asked of the player, whatever a file says it said."""
+        from resetfree.certify.statements import recomputed
+
+        return recomputed(self)
 
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import platform
+import re
 import sqlite3
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,17 +28,27 @@ from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput, RunError
 from resetfree.problem import State
-from resetfree.runs.run import COLUMNS
+from resetfree.runs import digest
+from resetfree.runs.run import COLUMNS, Fit
 from resetfree.runs.spec import validate
 
 APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
-FORMAT = 1  # the first number of a format that this version cannot read is the next one
+FORMAT = 2  # the only one that this version reads
 MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
+MOST_TEXT = 2**24  # characters of one text of JSON that are looked into
+MOST_AXES = 16
+DTYPE = re.compile(r"[<|]([biuf][1248]|c8|c16|[US]\d{1,9})")
+HEADER = re.compile(
+    r"\{'descr': '([^']{1,12})', 'fortran_order': (True|False), 'shape': \((\d{0,18}(?:, ?\d{1,18})*,?)\), \} *\n"
+)
+# What parsing a stranger's data may raise.
+BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # `next_start`, where states are numbers, of an episode after which a reset had to be performed first
 _INTEGERS, _STARTS = ("k", "reset", "steps"), ("s1", "next_start")
+_CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
 def schema(start_type: str) -> list[str]:
@@ -49,6 +62,7 @@ def schema(start_type: str) -> list[str]:
         "CREATE TABLE checkpoints (k INTEGER, part INTEGER, seconds REAL, rng TEXT, s1 TEXT, arrays BLOB)",
         "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE interventions (json TEXT NOT NULL)",
+        digest.TABLE,
     ]
 
 
@@ -151,8 +165,13 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found > FORMAT:
         raise RunError(
-            f"The run file '{path}' has format {found}, and this version of resetfree reads formats up to {FORMAT}. "
+            f"The run file '{path}' has format {found}, and this version of resetfree reads format {FORMAT}. "
             "Install a newer one."
+        )
+    if 0 < found < FORMAT:
+        raise RunError(
+            f"The run file '{path}' has format {found}, whose rounds carry no digest, and this version of resetfree "
+            f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
     if found < 1 or not any(tables == {("table", sql) for sql in schema(kind)} for kind in START_TYPES):
@@ -168,12 +187,18 @@ def start_type(connection: sqlite3.Connection) -> str:
 def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, Any]:
     """The spec, checked."""
     try:
-        rows = connection.execute("SELECT json FROM spec").fetchall()
-        if len(rows) != 1:
-            raise ValueError(f"it has {len(rows)} specs")
-        return validate(json.loads(rows[0][0]))
-    except (ValueError, TypeError, RecursionError) as error:
+        return validate(json.loads(_spec_text(connection)))
+    except BROKEN as error:
         raise damaged(path, error) from error
+
+
+def _spec_text(connection: sqlite3.Connection) -> str:
+    rows = connection.execute("SELECT json FROM spec LIMIT 2").fetchall()
+    if len(rows) != 1 or not isinstance(rows[0][0], str):
+        raise ValueError("it has no spec, or more than one")
+    if len(rows[0][0]) > MOST_TEXT:
+        raise ValueError(f"its spec is longer than {MOST_TEXT} characters")
+    return rows[0][0]
 
 
 def damaged(path: Path | None, error: BaseException) -> RunError:
@@ -181,8 +206,11 @@ def damaged(path: Path | None, error: BaseException) -> RunError:
     return RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.")
 
 
-def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str, NDArray[Any]]:
-    """Every round, as one array [K] per column; batches keep the memory to that of the arrays."""
+def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dict[str, NDArray[Any]], Fit]:
+    """Every round, as one array [K] per column, and whether all fits its digest.
+
+    Batches keep the memory to that of the arrays.
+    """
     (n,) = connection.execute("SELECT count(*) FROM rounds").fetchone()
     starts = start_type(connection)
     integers = (*_INTEGERS, *(_STARTS if starts == "INTEGER" else ()))
@@ -194,8 +222,12 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str,
     cursor = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k")
     done = 0
     try:
+        check = digest.Check(connection, _spec_text(connection), bool(texts))
         while batch := cursor.fetchmany(READ_BATCH):
             rows = slice(done, done + len(batch))
+            if not {type(value) for row in batch for value in row} <= _CELLS[bool(texts)]:
+                raise ValueError("a round holds what is neither a number nor a start")
+            check.add(batch)
             if texts:
                 for name, column in zip(COLUMNS, zip(*batch, strict=True), strict=True):
                     values = [decode_start(text) for text in column] if name in texts else column
@@ -206,15 +238,15 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> dict[str,
                 ends = block[:, COLUMNS.index("next_start")]
                 ends[np.isnan(ends) & (block[:, COLUMNS.index("reset")] == 1)] = NOWHERE
                 for i, name in enumerate(COLUMNS):
-                    if name in integers and not np.isfinite(block[:, i]).all():
+                    if name in integers and not (np.abs(block[:, i]) < 2**53).all():
                         raise ValueError(f"a round has no '{name}'")
                     columns[name][rows] = block[:, i]
             done += len(batch)
         if done != n or not np.array_equal(columns["k"], np.arange(1, n + 1)):
             raise ValueError("its rounds are not numbered from 1 without gaps")
-    except (ValueError, TypeError, RecursionError) as error:
+        return columns, check.result()
+    except BROKEN as error:
         raise damaged(path, error) from error
-    return columns
 
 
 def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkpoint | None:
@@ -228,9 +260,11 @@ def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkp
     try:
         if not (isinstance(k, int) and k >= 0 and isinstance(seconds, float) and isinstance(rng, str)):
             raise ValueError("its checkpoint is none")
+        if not 0 <= seconds < math.inf or len(rng) > MOST_TEXT or not isinstance(state := json.loads(rng), dict):
+            raise ValueError("its checkpoint is none")
         arrays = unpack(b"".join(row[-1] for row in rows))
-        return Checkpoint(k, seconds, json.loads(rng), decode_start(s1), arrays)
-    except (ValueError, TypeError, RecursionError) as error:
+        return Checkpoint(k, seconds, state, decode_start(s1), arrays)
+    except BROKEN as error:
         raise damaged(path, error) from error
 
 
@@ -261,15 +295,51 @@ def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[str, NDArray[Any]]:
-    """What `pack` packed; raises ValueError for anything else, and unpickles nothing."""
+    """What `pack` packed; raises ValueError for anything else, and unpickles nothing.
+
+    Sizes are compared with the bytes that are there before anything is made of them, and headers are read by a pattern.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            if any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist()):
+            items = archive.infolist()
+            if any(item.compress_type != zipfile.ZIP_STORED for item in items):
                 raise ValueError("its arrays are compressed, which ours never are")  # a small file could fill memory
-        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-            return {name: np.asarray(arrays[name]) for name in arrays.files}
-    except (zipfile.BadZipFile, EOFError, KeyError, OSError, MemoryError, OverflowError, NotImplementedError) as error:
+            if sum(item.file_size for item in items) > len(packed):
+                raise ValueError("its arrays are larger than itself")  # several that lie in one place
+            return {item.filename.removesuffix(".npy"): _array(archive.read(item)) for item in items}
+    except (zipfile.BadZipFile, EOFError, KeyError, OSError, NotImplementedError, RuntimeError, struct.error) as error:
         raise ValueError(f"its arrays cannot be read ({error})") from error
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """One .npy file; raises ValueError."""
+    if data[:6] != b"\x93NUMPY" or data[6:7] not in (b"\x01", b"\x02"):
+        raise ValueError("an array in it is none of NumPy's")
+    wide = 2 if data[6] == 1 else 4
+    begin = 8 + wide + int.from_bytes(data[8 : 8 + wide], "little")
+    found = HEADER.fullmatch(data[8 + wide : begin].decode("latin-1"))
+    if found is None:
+        raise ValueError("an array in it has a header that is none of ours")
+    dtype, shape = plain_dtype(found[1], len(data)), tuple(int(n) for n in found[3].split(",") if n.strip())
+    n = math.prod(shape)
+    if len(shape) > MOST_AXES or n * dtype.itemsize != len(data) - begin:
+        raise ValueError(f"an array in it has {len(data) - begin} bytes for shape {shape}")
+    flat = np.frombuffer(data, dtype=dtype, count=n, offset=begin) if n else np.empty(0, dtype=dtype)
+    if dtype.kind == "b" and n and flat.view(np.uint8).max() > 1:
+        raise ValueError("an array in it has Booleans that are none")
+    return flat.reshape(shape, order="F" if found[2] == "True" else "C").copy()
+
+
+def plain_dtype(text: Any, most: int) -> np.dtype[Any]:
+    """A type of numbers or text by NumPy's short name, of at most so many bytes; raises ValueError."""
+    if not isinstance(text, str) or DTYPE.fullmatch(text) is None:
+        raise ValueError(f"an array in it has the type {str(text)[:20]!r}, which ours never have")
+    if text[1] in "US" and int(text[2:]) * (4 if text[1] == "U" else 1) > most:
+        raise ValueError("an array in it has text that is longer than itself")
+    try:
+        return np.dtype(text)
+    except TypeError as error:
+        raise ValueError(f"an array in it has the type {text!r}, which there is not") from error
 
 
 def encode_start(s1: State) -> str:
@@ -285,12 +355,17 @@ def encode_start(s1: State) -> str:
 
 def decode_start(text: str) -> State:
     """What `encode_start` encoded; raises ValueError for anything else."""
+    if not isinstance(text, str) or len(text) > MOST_TEXT:
+        raise ValueError("a start must be text of bounded length")
     value = json.loads(text)
     if isinstance(value, dict) and {"dtype", "shape", "values"} == set(value):
-        dtype = np.dtype(value["dtype"])
-        if dtype.hasobject:
-            raise ValueError("a start holds objects")
-        return np.array(value["values"], dtype=dtype).reshape(value["shape"])
+        dtype, values, shape = plain_dtype(value["dtype"], 4 * len(text)), value["values"], value["shape"]
+        lists = isinstance(values, list) and isinstance(shape, list) and len(shape) <= MOST_AXES
+        if not lists or not all(type(n) is int and 0 <= n <= len(text) for n in shape):
+            raise ValueError("a start has no shape")
+        if math.prod(shape) != len(values) or any(isinstance(one, list | dict) for one in values):
+            raise ValueError("a start has other numbers than its shape says")
+        return np.array(values, dtype=dtype).reshape(shape)
     if value is None or isinstance(value, int | float | str):
         return value
     raise ValueError(f"a start must be a number, text or an array, and is {type(value).__name__}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 _Kinds = tuple[type, ...]
@@ -16,6 +16,7 @@ KEYS: dict[str, _Kinds] = {
 }  # fmt: skip
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}
 STATEMENT: dict[str, _Kinds] = {"constants": (dict,), "covered": (bool,), "why": (str,)}
+LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
 # What must be the same for a run to go on as if it had never stopped, and how a sentence names it.
 SAME = {
@@ -31,11 +32,25 @@ def validate(spec: Any) -> dict[str, Any]:
         _typed(found[role], PLAYER, role)
         _typed(found["statements"].get(role), STATEMENT, f"statement of the {role} player")
     for key in POSITIVE:
-        if found[key] is not None and found[key] < 1:
-            raise ValueError(f"its '{key}' must be positive, and is {found[key]}")
-    if isinstance(found["B"], float) and not math.isfinite(found["B"]):
-        raise ValueError(f"its 'B' must be finite, and is {found['B']}")
+        if found[key] is not None and not 1 <= found[key] <= LARGEST:
+            raise ValueError(f"its '{key}' must be positive, and is {str(found[key])[:20]}")
+    if not 0 <= found["seed"] < 2**128:
+        raise ValueError("its 'seed' cannot be")
+    if found["B"] is not None and not 0 <= found["B"] <= sys.float_info.max:
+        raise ValueError(f"its 'B' must be finite, and is {str(found['B'])[:20]}")
+    _bounded(found, DEEPEST)
     return found
+
+
+def _bounded(value: Any, deep: int) -> None:
+    """Whole numbers that a float can hold, and nothing nested without end: whoever reads a spec need not ask."""
+    if deep == 0:
+        raise ValueError("its spec is nested too deep")
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError("its spec has a number that is too large")
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _bounded(part, deep - 1)
 
 
 def difference(stored: dict[str, Any], asked: dict[str, Any]) -> str | None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakValueDictionary
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -28,21 +26,21 @@ from resetfree.report.html.page import PALETTE
 from resetfree.runs.learning import load
 from resetfree.runs.ledger import read_spec_of
 from resetfree.studio import drawing, inputs, limits
+from resetfree.studio.aside import aside
 from resetfree.studio.catalogue import catalogue
+from resetfree.studio.children import ChildFailed
 from resetfree.studio.files import NAME, Folder, rounds_in
 from resetfree.studio.following import Followed, Following
 from resetfree.studio.scenes import scene_of
 from resetfree.studio.security import Guard, TooLarge, body_of, refuse
-from resetfree.studio.sessions import Session, Sessions, pace_of
+from resetfree.studio.sessions import Sessions, pace_of
+from resetfree.studio.watching import Channel, View
 
-View: TypeAlias = Session | Following
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 CELLS = {  # on a light and on a dark page
     "pit": (style.PIT, "#e0435a"), "risk": (style.UNSAFE, "#a8512f"), "wall": (style.WALL, "#05070a"),
     "grid": (style.EDGE, "#2b323a"), "floor": ("#ffffff", "#1a1f25"), "keep": ("#c9e6cf", "#24503f"),
 }  # fmt: skip
-CURVES = 0.4  # seconds between two frames that carry curves
-HEARTBEAT = 5.0  # seconds after which a stream says that it is still there
 
 
 class Studio:
@@ -52,8 +50,10 @@ class Studio:
         self.folder = Folder(folder)
         self.sessions = Sessions(self.folder)
         self.watching = 0
-        self.closing = False
-        self._certifying, self._opening = threading.Lock(), threading.Lock()
+        self._places: set[Path] = set()  # temporary folders with what is being downloaded
+        self._channels: dict[View, Channel] = {}  # of what is watched
+        self._opening = threading.Lock()
+        self._certifying, self._claimed = asyncio.Lock(), dict[str, asyncio.Task[dict[str, Any]]]()
         self._followed: WeakValueDictionary[str, Following] = WeakValueDictionary()  # as long as somebody watches
         self._certified: dict[str, tuple[int, float, dict[str, Any]]] = {}
         self._assets = {
@@ -69,11 +69,26 @@ class Studio:
             Route("/api/start", _posted(self._start), methods=["POST"]),
             Route("/api/control", _posted(self._control), methods=["POST"]),
             Route("/api/answer", _posted(self._answer), methods=["POST"]),
-            Route("/api/watch", self._watch), Route("/api/certificates", _named(self._certificates)),
+            Route("/api/watch", self._watch), Route("/api/certificates", self._certificates),
             Route("/api/file", self._file), Route("/api/report", self._report),
         ]  # fmt: skip
         self._routes = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
         self.app = Guard(self._routes, token)
+
+    def end(self) -> None:
+        """In the event loop: let streams, reports and games end; nobody is waited for, and nothing begins any more."""
+        for channel in self._channels.values():
+            channel.end()
+        self.folder.reporters.close()
+        self.sessions.end()
+
+    def close(self) -> None:
+        """After the event loop: wait until every game is saved, and leave nothing behind."""
+        self.folder.reporters.close()
+        while self.sessions.end():
+            self.sessions.stop_all()
+        for place in list(self._places):
+            self._remove(place)
 
     async def _page(self, request: Request) -> Response:
         content, kind = self._assets["index.html"]
@@ -139,43 +154,41 @@ class Studio:
             return refuse(503, f"At most {limits.WATCHING} pages watch at a time. Close one.")
         self.watching += 1  # from now on, so that many who ask at once are counted
         try:
-            view = await run_in_threadpool(self._view, request.query_params.get("name"))
-            return _Stream(self._frames(view), self._left)
+            view = await aside(self._view, request.query_params.get("name"))
+            channel = self._channels.get(view)
+            if channel is None or channel.ended:
+                channel = self._channels[view] = Channel(view, lambda: self._replaced(view))
+            channel.join()
+            return _Stream(channel.stream(), lambda: self._left(channel))
         except BaseException as error:
-            self._left()
+            self.watching -= 1
             if isinstance(error, ResetFreeError):
                 return refuse(400, str(error))
             raise
 
-    def _left(self) -> None:
+    def _left(self, channel: Channel) -> None:
         self.watching -= 1
+        if channel.leave() and self._channels.get(channel.view) is channel:
+            del self._channels[channel.view]
 
-    async def _frames(self, view: View) -> AsyncIterator[bytes]:
-        yield _event("scene", view.scene())
-        seen, drawn, said, owed = -1, 0.0, time.monotonic(), True
-        while not self.closing:
-            if isinstance(view, Following):
-                await run_in_threadpool(view.poll)
-            current = self.sessions.get(view.name)
-            if current is not None and current is not view and current.active:  # it goes on here by now
-                return
-            now = time.monotonic()
-            due = now - drawn >= CURVES
-            if view.version != seen or (owed and due):
-                seen, said = view.version, now
-                yield _event("frame", view.frame(curves=due))
-                owed = not due
-                drawn = now if due else drawn
-            elif now - said >= HEARTBEAT:
-                said = now
-                yield b": still here\n\n"
-            await asyncio.sleep(1.0 / limits.FRAMES)
+    def _replaced(self, view: View) -> bool:
+        """Whether what was followed from its file goes on here by now."""
+        current = self.sessions.get(view.name)
+        return current is not None and current is not view and current.active
 
-    def _certificates(self, name: str) -> dict[str, Any]:
-        """Every claim that can be checked on what is saved of a run so far; one at a time, and not twice."""
+    async def _certificates(self, request: Request) -> Response:
+        """Every claim that can be checked on what is saved of a run so far; computed once, whoever asks meanwhile."""
+        name = request.query_params.get("name", "")
+        task = self._claimed.get(name)
+        if task is None:
+            task = self._claimed[name] = asyncio.create_task(self._certify(name))
+            task.add_done_callback(lambda done: self._claimed.pop(name))
+        return await _answered(asyncio.shield(task))
+
+    async def _certify(self, name: str) -> dict[str, Any]:
         began = time.monotonic()
-        with self._certifying:
-            lanes = [self._claims(path) for path in self.folder.lanes(name)]
+        async with self._certifying:  # one at a time, and nobody waits in a thread that others need
+            lanes = await aside(lambda: [self._claims(path) for path in self.folder.lanes(name)])
         return {"lanes": lanes, "seconds": round(time.monotonic() - began, 3)}
 
     def _claims(self, path: Path) -> dict[str, Any]:
@@ -199,11 +212,29 @@ class Studio:
 
     async def _file(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
-        return await _download(self.folder.copy, name, f"{name}.rfrun")
+        return await self._download(self.folder.copy, name, f"{name}.rfrun")
 
     async def _report(self, request: Request) -> Response:
         name = request.query_params.get("name", "")
-        return await _download(self.folder.report, name, f"{name}.html")
+        return await self._download(self.folder.report, name, f"{name}.html")
+
+    async def _download(self, make: Callable[[str, Path], Path], name: str, shown: str) -> Response:
+        """What is made in a folder of its own, from the disk to whoever asked; never as a page of ours."""
+        place = Path(tempfile.mkdtemp(prefix="resetfree-"))
+        self._places.add(place)
+        try:
+            made = await aside(make, name, place)
+        except BaseException as error:
+            self._remove(place)
+            if isinstance(error, ResetFreeError):
+                return refuse(error.status if isinstance(error, ChildFailed) else 400, str(error))
+            raise
+        gone = BackgroundTask(self._remove, place)
+        return FileResponse(made, media_type="application/octet-stream", filename=shown, background=gone)
+
+    def _remove(self, place: Path) -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        self._places.discard(place)
 
 
 def theme() -> str:
@@ -230,30 +261,9 @@ class _Stream(StreamingResponse):
             self._left()
 
 
-async def _download(make: Callable[[str, Path], Path], name: str, shown: str) -> Response:
-    """What is made in a folder of its own, from the disk to whoever asked; never as a page of ours."""
-    place = tempfile.mkdtemp(prefix="resetfree-")
-    gone = BackgroundTask(shutil.rmtree, place, ignore_errors=True)
-    try:
-        made = await run_in_threadpool(make, name, Path(place))
-    except BaseException as error:
-        await gone()
-        if isinstance(error, ResetFreeError):
-            return refuse(400, str(error))
-        raise
-    return FileResponse(made, media_type="application/octet-stream", filename=shown, background=gone)
-
-
 def _json(make: Callable[[], dict[str, Any]]) -> Any:
     async def answer(request: Request) -> Response:
-        return await _answered(make)
-
-    return answer
-
-
-def _named(make: Callable[[str], dict[str, Any]]) -> Any:
-    async def answer(request: Request) -> Response:
-        return await _answered(lambda: make(request.query_params.get("name", "")))
+        return await _answered(aside(make))
 
     return answer
 
@@ -266,15 +276,15 @@ def _posted(make: Callable[[Any], dict[str, Any]]) -> Any:
             return refuse(413, str(error))
         except InvalidInput as error:
             return refuse(400, str(error))
-        return await _answered(lambda: make(asked))
+        return await _answered(aside(make, asked))
 
     return answer
 
 
-async def _answered(make: Callable[[], dict[str, Any]]) -> Response:
-    """In a thread, so that nobody else waits; what is refused is a sentence."""
+async def _answered(made: Awaitable[dict[str, Any]]) -> Response:
+    """What is refused is a sentence."""
     try:
-        return JSONResponse(await run_in_threadpool(make))
+        return JSONResponse(await made)
     except ResetFreeError as error:
         return JSONResponse({"error": " ".join(str(error).split())}, 400)
     except (RecursionError, MemoryError, OverflowError):
@@ -287,7 +297,3 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return refuse(500, "The studio made a mistake with this request; what else goes on is not touched by it.")
-
-
-def _event(kind: str, data: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(data, allow_nan=False, separators=(',', ':'))}\n\n".encode()

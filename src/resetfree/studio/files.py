@@ -6,15 +6,17 @@ import os
 import re
 import sqlite3
 import stat
-import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from resetfree.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.lock import WriterLock
 from resetfree.runs.runfile import connect, sentences
-from resetfree.studio import limits
+from resetfree.studio import limits, reporting
+from resetfree.studio.children import Children
 from resetfree.studio.scenes import scene_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}")
@@ -31,7 +33,7 @@ class Folder:
         except OSError as error:
             raise InvalidInput(f"The folder '{path}' of the studio cannot be made: {error.strerror}.") from error
         self.path = path.resolve()
-        self._reporting = threading.Lock()
+        self.reporters = Children(limits.REPORTS)
 
     def file(self, name: Any) -> Path:
         """The run file with this name (without its ending): a plain file in the folder, not a link, not too large."""
@@ -61,15 +63,34 @@ class Folder:
             return [self.file(f"{name}-{side}") for side in SIDES]
         return [self.file(name)]
 
-    def new_name(self, words: str, lanes: int) -> str:
-        """A name nobody has yet."""
+    @contextmanager
+    def reserved(self, words: str) -> Iterator[str]:
+        """A name nobody has, and that nobody else gets before this ends: by then its files are there.
+
+        Others are threads of this process and other studios in the same folder. The lock is the kernel's: a studio that
+        was killed holds no name.
+        """
         stem = re.sub(r"[^A-Za-z0-9_.+-]+", "-", words).strip("-.")[:80] or "run"
         for number in range(1, 10_000):
             name = f"{stem}-{number}"
-            names = [f"{name}-{side}" for side in SIDES[:lanes]] if lanes > 1 else [name]
-            if not any(self.free(one).exists() for one in [name, *names]):
-                return name
+            if self._taken(name):
+                continue
+            try:
+                lock = WriterLock(self.path / name).acquire()
+            except RunError as error:
+                if isinstance(error.__cause__, BlockingIOError):  # somebody is about to begin a run of this name
+                    continue
+                raise
+            try:
+                if not self._taken(name):  # it may have begun before we had the lock
+                    yield name
+                    return
+            finally:
+                lock.release()
         raise InvalidInput("The folder is full of runs of this name. Choose another folder.")
+
+    def _taken(self, name: str) -> bool:
+        return any(os.path.lexists(self.free(one)) for one in (name, *(f"{name}-{side}" for side in SIDES)))
 
     def listing(self) -> list[dict[str, Any]]:
         """Every run file, newest first; two lanes of one session are one entry."""
@@ -107,20 +128,19 @@ class Folder:
         return target
 
     def report(self, name: str, place: Path) -> Path:
-        """The report page of a session, in the folder `place`; one at a time: it takes seconds, and memory."""
-        from resetfree.report.html import write_report  # Matplotlib: only when it is wanted
-
+        """The report page of a session, in the folder `place`; made in another process, which may fail as it likes."""
         paths = self.lanes(name)
         for path in paths:
             scene = scene_of(read_spec_of(path))
             if not scene.bounded:
                 raise RunError(f"The problem of '{name}' is not taken here: {scene.why} Use `resetfree report`.")
-        if not self._reporting.acquire(timeout=60.0):
-            raise RunError("Another report is being made. Try again in a minute.")
+        page = place / "report.html"
         try:
-            return write_report(paths, place / "report.html").path
-        finally:
-            self._reporting.release()
+            self.reporters.run(reporting.command(paths, page), f"report of '{name}'", limits.REPORT_SECONDS)
+        except RunError as error:
+            error.args = (str(error).replace(f"{self.path}{os.sep}", ""),)
+            raise
+        return page
 
 
 def rounds_in(path: Path) -> int:

@@ -203,8 +203,9 @@ class Following:
 
     def frame(self, curves: bool) -> dict[str, Any]:
         """What is shown now."""
+        version = self.version
         lanes = [lane.frame(curves) for lane in self.lanes]
-        return {"version": self.version, "live": False, "paused": False, "pace": 0.0, "lanes": lanes}
+        return {"version": version, "live": False, "paused": False, "pace": 0.0, "lanes": lanes}
 
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""

@@ -89,6 +89,7 @@ class Live:
         self.wanted, self.path, self._gate, self._tell = wanted, path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
         self.desk = Desk()
+        self.made = False  # whether the file was made here
         self.begun = threading.Event()  # the first round is played, or a reset is asked for, or it failed
         self.scene: Scene | None = None
         self.history: History | None = None
@@ -144,7 +145,7 @@ class Live:
             self._end("stopped")
         except ResetFreeError as error:
             self._end("failed", str(error))
-        except Exception as error:  # a player's own mistake: the others go on
+        except BaseException as error:  # a player's own mistake, if it be to call exit: the others go on
             self._end("failed", f"The run failed: {type(error).__name__}: {error}")
 
     def _end(self, state: str, error: str = "") -> None:
@@ -160,6 +161,7 @@ class Live:
         with self._lock:
             if self.history is not None:
                 return
+            self.made = not self.wanted.resume  # `learn` calls us back, so it has made the file
             self.scene = scene_of(read_spec_of(self.path))
             self.history, self.picture = History(self.scene), Picture(self.scene)
             if self.wanted.resume:

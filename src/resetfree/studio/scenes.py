@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from resetfree.certify.statements import Said, unknown
 from resetfree.errors import ResetFreeError
 from resetfree.finite import FiniteMDP
 from resetfree.oracle.dynamic_programming import solve
@@ -15,13 +16,14 @@ from resetfree.oracle.exact import model_behind
 from resetfree.problem import Problem
 from resetfree.registry import make, problems
 from resetfree.runs.fingerprint import fingerprint
+from resetfree.runs.run import Run
 from resetfree.studio import limits
 from resetfree.studio.catalogue import problem_options
 from resetfree.transitions import Bools, Floats
 
 SPEC = (
     "problem", "problem_options", "primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen",
-    "horizon", "n_states", "n_actions", "persistent", "statements",
+    "horizon", "n_states", "n_actions", "persistent",
 )  # fmt: skip
 
 
@@ -38,8 +40,12 @@ class Scene:
 
     def to_dict(self) -> dict[str, Any]:
         """As the page gets it."""
-        spec = {key: self.spec.get(key) for key in SPEC}
+        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
         return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
+
+    def _statements(self) -> Said:
+        """What the players say of themselves, never what a file says they said."""
+        return unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
 
     def _map(self) -> dict[str, Any] | None:
         mdp = self.mdp

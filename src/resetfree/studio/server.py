@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,16 +23,24 @@ from resetfree.studio.drawing import TEMPLATES, check
 from resetfree.studio.security import Protocol, is_loopback
 
 SWITCH = 0.001  # seconds after which a thread that learns lets the server answer
-GRACE = 3  # seconds for answers that are on their way when the server ends
+GRACE = 0.3  # seconds for answers that are on their way when the server ends
+LATE = 0.3  # seconds after which somebody who ends the studio is told what is waited for
+LOOK = 0.1  # seconds that a wait takes at most: a signal that came just before it is seen then
 
 
 def serve(
-    folder: Path, host: str = "127.0.0.1", port: int = 8765, token: str = "", ready: Callable[[str], None] | None = None
+    folder: Path,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str = "",
+    ready: Callable[[str], None] | None = None,
+    late: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until Ctrl-C; then every run that goes on is saved.
+    """Serve until Ctrl-C or SIGTERM; then every run that goes on is saved, after the episode that it is playing.
 
     token: what the page must know. Beyond loopback one is needed; it is made up where none is given.
     ready: called with the address when the page can be opened.
+    late: called with a sentence where saving takes long; a second Ctrl-C does not wait for it.
     """
     if token and not (token.isascii() and token.isprintable() and " " not in token and len(token) >= 8):
         raise InvalidInput("The '--token' must be at least 8 printable characters without spaces. Got another instead.")
@@ -48,16 +57,28 @@ def serve(
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # who ends us politely gets the runs saved too
         usual = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH)
-        if ready is not None:
-            ready(address + (f"#token={token}" if token else ""))
         try:
-            with suppress(KeyboardInterrupt):
+            with suppress(KeyboardInterrupt), server.capture_signals():  # from the moment that the address is known
+                if ready is not None:
+                    ready(address + (f"#token={token}" if token else ""))
                 server.run([listening])
         finally:
-            studio.sessions.stop_all()
+            _save(studio, late)
             sys.setswitchinterval(usual)
     finally:
         listening.close()
+
+
+def _save(studio: Studio, late: Callable[[str], None] | None) -> None:
+    """Wait until every game is saved."""
+    closing = threading.Thread(target=studio.close, daemon=True)
+    began = time.monotonic()
+    closing.start()
+    while closing.is_alive():
+        closing.join(LOOK)
+        if late is not None and closing.is_alive() and time.monotonic() - began > LATE:
+            late("An episode is still being played and will be saved; Ctrl-C again does not wait for it.")
+            late = None
 
 
 def warm_up() -> None:
@@ -75,13 +96,14 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 studio.app, http=Protocol, ws="none", loop="asyncio", lifespan="off", log_level="critical",
                 access_log=False, server_header=False, proxy_headers=False, backlog=64,
-                timeout_keep_alive=5, timeout_graceful_shutdown=GRACE, h11_max_incomplete_event_size=16_384,
+                timeout_keep_alive=5, h11_max_incomplete_event_size=16_384,
             )
         )  # fmt: skip
+        self.config.timeout_graceful_shutdown = GRACE  # type: ignore[assignment]  # it is only ever a time to wait
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let the streams end first."""
-        self._studio.closing = True
+        """Let games, reports and streams end first."""
+        self._studio.end()
         await super().shutdown(sockets)
 
 

@@ -45,7 +45,7 @@ class Session:
             return
         self.stop()
         for lane in self.lanes:
-            if not lane.wanted.resume:  # its partner had only begun
+            if lane.made and not lane.active:  # what somebody else put there meanwhile is not ours to remove
                 lane.path.unlink(missing_ok=True)
         raise InvalidInput(failed.error)
 
@@ -54,11 +54,15 @@ class Session:
         """Whether some lane still goes on."""
         return any(lane.active for lane in self.lanes)
 
-    def stop(self) -> None:
-        """End every lane after the episode that is being played, saved."""
+    def end(self) -> None:
+        """Tell every lane to end after the episode that is being played, saved."""
         self.gate.set(stopping=True)
         for lane in self.lanes:
             lane.desk.close()
+
+    def stop(self) -> None:
+        """End every lane, and wait until it is saved."""
+        self.end()
         for lane in self.lanes:
             if lane.thread.is_alive():
                 lane.thread.join(30.0)
@@ -70,9 +74,9 @@ class Session:
 
     def frame(self, curves: bool) -> dict[str, Any]:
         """What is shown now."""
-        gate = self.gate
+        gate, version = self.gate, self.version  # before what it stands for: what changes meanwhile has another one
         lanes = [lane.frame(curves) for lane in self.lanes]
-        return {"version": self.version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
+        return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
 
     def poll(self) -> None:
         """Nothing to look at: the lanes tell."""
@@ -92,6 +96,7 @@ class Sessions:
         self.folder = folder
         self._all: dict[str, Session] = {}
         self._lock = threading.Lock()
+        self._ending = False
 
     def get(self, name: str) -> Session | None:
         """A session that is in memory."""
@@ -108,44 +113,50 @@ class Sessions:
         wanted, pace, paused = wanted_of(asked)
         first = wanted[0]
         players = " vs ".join(one.primal for one in wanted)
-        name = self.folder.new_name(f"{first.problem}-{players}", len(wanted))
-        return self._begin(name, wanted, pace, paused)
+        with self.folder.reserved(f"{first.problem}-{players}") as name:
+            return self._begin(name, wanted, pace, paused)
 
     def resume(self, name: str, pace: float, paused: bool) -> Session:
         """Go on with a game whose files are in the folder."""
-        known = self.get(name)
-        if known is not None and known.active:
-            raise RunError(f"The run '{name}' goes on already.")
         return self._begin(name, [resumed(read_spec_of(path)) for path in self.folder.lanes(name)], pace, paused)
+
+    def end(self) -> list[Session]:
+        """Let everything end after the episode that is being played, and nothing begin; returns what goes on yet."""
+        with self._lock:
+            self._ending = True
+            sessions = [one for one in self._all.values() if one.active]
+        for session in sessions:
+            session.end()
+        return sessions
 
     def stop_all(self) -> None:
         """End and save everything."""
-        with self._lock:
-            sessions = list(self._all.values())
-        for session in sessions:
-            session.gate.set(stopping=True)
-        for session in sessions:
+        for session in self.end():
             session.stop()
 
     def _begin(self, name: str, wanted: list[Wanted], pace: float, paused: bool) -> Session:
         session = Session(name, wanted, self.folder, pace, paused)
         with self._lock:
+            before = self._all.get(name)
+            if self._ending:
+                raise RunError("The studio is ending: nothing begins any more.")
+            if before is not None and before.active:
+                raise RunError(f"The run '{name}' goes on already.")
             if sum(one.active for one in self._all.values()) >= limits.RUNNING:
                 raise RunError(f"At most {limits.RUNNING} games go on at a time. Stop one first.")
             for old in [n for n, one in self._all.items() if not one.active][
                 : max(len(self._all) - limits.KEPT + 1, 0)
             ]:
                 del self._all[old]
-            before = self._all.get(name)
             self._all[name] = session
         try:
             session.begin()
         except BaseException:
             with self._lock:
-                if before is None:
-                    self._all.pop(name, None)
-                else:
-                    self._all[name] = before
+                if self._all.get(name) is session:
+                    del self._all[name]
+                    if before is not None:
+                        self._all[name] = before
             raise
         return session
 

@@ -75,7 +75,7 @@ class AdagradNorm(DualPlayer[Learned]):
         B = positive(self.B, "B", self.name)
         among = functions(problem, B, self.feasible_set, self.name)
         D, G, gamma = among.diameter, among.largest_xi, self._gamma(among)
-        bound = (D**2 / (2 * gamma) + gamma) * G * math.sqrt(episodes)
+        bound = (D / (2 * gamma) * D + gamma) * G * math.sqrt(episodes)
         return bounded(
             {"B": B, "gamma": gamma, "U": among.kind, "D": D, "tuned": self.gamma is not None}, bound, B, episodes, G
         )

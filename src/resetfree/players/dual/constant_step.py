@@ -68,5 +68,5 @@ class ConstantStep(DualPlayer[Learned]):
         B, eta = positive(self.B, "B", self.name), self._eta(episodes)
         among = functions(problem, B, self.feasible_set, self.name)
         G = among.largest_xi
-        bound = B**2 / (2 * eta) + eta / 2 * G**2 * episodes
+        bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes
         return bounded({"B": B, "eta": eta, "U": among.kind, "tuned": self.eta is not None}, bound, B, episodes, G)

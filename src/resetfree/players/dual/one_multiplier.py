@@ -27,7 +27,7 @@ class Learned:
     """The multiplier, and where the first episode began."""
 
     Y: float
-    first: int  # s_1^1, -1 before it is seen
+    first: int = field(metadata={"least": -1})  # s_1^1, -1 before it is seen
     eta: float = field(metadata={"saved": False})
     cap: float = field(metadata={"saved": False})
 
@@ -91,4 +91,4 @@ class OneMultiplier(DualPlayer[Learned]):
         if not self.capped:
             why = "no theorem here: the multiplier has no upper end, and the primal bound needs one"
             return Statement(constants, False, why)
-        return bounded(constants, B**2 / (2 * eta) + eta / 2 * episodes, B, episodes, 1.0)
+        return bounded(constants, B / (2 * eta) * B + eta / 2 * episodes, B, episodes, 1.0)

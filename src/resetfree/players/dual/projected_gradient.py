@@ -67,5 +67,5 @@ class ProjectedGradient(DualPlayer[Learned]):
         B = positive(self.B, "B", self.name)
         among = functions(problem, B, self.feasible_set, self.name)
         D, G = among.diameter, among.largest_xi
-        bound = (D**2 / (2 * B) + B * G**2) * math.sqrt(episodes)
+        bound = (D / (2 * B) * D + B * G**2) * math.sqrt(episodes)
         return bounded({"B": B, "eta_k": "B/sqrt(k)", "U": among.kind, "D": D}, bound, B, episodes, G)

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from resetfree.errors import InvalidInput
 from resetfree.game import Round
 from resetfree.kernels.action_values import Counts
-from resetfree.players.counted import ROOM, absorb, check_multiplier, sizes
+from resetfree.players.counted import GROWING, ROOM, absorb, check_multiplier, check_successors, sizes
 from resetfree.problem import Episode, Problem
 from resetfree.transitions import Bools, Floats
 
 ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
 JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
-LARGEST = 2_000_000_000  # bytes of counts that are still sensible
 
 
 @dataclass
@@ -30,8 +29,8 @@ class CountState:
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
     moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32]  # [L, S, A, W]
-    seen: NDArray[np.int64]  # [L, S, A, W]
+    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
+    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
     known: Bools  # [S] states whose entering was a reset
     known_last: Bools  # [S] likewise at the end of an episode
     opened: Bools  # [S, A] pairs tried at some step
@@ -43,6 +42,7 @@ class CountState:
     n_transitions: int = field(metadata={"saved": False})
     end_resets: bool = field(metadata={"saved": False})
     log_term: float = field(metadata={"saved": False})  # L in the widths
+    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
     seed: int = field(metadata={"saved": False})
     nothing: Floats = field(metadata={"saved": False})  # [0, 0, 0]
     jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
@@ -53,17 +53,23 @@ class CountState:
         """The counts as one record, for the kernels."""
         return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
 
+    def check_loaded(self) -> None:
+        """See `check_successors`."""
+        check_successors(self)
 
-def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, seed: int) -> CountState:
+
+def fresh(
+    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
+) -> CountState:
     """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
     shape = sizes(problem, pooled, name)
     if seed < 0:
         raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
     size = whole_size(problem, shape)
-    if size > LARGEST:
+    if size > problem.room:
         raise InvalidInput(
             f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
-            f"most {LARGEST / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
+            f"most {problem.room / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
         )
     n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
@@ -72,7 +78,8 @@ def fresh(problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float
         np.zeros((*shape, ROOM), dtype=np.int32), np.zeros((*shape, ROOM), dtype=np.int64),
         np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
         np.zeros(pairs, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(shape[2]), chance.copy(),
-        problem.horizon, problem.n_transitions, problem.end_resets, log_term, seed, np.zeros((0, 0, 0)), chance, ties,
+        problem.horizon, problem.n_transitions, problem.end_resets, log_term, noise, seed, np.zeros((0, 0, 0)), chance,
+        ties,
     )  # fmt: skip
 
 
@@ -122,6 +129,17 @@ def multiplier(state: Any, lam: float, monotone: bool) -> float:
     """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
     named = check_multiplier(lam)
     return max(named, state.largest_lam) if monotone else named
+
+
+def noise_of(problem: Problem, noise: float, width: str) -> float:
+    """The noise in rewards that a width is made for: a proved one covers at least what the problem may have.
+
+    >>> import resetfree as rf
+    >>> coins = rf.make("grid-v0").replace(noise="bernoulli").problem()
+    >>> noise_of(coins, 0.0, "tuned"), noise_of(coins, 0.0, "theory"), noise_of(coins, 0.8, "theory")
+    (0.0, 0.5, 0.8)
+    """
+    return max(noise, problem.reward_noise) if width == "theory" else noise
 
 
 def check_ties(name: str, ties: str) -> None:

@@ -14,8 +14,9 @@ from resetfree.kernels.seen import NEWS, STATES, Numbers
 from resetfree.players.counted import sizes
 from resetfree.players.primal._counts import JITTER, CountState, Ties, discover, fresh, whole_size
 from resetfree.players.primal._lazy import CompositePass
-from resetfree.players.seen import ROOM, SMALL, SeenCounts, longer
+from resetfree.players.seen import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problem import Problem, State
+from resetfree.state import require, within
 from resetfree.transitions import Bools, Floats
 
 NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
@@ -38,6 +39,7 @@ class LargeCounts:
     weight: float
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
     log_term: float = field(metadata={"saved": False})  # L in the widths
+    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
     jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
     ties: Ties = field(metadata={"saved": False})
 
@@ -53,10 +55,10 @@ class LargeCounts:
         self.k += 1
         self.largest_lam = max(self.largest_lam, float(round.lam))
 
-    def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE) -> Plan:
+    def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
         """The optimistic plan, worked out where it is asked for."""
         # The score changes with the next episode, and a plan must not.
-        policy = CompositePass(self.seen, self.shape, bonus, bad, self.score.copy(), self.weight, self.jitter)
+        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, self.score.copy(), self.weight, self.jitter)
         return Plan(policy, *policy.values(s1))
 
 
@@ -64,19 +66,32 @@ class LargeCounts:
 class Bad:
     """From where a reset can no longer be avoided, as far as was seen; kept by looking at what an episode changed."""
 
-    bad: Bools  # [M, 1 or H]
-    head: NDArray[np.int64]  # [M] predecessors: see `kernels.lazy_composite.link`
-    before: Numbers  # [E]
-    follow: NDArray[np.int64]  # [E]
+    bad: Bools = field(metadata=GROWING)  # [M, 1 or H]: one for a life without end, or one per step of an episode
+    head: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
+    before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
+    follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int
+    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
 
     @classmethod
-    def nothing(cls, n_layers: int) -> Bad:
+    def nothing(cls, n_layers: int, endless: bool) -> Bad:
         """Everything can be safe."""
         return cls(
             np.zeros((ROOM, n_layers), dtype=np.bool_), np.full(ROOM, -1, dtype=np.int64),
-            np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64), 0,
+            np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64), 0, endless,
         )  # fmt: skip
+
+    def check_loaded(self) -> None:
+        """Every edge is in one list of predecessors, and each list ends."""
+        n = self.n_edges
+        fits = n <= min(len(self.before), len(self.follow)) and len(self.bad) == len(self.head)
+        require(fits, "predecessors must be within their arrays")
+        follow = self.follow[:n]
+        require(within(self.before[:n], 0, len(self.head)), "predecessors must be numbers of states")
+        require((follow < np.arange(n)).all() and within(follow, -1, n), "lists of predecessors must end")
+        require(within(self.head, -1, n), "lists of predecessors must begin with an edge")
+        linked = np.concatenate([follow, self.head])
+        require(len(np.unique(linked[linked >= 0])) == (linked >= 0).sum(), "edges must be in one list each")
 
     def learn(self, data: SeenCounts, round: Round) -> None:
         """After `data` has learned the same round; a state that was known before changes nothing any more."""
@@ -91,21 +106,21 @@ class Bad:
         if data.size[NEWS] or episode.reset:
             spread(
                 counts, data.n_transitions, self.head, self.before, self.follow, self.n_edges, last if known else -1,
-                last if at_end else -1, self.bad,
+                last if at_end else -1, self.bad, self.endless,
             )  # fmt: skip
 
 
 def begin(
-    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, seed: int
+    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
 ) -> CountState | LargeCounts:
     """Nothing seen yet, in the form that suits the size of the problem."""
     shape = sizes(problem, pooled, name)
     if whole_size(problem, shape) <= SMALL or seed < 0:
-        return fresh(problem, name, pooled, ties, log_term, seed)
+        return fresh(problem, name, pooled, ties, log_term, noise, seed)
     n, pairs = shape[1], shape[1:]
     found, n_opened, n_fatal, score = np.zeros((4, shape[2]))
     return LargeCounts(
         0, 0.0, SeenCounts.nothing(problem, pooled), np.zeros(pairs, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
         np.zeros(n, dtype=np.bool_), found, n_opened, n_fatal, score, 1.0, (problem.horizon, *pairs), log_term,
-        np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs), ties,
+        noise, np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs), ties,
     )  # fmt: skip

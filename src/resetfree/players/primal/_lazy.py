@@ -129,12 +129,14 @@ class CompositePass(LazyPass):
         shape: tuple[int, int, int],
         bonus: Bonus,
         bad: Bools,
+        endless: bool,
         score: Floats,
         weight: float,
         jitter: Floats,
     ) -> None:
         super().__init__(counts, shape)
-        self._bonus, self._bad, self._score, self._weight, self._jitter = bonus, bad, score, weight, jitter
+        self._bonus, self._bad, self._endless = bonus, bad, endless
+        self._score, self._weight, self._jitter = score, weight, jitter
         self._v, self._v_r, self._v_c, self._low = np.empty((4, ROOM))
         self._action: Numbers = np.empty(ROOM, dtype=np.int32)
 
@@ -142,7 +144,7 @@ class CompositePass(LazyPass):
         for name in ("_v", "_v_r", "_v_c", "_low", "_action"):
             setattr(self, name, longer(getattr(self, name), self.n_places))
         composite_places(
-            self._seen, self._bad, self._counts.n_transitions, self._bonus, self._score, self._weight,
+            self._seen, self._bad, self._endless, self._counts.n_transitions, self._bonus, self._score, self._weight,
             self._jitter, self._place, self._who, bounds, first, self._v, self._v_r, self._v_c, self._low,
             self._action,
         )  # fmt: skip

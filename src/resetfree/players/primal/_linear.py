@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from resetfree.errors import InvalidInput, NotCertifiable
 from resetfree.kernels.composite import learn_counted
 from resetfree.kernels.regression import Regression, empty
-from resetfree.players.pairs import LARGEST_STATE, features_of
+from resetfree.players.pairs import features_of
 from resetfree.problem import Episode, Problem
 from resetfree.transitions import Bools, Floats
 
@@ -52,10 +52,10 @@ def no_samples(problem: Problem, name: str, *, pooled: bool, reg: float, by_feat
     d = n_pairs if problem.phi is None else problem.phi.shape[2]
     width = d if by_features else min(n_pairs, d)
     entries = n_layers * (width**2 + n_states * width)
-    if 8 * entries > LARGEST_STATE:
+    if 8 * entries > problem.room:
         raise InvalidInput(
             f"The player '{name}' keeps {8 * entries / 1e9:.1f} GB of regression for this problem, which must be at "
-            f"most {LARGEST_STATE / 1e9:.0f} GB: use features of smaller dimension."
+            f"most {problem.room / 1e9:.0f} GB: use features of smaller dimension."
         )
     phi = features_of(problem)
     if by_features and problem.phi is not None:

@@ -5,7 +5,7 @@ Legend: row j is a state in the order of visit; its action leads to row j + 1. T
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from resetfree.errors import InvalidInput
 from resetfree.problem import Episode, Problem
+from resetfree.state import require
 from resetfree.transitions import Bools, Floats
 
 T = TypeVar("T", bound=np.generic)
 NO_ACTION = -1
 LEAST_ROOM = 256
+GROWING = {"grows": (0,)}
 
 
 @dataclass
@@ -25,10 +27,10 @@ class Rows:
     """Arrays with room to spare; the first `n` rows count."""
 
     n: int
-    state: Floats  # [room, D]
-    action: NDArray[np.int64]  # [room] NO_ACTION in the last row of an episode
-    reward: Floats  # [room] for the action of this row
-    dead: Bools  # [room] whether the row is a reset state
+    state: Floats = field(metadata=GROWING)  # [room, D]
+    action: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [room] NO_ACTION where an episode ends
+    reward: Floats = field(metadata=GROWING)  # [room] for the action of this row
+    dead: Bools = field(metadata=GROWING)  # [room] whether the row is a reset state
 
     def add(self, episode: Episode) -> None:
         """Append an episode, its last state included."""
@@ -45,6 +47,16 @@ class Rows:
         elif length == m:  # the last action earned without moving the agent: no transition is known for it
             self.action[self.n + length - 1] = NO_ACTION
         self.n += length
+
+    def check_loaded(self) -> None:
+        """There are as many rows as are said, and the last one ends an episode."""
+        sizes = {len(part) for part in (self.state, self.action, self.reward, self.dead)}
+        require(len(sizes) == 1 and max(sizes) >= 1 and self.n <= max(sizes), "rows must be as many as are said")
+        require(self.ends_at(self.n), "last row must end an episode")
+
+    def ends_at(self, n: int) -> bool:
+        """Whether an episode ends with the first n rows."""
+        return n == 0 or (n <= self.n and bool(self.action[n - 1] == NO_ACTION))
 
     def _make_room(self, length: int) -> None:
         for name in ("state", "action", "reward", "dead"):

@@ -14,8 +14,10 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from resetfree.errors import InvalidInput
 from resetfree.features import Features
 from resetfree.players.primal._stored import NO_ACTION, Rows, roomy
+from resetfree.state import require
 from resetfree.transitions import Floats
 
+BY_FEATURE = {"grows": (1, 2)}
 BLOCK = 2048  # rows whose products are in memory at a time
 
 
@@ -24,14 +26,23 @@ class Ridge:
     """Lam_a of all rows; roots and widths of the first `fitted` rows, which is what plans are made from."""
 
     features: Features
-    gram: Floats  # [A, d, d] Lam_a
+    gram: Floats = field(metadata=BY_FEATURE)  # [A, d, d] Lam_a
     fitted: int
-    root: Floats  # [A, d, d] lower triangular, Lam_a^-1 = root_a^T root_a of the first `fitted` rows
+    root: Floats = field(metadata=BY_FEATURE)  # [A, d, d] lower, Lam_a^-1 = root_a^T root_a of `fitted` rows
     log_det: Floats  # [A] log det Lam_a of the first `fitted` rows
-    width2: Floats  # [room, A]
+    width2: Floats = field(metadata={"grows": (0,)})  # [room, A]
     reg: float = field(metadata={"saved": False})
     seen: int = field(metadata={"saved": False})  # rows whose features are in `psi`: after loading, none
     psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where nobody acts
+
+    def check_loaded(self) -> None:
+        """Matrices of as many features as there are, which may depend on what was seen, and widths of all rows."""
+        d = self.features.dimension
+        shape = (len(self.gram), d, d)
+        require(self.gram.shape == shape and self.root.shape == shape, f"'gram' and 'root' must have shape {shape}")
+        require(
+            len(self.width2) >= 1 and self.fitted <= len(self.width2), "'width2' must have all rows that are fitted"
+        )
 
 
 def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:

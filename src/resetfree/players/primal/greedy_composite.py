@@ -55,7 +55,7 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
     the same regression says of the greedy policy without any bonus, estimates that are neither above nor below.
 
     With width "theory" (one regression per step, ridge 1, |phi| <= 1, measures of total variation at most sqrt(d),
-    multipliers at most B, a linear MDP with rewards that are no noise) V(s_1) is above V_r - lam V_c of every policy
+    multipliers at most B, a linear MDP with rewards in [0, 1]) V(s_1) is above V_r - lam V_c of every policy
     with probability 1 - p, and the primal regret is at most 2 beta H sqrt(2 d K log(1 + K/d)) and a martingale.
     "tuned" widths, and everything that only they have (`variance_aware`), are chosen by experiment.
 
@@ -167,8 +167,10 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         """Constants of this run, and what is proved with them."""
         beta_r, beta_c = self.betas(problem, episodes)
         phi = features_of(problem)
+        # Without the proved width no multiplier is too large, and B may be none.
+        limit = {"B": self.bound()} if self.width == "theory" else {}
         constants: dict[str, Any] = {
-            "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p, "width": self.width,
+            **limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p, "width": self.width,
             "switching": self.switching, "d": phi.shape[1],
         }  # fmt: skip
         lacks = [
@@ -204,7 +206,8 @@ def dyadic(lam: float, bound: float) -> float:
 def composite_beta(d: int, horizon: int, episodes: int, bound: float, p: float) -> float:
     """The width for which optimism of the greedy composite is proved, for all multipliers up to B at once.
 
-    As `widths.theory_beta`, with R = H + B above |r + V| and one w and one Lambda in place of the softmax of two. Over
+    As `widths.theory_beta`, with R = H + B, the length of an interval around r + V (r may be random within [0, 1]: only
+    this length enters), and one w and one Lambda in place of the softmax of two. Over
     (w, beta^2 Lam^-1, lam) the values V = max_a clip(.., -lam, H-h+1), with -lam in reset states, are 1-Lipschitz in
     each part, and clipping takes the larger of the two errors, so an eps-cover has the log-size
         log N = d log(1 + 4 W / eps) + d^2 log(1 + 8 sqrt(d) beta^2 / eps^2) + log(1 + 2 B / eps),
@@ -227,5 +230,5 @@ def composite_beta(d: int, horizon: int, episodes: int, bound: float, p: float) 
             + log(1 + 2 * bound / eps)
         )
         inside = d / 2 * log(1 + episodes) + cover + log(4 * horizon * episodes / p)
-        beta = sqrt(4 * reach**2 * inside + 8 * (episodes * eps) ** 2) + sqrt(d) * (1 + reach)
+        beta = reach * sqrt(4 * inside + 8 * d * d) + sqrt(d) * (1 + reach)  # K eps = d R, and R^2 may be too large
     return beta

@@ -17,7 +17,7 @@ from resetfree.errors import InvalidInput, NotCertifiable
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.lazy_softmax import Widths
 from resetfree.kernels.regression import Regression, empty, learn_episode, softmax_plan
-from resetfree.players.pairs import LARGEST_STATE, features_of
+from resetfree.players.pairs import features_of
 from resetfree.players.primal._lazy import SoftmaxPass
 from resetfree.players.seen import SMALL, SeenCounts
 from resetfree.problem import Problem, State
@@ -129,10 +129,10 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
             return LargeState(
                 0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
             )
-        if size > LARGEST_STATE:
+        if size > problem.room:
             raise InvalidInput(
                 f"The player 'linear-ucb' keeps {size / 1e9:.1f} GB of regression for this problem, which must be at "
-                f"most {LARGEST_STATE / 1e9:.0f} GB: use features of smaller dimension."
+                f"most {problem.room / 1e9:.0f} GB: use features of smaller dimension."
             )
         regression, kept = empty(features_of(problem), problem.n_states, n_layers, self.ridge())
         return LinearState(

@@ -19,6 +19,7 @@ from resetfree.kernels.imagination import Model, imagine, judge
 from resetfree.players.primal._linear import multiplier, sensible
 from resetfree.players.primal._stored import NO_ACTION, Rows, check_pooling, no_rows, vectors
 from resetfree.problem import Problem, State
+from resetfree.state import require, within
 from resetfree.transitions import Floats
 
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
@@ -59,6 +60,12 @@ class Learned:
     # What follows from the rows, and takes long: the model of the first n of them, and the policy found in it for lam.
     models: dict[int, tuple[Scaling, Model]] = field(metadata={"saved": False})
     found: dict[tuple[int, float], LinearScores] = field(metadata={"saved": False})
+
+    def check_loaded(self) -> None:
+        """Actions that there are, and a policy that rests on whole episodes."""
+        actions = self.rows.action[: self.rows.n]
+        require(within(actions, NO_ACTION, len(self.policy.offset)), "actions must be among those there are")
+        require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.action_values import Counts, counted_values, exponential_weights, true_values
 from resetfree.kernels.planning import Model
 from resetfree.oracle.exact import model_behind
-from resetfree.players.counted import ROOM, absorb
+from resetfree.players.counted import GROWING, ROOM, absorb, check_successors
 from resetfree.problem import Problem, State
 from resetfree.transitions import Bools, Floats
 
@@ -35,8 +35,8 @@ class PolitexState:
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
     moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32]  # [L, S, A, W]
-    seen: NDArray[np.int64]  # [L, S, A, W]
+    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
+    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
     known: Bools  # [S] states whose entering was a reset
     known_last: Bools  # [S]
     eta: float = field(metadata={"saved": False})
@@ -48,6 +48,10 @@ class PolitexState:
     def counts(self) -> Counts:
         """The counts as one record, for the kernels."""
         return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+    def check_loaded(self) -> None:
+        """See `check_successors`."""
+        check_successors(self)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class RLSVI(PrimalPlayer[CountState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
         """Nothing seen: everything is as good as can be."""
         check_episodes(self.name, episodes)
-        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, seed)
+        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, self.noise, seed)
 
     def plan(self, state: CountState, s1: State, lam: float) -> Plan:
         """One draw and one backward pass; `v_r` and `v_c` are the policy's values on the counts alone."""
@@ -69,7 +69,7 @@ class RLSVI(PrimalPlayer[CountState]):
         n_states, n_actions = state.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
         composite_plan(
-            state.counts, state.n_transitions, HOEFFDING, state.log_term, self.noise, float(self.cost_part), lam,
+            state.counts, state.n_transitions, HOEFFDING, state.log_term, state.noise, float(self.cost_part), lam,
             draw, state.prefer, ALL, policy, v, v_r, v_c,
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]))

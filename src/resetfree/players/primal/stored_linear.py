@@ -19,7 +19,7 @@ from resetfree.features import FeatureMap, Features
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.stored import decide, plan_stored
 from resetfree.players.primal._linear import Switching, multiplier, one_of, sensible
-from resetfree.players.primal._stored import Rows, check_pooling, no_rows, vectors
+from resetfree.players.primal._stored import NO_ACTION, Rows, check_pooling, no_rows, vectors
 from resetfree.players.primal._stored_ridge import (
     Ridge,
     add_rows,
@@ -30,6 +30,7 @@ from resetfree.players.primal._stored_ridge import (
     use_features,
 )
 from resetfree.problem import Problem, State
+from resetfree.state import require, within
 from resetfree.transitions import Floats
 
 MOST_FEATURES = 2000  # matrices of so many features squared are still inverted in seconds
@@ -112,6 +113,7 @@ class World:
     low: Floats
     high: Floats
     seed: int
+    most: int  # rows that there can be
 
 
 @dataclass
@@ -124,6 +126,16 @@ class StoredState:
     switches: int  # how often plans were thrown away
     world: World = field(metadata={"saved": False})
     plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: nothing that is not in the rest
+
+    def check_loaded(self) -> None:
+        """Actions and states that there are, and a fit that ends with an episode."""
+        rows, n, states = self.rows, self.rows.n, self.world.n_states
+        require(n <= self.world.most, "rows must be those of its episodes")
+        require(within(rows.action[:n], NO_ACTION, len(self.ridge.gram)), "actions must be among those there are")
+        require(rows.ends_at(self.ridge.fitted), "fit must end with an episode")
+        if states is not None:
+            whole = (rows.state[:n] == np.rint(rows.state[:n])).all()
+            require(whole and (rows.state[:n] >= 0).all() and (rows.state[:n] < states).all(), "rows must be states")
 
 
 @dataclass(frozen=True)
@@ -186,9 +198,10 @@ class StoredLinear(PrimalPlayer[StoredState]):
         high = np.full(rows.state.shape[1], np.inf) if problem.high is None else problem.high
         moves_last = problem.n_transitions == problem.horizon
         feature_map = problem.features if known is None else None
-        world = World(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed)
+        most = max(episodes, 1) * (problem.horizon + 1)
+        world = World(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
         features = fitted(world, rows.state[:0]) if known is None else known
-        self._check_size(features.dimension, max(episodes, 1) * (problem.horizon + 1))
+        self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit
         return StoredState(rows, no_ridge(features, problem.n_actions, self.ridge()), next_refit, 0, world, {})
 
@@ -290,13 +303,13 @@ class StoredLinear(PrimalPlayer[StoredState]):
         least = max(log(2.0), SHARE * ridge.gram.shape[1]) if self.growth is None else log(self.growth)
         return bool((log_dets(ridge) - ridge.log_det).max() >= least)
 
-    def _check_size(self, d: int, rows: int) -> None:
+    def _check_size(self, d: int, rows: int, most: int) -> None:
         if d > MOST_FEATURES:
             raise InvalidInput(f"The features for {self.name} must be at most {MOST_FEATURES}. Got {d} instead.")
-        if 8 * d * rows > MOST_BYTES:
+        if 8 * d * rows > most:
             raise InvalidInput(
                 f"The player '{self.name}' keeps {8e-9 * d * rows:.1f} GB of features of {rows} states, which must be "
-                f"at most {MOST_BYTES / 1e9:.0f} GB: use fewer features or episodes."
+                f"at most {most / 1e9:.0f} GB: use fewer features or episodes."
             )
 
 

@@ -6,7 +6,7 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, log
 from typing import ClassVar, Literal
 
@@ -16,9 +16,19 @@ from resetfree.errors import InvalidInput
 from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.kernels.elimination import endless_sets, episode_sets
-from resetfree.players.primal._counts import CountState, Ties, check_episodes, check_ties, learn, multiplier
+from resetfree.kernels.seen import STATES
+from resetfree.players.primal._counts import (
+    CountState,
+    Ties,
+    check_episodes,
+    check_ties,
+    learn,
+    multiplier,
+    noise_of,
+)
 from resetfree.players.primal._large import Bad, LargeCounts, begin
 from resetfree.problem import Problem, State
+from resetfree.state import require, within
 from resetfree.transitions import Bools
 
 
@@ -27,7 +37,8 @@ class EliminationState:
     """Counts, and which actions they leave possible."""
 
     data: CountState
-    allowed: Bools  # [1 or H, S, A]
+    allowed: Bools  # [1 or H, S, A]: one for a life without end, or one per step of an episode
+    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
 
 
 @dataclass
@@ -37,15 +48,21 @@ class LargeState:
     data: LargeCounts
     sets: Bad
 
+    def check_loaded(self) -> None:
+        """The sets speak of the states that were seen."""
+        n = int(self.data.seen.size[STATES])
+        require(n <= len(self.sets.head), "sets must have all states that were seen")
+        require(within(self.sets.before[: self.sets.n_edges], 0, n), "predecessors must be states that were seen")
+
 
 @dataclass(frozen=True)
 class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
-    the number of unsafe pairs (s, a) (stationary problems; of (h, s, a) where dynamics, contexts or ends of episodes
-    differ), for every K. Proof: an episode that is reset took, at its first step out of W or at its last, an allowed
-    action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
+    the number of unsafe pairs (s, a) (of triples (h, s, a) where dynamics, contexts or ends of episodes differ, or data
+    are not pooled), for every K. Proof: an episode that is reset took, at its first step out of W or at its last, an
+    allowed action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
 
     Large problems: the sets follow the news of each episode (new edges, a new reset state, and the predecessors of what
     turned bad), and the plan goes only where the episode can be (`_lazy`): sets and plans are those of the passes over
@@ -54,8 +71,10 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
     episode tries some pair for the first time, and afterwards a plan costs less than the episode.
 
     width: of the reward bonus. "tuned": the smaller of scale rest / sqrt(n) and its variance-aware form, rest = H-h.
-      "theory": rest sqrt(L / 2n) with L = log(S A H K / p), optimistic for pi* with probability 1 - p: pi* is among the
-      allowed actions, and only its value must concentrate.
+      "theory": rest sqrt(L / 2n) + noise sqrt(2 L / n) with L = log(m S A H K / p) (pooled: H K samples per pair, so K
+      becomes H K), optimistic for pi* with probability 1 - p: pi* is among the allowed actions, and only its value must
+      concentrate (m = 1), and the mean of the rewards where these are random (m = 2).
+    noise: see `ucbvi`; with width "theory" it is never less than what the problem says of its rewards.
     pooled: one set of counts for all steps where the dynamics are stationary; None for "where that is so".
     ties: see `ucbvi`: among untried actions, which is risked first.
 
@@ -88,24 +107,28 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         """Nothing seen: everything can be safe."""
         check_episodes(self.name, episodes)
         pooled = problem.stationary if self.pooled is None else self.pooled
-        data = begin(problem, self.name, pooled, self.ties, self._log_term(problem, episodes, pooled), seed)
-        n_sets = 1 if self._endless(problem) else problem.horizon
+        log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
+        data = begin(problem, self.name, pooled, self.ties, log_term, noise, seed)
+        endless = self._endless(problem)
+        n_sets = 1 if endless else problem.horizon
         if isinstance(data, LargeCounts):
-            return LargeState(data, Bad.nothing(n_sets))
-        return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_))
+            return LargeState(data, Bad.nothing(n_sets, endless))
+        return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_), endless)
 
     def plan(self, state: EliminationState | LargeState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
         form = BERNSTEIN if self.width == "tuned" else HOEFFDING
         if isinstance(state, LargeState):
-            return state.data.plan(s1, Bonus(form, state.data.log_term, self.noise, 0.0, 0.0), state.sets.bad)
+            return state.data.plan(
+                s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0), state.sets.bad, state.sets.endless
+            )
         data = state.data
         n_states, n_actions = data.tried.shape[1:]
         policy, v = np.empty((data.horizon, n_states, n_actions)), np.empty(n_states)
         v_r, v_c = np.empty(n_states), np.empty(n_states)
         composite_plan(
-            data.counts, data.n_transitions, form, data.log_term, self.noise, 0.0, 0.0, data.nothing, data.prefer,
+            data.counts, data.n_transitions, form, data.log_term, data.noise, 0.0, 0.0, data.nothing, data.prefer,
             state.allowed, policy, v, v_r, v_c,
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
@@ -119,7 +142,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         before = self._news(state.data, round)
         data = learn(state.data, round)
         if self._news(data, round) != before:
-            if len(state.allowed) == 1:
+            if state.endless:
                 endless_sets(data.counts, state.allowed)
             else:
                 episode_sets(data.counts, data.n_transitions, state.allowed)
@@ -135,10 +158,14 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""
-        pairs = (problem.n_states or 0) * problem.n_actions
-        most = float(pairs * (1 if self._endless(problem) else problem.horizon))
-        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
-        path = "on every path at most one reset for each unsafe pair, where Assumption 1 holds"
+        endless, pairs = self._endless(problem), (problem.n_states or 0) * problem.n_actions
+        most = float(pairs * (1 if endless else problem.horizon))
+        eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
+        constants: dict[str, float | str | bool] = {
+            "scale": self.scale, "width": self.width, "p": self.p, "eliminates": eliminates,
+            "noise": noise_of(problem, self.noise, self.width),
+        }  # fmt: skip
+        path = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
         if self.width == "theory":
             return Statement(constants, True, f"{path}; optimistic with probability 1 - p", most)
         return Statement(constants, False, f"{path}; its regret is tuned", most)
@@ -152,5 +179,6 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         """L of the widths."""
         if self.width == "tuned":
             return 2.0 * self.scale**2
+        m = 2 if noise_of(problem, self.noise, self.width) > 0 else 1
         samples = episodes * (problem.horizon if pooled else 1)
-        return log((problem.n_states or 1) * problem.n_actions * problem.horizon * samples / self.p)
+        return log(m * (problem.n_states or 1) * problem.n_actions * problem.horizon * samples / self.p)

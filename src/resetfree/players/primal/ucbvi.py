@@ -17,7 +17,16 @@ from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
 from resetfree.kernels.counting import Bonus as Widths
 from resetfree.players.counted import sizes
-from resetfree.players.primal._counts import ALL, CountState, Ties, check_episodes, check_ties, learn, multiplier
+from resetfree.players.primal._counts import (
+    ALL,
+    CountState,
+    Ties,
+    check_episodes,
+    check_ties,
+    learn,
+    multiplier,
+    noise_of,
+)
 from resetfree.players.primal._large import LargeCounts, begin
 from resetfree.problem import Problem, State
 
@@ -48,8 +57,10 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
     width: "theory": L = log(m S A H K / p) (pooled: H K samples per pair, so K becomes H K), and then with probability
       1 - p `upper` >= V*(s_1^k) in all K rounds; then R_p is at most the sum of b + (Phat - P) V over the steps taken,
       of order (H + B) H S sqrt(A K L). "tuned": L = 2 scale^2, so Hoeffding's width is scale rest / sqrt(n).
-    noise: sub-Gaussian constant of the noise in rewards, which adds noise sqrt(2 L / n): 0 where they are
-      deterministic, 0.5 is right for anything within [0, 1] (Bernoulli).
+    noise: sub-Gaussian constant of the noise in rewards, which adds noise sqrt(2 L / n): the mean of n rewards is
+      farther below its expectation than that with probability at most exp(-L), for each cell and n (one more in m). 0
+      where they are deterministic, 0.5 is right for anything within [0, 1] (Hoeffding's lemma: Bernoulli rewards too).
+      With width "theory" it is never less than what the problem says of its rewards (`Problem.reward_noise`).
     pooled: one set of counts for all steps; only for stationary problems.
     monotone: plan with the largest multiplier named so far.
     ties: among actions that look equally good and were tried equally often: "first" the first, "random" one drawn once
@@ -106,17 +117,18 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         """Nothing seen: everything is as good as can be."""
         check_episodes(self.name, episodes)
         sizes(problem, self.pooled, self.name)
-        return begin(problem, self.name, self.pooled, self.ties, self.log_term(problem, episodes), seed)
+        log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)
+        return begin(problem, self.name, self.pooled, self.ties, log_term, noise, seed)
 
     def plan(self, state: CountState | LargeCounts, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
         lam = multiplier(state, lam, self.monotone)
         if isinstance(state, LargeCounts):
-            return state.plan(s1, Widths(self.form, state.log_term, self.noise, float(self.cost_part), lam))
+            return state.plan(s1, Widths(self.form, state.log_term, state.noise, float(self.cost_part), lam))
         n_states, n_actions = state.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
         composite_plan(
-            state.counts, state.n_transitions, self.form, state.log_term, self.noise, float(self.cost_part), lam,
+            state.counts, state.n_transitions, self.form, state.log_term, state.noise, float(self.cost_part), lam,
             state.nothing, state.prefer, ALL, policy, v, v_r, v_c,
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
@@ -132,7 +144,7 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         """L: of the union bound over cells (h, s, a), sample sizes and m inequalities; or 2 scale^2 if tuned."""
         if self.width == "tuned":
             return 2.0 * self.scale**2
-        noisy = self.noise > 0
+        noisy = noise_of(problem, self.noise, self.width) > 0
         # Hoeffding: one side of f_r, of f_c, of the noise. Two-sided: both sides of Hoeffding, of the noise, and of the
         # empirical Bernstein inequality, each side of which fails with probability 2 exp(-L).
         m = 1 + self.cost_part + noisy if self.form == HOEFFDING else 6 + 2 * noisy
@@ -143,16 +155,18 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
         check_episodes(self.name, episodes)
+        noise = noise_of(problem, self.noise, self.width)
         constants: dict[str, float | str | bool] = {
             "bonus": self.bonus, "width": self.width, "L": self.log_term(problem, episodes), "p": self.p,
-            "noise": self.noise, "cost_part": self.cost_part, "pooled": self.pooled,
+            "noise": noise, "cost_part": self.cost_part, "pooled": self.pooled,
         }  # fmt: skip
         if self.width == "tuned":
             return Statement(constants | {"scale": self.scale}, False, "no theorem covers this run: the width is tuned")
         where = "for any multipliers" if self.cost_part else "for any multipliers where every start is feasible"
         if self.form == TWO_SIDED:
             where = "for a multiplier that never changes"
-        noise = "deterministic" if self.noise == 0 else f"{self.noise:g}-sub-Gaussian"
+            constants["one_multiplier"] = True
+        rewards = "deterministic" if noise == 0 else f"{noise:g}-sub-Gaussian"
         return Statement(
-            constants, True, f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {noise} rewards"
+            constants, True, f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {rewards} rewards"
         )

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.certificate import Certificate
-from resetfree.certify import RATES, Truth, primal_cover, rates, truth
+from resetfree.certify import EVERY_PATH, RATES, Truth, primal_cover, rates, truth
 from resetfree.certify.replay import dual_side
 from resetfree.report.html.groups import BROKEN, Group
 from resetfree.report.html.series import shown
 from resetfree.runs.run import Run
 from resetfree.transitions import Floats
 
-EVERY_PATH = "no more resets happened than there are unsafe pairs"
 HALVINGS = 12  # points of a bound: K, K/2, K/4, ...
 
 
@@ -47,7 +46,7 @@ def rate(group: Group, claim: str) -> tuple[NDArray[np.int64], Floats, Certifica
 
 def every_path(group: Group) -> Certificate | None:
     """The bound on realised resets that holds on every path, of players that have one; the largest of the runs."""
-    found = [c for claims in group.certificates for c in claims if c.claim == EVERY_PATH and c.applies]
+    found = [c for claims in group.certificates for c in claims if c.claim in EVERY_PATH and c.applies]
     return max(found, key=lambda c: c.rhs) if found and all(c.status == "proved" for c in found) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ def write_report(
     path: str | Path,
     *,
     problem: Any = None,
+    options: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
     details: bool | None = None,
 ) -> Report:
@@ -52,14 +53,14 @@ def write_report(
 
     runs: run files, of one or several problems and players; those that differ by the seed only are taken together.
     path: the page; a file that is there is replaced only if it is such a page.
-    problem: for runs whose problem is not a registered one, see `resetfree.load`.
+    problem, options: for runs whose problem is not a registered one, see `resetfree.load`.
     figures: a folder for every figure as SVG, PDF and PNG and its data as CSV.
     details: whether all figures of every group are drawn (default: where there are at most 4 groups).
     Raises RunError for a run file that cannot be read, InvalidInput for a page that cannot be written.
     """
     began, target = time.perf_counter(), Path(path)
     check_target(target)
-    found = collect([Path(run) for run in runs], problem)
+    found = collect([Path(run) for run in runs], problem, options)
     with style.look():
         drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details)
     if figures is not None:

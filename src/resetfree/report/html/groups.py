@@ -125,10 +125,10 @@ class Collection:
     notes: list[str]  # what was left out, and why
 
 
-def collect(paths: Sequence[Path], problem: Any = None) -> Collection:
+def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, Any] | None = None) -> Collection:
     """Read run files and group them.
 
-    problem: for runs whose problem is not a registered one, see `learning.load`.
+    problem, options: for runs whose problem is not a registered one, see `learning.load`.
     Raises RunError for what cannot be read.
     """
     if not paths:
@@ -136,9 +136,11 @@ def collect(paths: Sequence[Path], problem: Any = None) -> Collection:
     runs: dict[tuple[str, int], Run] = {}
     notes: list[str] = []
     for path in dict.fromkeys(Path(p) for p in paths):
-        run = load(path)
+        run = load(path, options=options if problem is None else None)
         if run.mdp is None and problem is not None:
-            run = load(path, problem)
+            run = load(path, problem, options)
+        if run.fit is not None and not run.fit.whole:
+            notes.append(f"{path} was damaged or edited after it was written: {run.fit.what} does not fit its digest.")
         key = (_key(run), int(run.spec["seed"]))
         if key in runs:  # one seed twice would make intervals narrower than they are
             other, short = sorted((runs[key], run), key=len, reverse=True)

@@ -84,8 +84,8 @@ def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Flo
     return Drawing(
         f"{group.name}-learned", "The set that is held to be possibly safe",
         "How many first actions the primal player has not ruled out after its last checkpoint (mean over "
-        f"{runs(group.n)}); compare the map: {extra:.3g} pairs that are unsafe are still allowed, as nobody has tried "
-        "them or they were harmless so far. Red: reset states (oracle).",
+        f"{runs(group.n)}); compare the map: {extra:.3g} first actions that are unsafe are still allowed, as nobody "
+        "has tried them or they were harmless so far. Red: reset states (oracle).",
         "Map of the actions that the player has not ruled out.", {**_states(mdp, solution), "not_ruled_out_mean": mean},
         figure,
     )  # fmt: skip
@@ -155,11 +155,8 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
 
 def _policy(group: Group, mdp: FiniteMDP, solution: Solution) -> tuple[NDArray[np.int64], str]:
     """First actions [S] and whose they are."""
-    given = getattr(group.runs[0], "policy", None)
-    table = None if given is None else np.asarray(given)
     learned = found_arrays(group, "policy", mdp)
-    if table is None and learned and len(learned[0]) == mdp.horizon:
-        table = learned[0]
+    table = learned[0] if learned and len(learned[0]) == mdp.horizon else None
     seed = group.runs[0].spec["seed"]
     if table is not None and table.ndim == 3 and table.shape[1:] == (mdp.n_states, mdp.n_actions):
         return table[0].argmax(axis=1), f"likeliest first action of the last policy of the run with seed {seed}"

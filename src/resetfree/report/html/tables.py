@@ -42,10 +42,9 @@ def episodes(group: Group) -> str:
 
 def guarantee(group: Group) -> Markup:
     """In a few words what is proved of these runs and what is tuned."""
-    said = group.spec["statements"]
-    covered = all(bool(said[role]["covered"]) for role in ("primal", "dual") if role in said)
+    covered = all(said["covered"] for run in group.runs for said in run.statements.values())
     rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
-    if not covered or any(c.status != "proved" for c in rates):
+    if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
         words: list[object] = [badge("tuned", "plain")]
     elif any(c.detail.get("vacuous") for c in rates):
         words = [badge("theorem, its bound vacuous at this K", "plain")]
@@ -59,23 +58,18 @@ def guarantee(group: Group) -> Markup:
 
 def settings(group: Group) -> Markup:
     """Everything that was asked, and what the players say about themselves."""
-    spec, said = group.spec, group.spec["statements"]
+    spec, said = group.spec, group.runs[0].statements
     rows: list[tuple[object, object]] = [
         ("problem", spec["problem"]), ("its options", _pairs(spec["problem_options"])),
         ("size", f"{spec['n_states'] or 'infinitely many'} states, {spec['n_actions']} actions, H = {spec['horizon']}"),
     ]  # fmt: skip
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
-        if role in said:
-            status = (
-                "a theorem covers it as it is played"
-                if said[role]["covered"]
-                else "no theorem covers it as it is played"
-            )
-            rows += [
-                ("what is proved", f"{status}: {said[role]['why']}"),
-                ("constants", _pairs(said[role]["constants"])),
-            ]
+        status = "a theorem" if said[role]["covered"] else "no theorem"
+        rows += [
+            ("what is proved", f"{status} covers it as it is played: {said[role]['why']}"),
+            ("constants", _pairs(said[role]["constants"])),
+        ]
     rows += [
         ("feedback to the dual", spec["feedback"]),
         ("bound B", "none" if spec["B"] is None else f"{spec['B']:g} ({spec['B_source']})"),
@@ -102,6 +96,7 @@ def certificates(group: Group) -> Markup:
     for status, title in (
         ("proved", "Guaranteed: a theorem stands behind it with the constants of these runs"),
         ("tuned", "Tuned: no theorem stands behind it, and it may fail"),
+        ("identity", "Identities: algebra that holds whatever was played; they check the arithmetic of this page"),
     ):
         rows = [_claim(found) for (kind, _), found in by_claim.items() if kind == status]
         if rows:
@@ -109,6 +104,10 @@ def certificates(group: Group) -> Markup:
             parts.append(
                 table(head, rows, numbers=(2, 4, 5), caption=f"{title}. n = {group.n} runs; numbers of the tightest")
             )
+    said = [_stated(found) for (kind, _), found in by_claim.items() if kind == "stated"]
+    if said:
+        words = "Stated: what is bounded and cannot be computed here"
+        parts.append(table(("quantity", "from", "to", "remarks"), said, numbers=(1, 2), caption=words))
     rest = [(found[0].claim, found[0].why) for (kind, _), found in by_claim.items() if kind == "not applicable"]
     if rest:
         inner = table(("claim", "why not"), rest, caption="Claims that cannot be asked of these runs")
@@ -117,13 +116,13 @@ def certificates(group: Group) -> Markup:
 
 
 def failures(groups: list[Group]) -> list[str]:
-    """Proved claims that fail: what must stand at the top of a page."""
+    """Proved claims and identities that fail: what must stand at the top of a page."""
     return [
         f"{group.label}, seed {run.spec['seed']}: {c}"
         for group in groups
         for run, claims in zip(group.runs, group.certificates, strict=True)
         for c in claims
-        if c.status == "proved" and not c.holds
+        if c.refuted
     ]
 
 
@@ -148,6 +147,12 @@ def _claim(found: list[Certificate]) -> tuple[object, ...]:
         f"{worst.slack:.3g}",
         "; ".join(words),
     )
+
+
+def _stated(found: list[Certificate]) -> tuple[object, ...]:
+    """An interval, of the run in which it reaches highest."""
+    widest = max(found, key=lambda c: c.rhs)
+    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", widest.why)
 
 
 def interventions(collection: Collection) -> Markup | None:

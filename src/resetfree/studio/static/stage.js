@@ -9,7 +9,7 @@ const CHARTS = [
   ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"]].map(([key, kind]) => [c.k, c[key], kind])],
   ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
   ["Multiplier λ", "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
-  ["Pairs kept", "state-action pairs the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
+  ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
 ];
 const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
 
@@ -131,18 +131,21 @@ export class Stage {
     }
   }
   claims(lane, i) {
-    const order = { proved: 0, tuned: 1 }, spoken = lane.claims.filter((claim) => claim.status in order);
+    const order = { proved: 0, tuned: 1, identity: 2, stated: 3 }, spoken = lane.claims.filter((claim) => claim.status !== "not applicable");
     const proved = spoken.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
     const row = (claim) => {
+      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${claim.claim}: from ${short(claim.lhs)} to ${short(claim.rhs)}`, tag("span", { class: "why" }, claim.why));
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
       bar.style.width = `${100 * share}%`;
-      return tag("li", {}, tag("span", { class: "badge " + (claim.holds ? "good" : claim.status === "proved" ? "bad" : "") }, `${claim.status}, ${claim.holds ? "holds" : "fails"}`), ` ${claim.claim}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${claim.why}` : ""}`));
+      const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : ["proved", "identity"].includes(claim.status) ? "bad" : "";
+      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : "fails"}`), ` ${claim.claim}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${claim.why}` : ""}`));
     };
     // First what fails, then what has slack to show; identities and counts of nothing are folded away.
-    const first = (claim) => !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
-    const sorted = [...spoken].sort((p, q) => order[p.status] - order[q.status] || p.holds - q.holds), open = this.unfolded?.[i];
+    const first = (claim) => claim.status === "stated" || !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
+    const sorted = [...spoken].sort((p, q) => (order[p.status] ?? 4) - (order[q.status] ?? 4) || p.holds - q.holds), open = this.unfolded?.[i];
     const rest = tag("details", { open: Boolean(open), ontoggle: (event) => ((this.unfolded ??= {})[i] = event.target.open) }, tag("summary", {}, `All ${spoken.length} claims that speak of this run`), tag("ul", { class: "claims" }, ...sorted.filter((claim) => !first(claim)).map(row)));
-    const verdict = tag("span", { class: "badge " + (held === proved.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold`);
+    const algebra = spoken.filter((claim) => claim.status === "identity"), exact = algebra.filter((claim) => claim.holds).length;
+    const verdict = tag("span", { class: "badge " + (held === proved.length && exact === algebra.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold, ${exact} of ${algebra.length} identities`);
     return tag("div", { class: "card " + "ab"[i] }, tag("h3", {}, this.scene.lanes[i].spec.primal.name, " ", verdict), ...(lane.why ? [tag("p", { class: "soft" }, lane.why)] : [tag("ul", { class: "claims" }, ...sorted.filter(first).map(row)), rest]));
   }
   speedWords() {

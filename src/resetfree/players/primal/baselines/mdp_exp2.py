@@ -26,6 +26,7 @@ from resetfree.players.counted import check_multiplier, sizes
 from resetfree.players.pairs import features_of
 from resetfree.players.primal.baselines._seen import check
 from resetfree.problem import Problem, State
+from resetfree.state import require
 from resetfree.transitions import Floats
 
 
@@ -45,6 +46,11 @@ class Exp2State:
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
     window: int = field(metadata={"saved": False})  # N
     epoch: int = field(metadata={"saved": False})  # episodes per epoch
+
+    def check_loaded(self) -> None:
+        """A pair and a step that there are."""
+        require(self.layer < len(self.times) and self.pair < self.times.shape[1], "pair must be among those there are")
+        require(self.step < 2 * self.window, "'step' must lie within the window")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from resetfree.game import Plan, PrimalPlayer, Round, Statement
 from resetfree.kernels.regression import Regression, empty, learn_episode
 from resetfree.kernels.unbroken import unbroken_plan
 from resetfree.players.counted import check_multiplier, sizes
-from resetfree.players.pairs import LARGEST_STATE, features_of
+from resetfree.players.pairs import features_of
 from resetfree.players.primal.baselines._seen import check, restarts_are_told
 from resetfree.problem import Problem, State
 from resetfree.transitions import Floats
@@ -67,7 +67,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
         phi = features_of(problem)
         d = phi.shape[1]
-        if 8 * layers * (d * d + 2 * n * d) > LARGEST_STATE:
+        if 8 * layers * (d * d + 2 * n * d) > problem.room:
             raise InvalidInput(f"The player 'olsvi-fh' needs too much memory for {d} features and {n} states.")
         regression, kept = empty(phi, 2 * n, layers, self.scale**2)
         steps = np.zeros(problem.horizon, dtype=np.int64) if self.pooled else np.arange(problem.horizon)

@@ -48,7 +48,8 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
         """t_K, the step of the policy."""
         if self.B is None:
             raise InvalidInput("The 'B' of opt-primal-dual must be a bound on the multipliers. Got None instead.")
-        squared = problem.horizon**2 * (1.0 + self.B**2) * positive_episodes(episodes, self.name)
+        # B * B is infinite where B**2 raises: a multiplier of 1e200 is what a reset probability of 1e-200 needs.
+        squared = problem.horizon**2 * (1.0 + self.B * self.B) * positive_episodes(episodes, self.name)
         return self.speed * sqrt(2.0 * log(problem.n_actions) / squared)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:

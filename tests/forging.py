@@ -1,0 +1,31 @@
+"""What a forger can do who has our code: change a run file, and give it a chain of digests that fits."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from resetfree.runs import digest
+from resetfree.runs.run import COLUMNS
+from resetfree.runs.runfile import start_type
+
+
+def forge(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
+    """Apply a change, and compute all digests anew."""
+    connection = sqlite3.connect(path)
+    change(connection)
+    rechain(connection)
+    connection.commit()
+    connection.close()
+
+
+def rechain(connection: sqlite3.Connection) -> None:
+    """A commit of nothing, as every file begins, and one of everything that is there."""
+    (spec,) = connection.execute("SELECT json FROM spec").fetchone()
+    connection.execute("DELETE FROM digests")
+    chain = digest.Chain(start_type(connection) == "TEXT", digest.beginning(spec))
+    chain.write(connection)
+    chain.add(connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k").fetchall())
+    chain.intervened(text for (text,) in connection.execute("SELECT json FROM interventions ORDER BY rowid"))
+    chain.write(connection, *digest.HELD)
