@@ -22,16 +22,15 @@ TEXTS = (
 
 
 class Weird:
-    """Raises whatever it is asked."""
+    """Has a shape and a length, and is no array."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
+    shape = ("x", None)
 
     def __len__(self) -> int:
-        return -1
+        return 3
 
-    def __repr__(self) -> str:
-        return "Weird()"
+    def __getitem__(self, key: Any) -> Any:
+        raise KeyError(key)
 
 
 # Named, so that a case can be told and repeated; made anew each time, as some can be used up.
