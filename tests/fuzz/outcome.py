@@ -12,7 +12,6 @@ MEMORY = 2 * 2**30  # bytes that may be in use at once, by a worker and its chil
 STATUSES = (0, 1, 2, 130)
 GOOD = ("done", "refused")
 OF_SQLITE = ("-wal", "-shm")  # beside a file that is in WAL mode, whoever opens it
-OF_BENCH = ("bench/", "images/")  # what was played is kept, also where the page about it cannot be written
 OF_SWEEP = ("results.parquet", "summary.parquet", "report.md", "curves.png")  # made anew from the trials at any time
 KEPT = 4000  # characters of what was printed
 TRACE = "Traceback (most recent call last)"
@@ -92,7 +91,8 @@ def _command(one: Outcome, argv: list[str]) -> tuple[str, str]:
             return "sentence", f"{len(lines)} lines on standard error in place of one sentence: {lines[:3]}"
         if one.out.strip():
             return "sentence", f"refused, and yet on standard output: {one.out[:100]!r}"
-        made = [name for name in one.appeared if not name.endswith(OF_SQLITE) and not name.startswith(OF_BENCH)]
+        # What a bench has played is kept, also where the page about it cannot be written.
+        made = [name for name in one.appeared if not name.endswith(OF_SQLITE) and argv[0] != "bench"]
         changed = [name for name in one.changed if not name.endswith(OF_SWEEP)]
         if made or changed:
             return "leftovers", f"refused, and yet made {made[:3]}, changed {changed[:3]}"
