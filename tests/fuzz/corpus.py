@@ -41,7 +41,7 @@ SHORT: dict[str, list[str]] = {
 }
 LONG: dict[str, list[str]] = {
     "drifting": ["drifting-v0"],
-    "numbered": ["gym:MiniGrid-Empty-5x5-v0", "--set", "horizon=10", "--set", "states=100", "--primal", "q-learning"],
+    "numbered": ["gym:MiniGrid-Empty-5x5-v0", "--set", "horizon=10", "--set", "states=100"],
     "pieces": ["no-multiplier-v0", "--primal", "linear-ucb"],
     "drawn": ["drawn-v0", "--primal", "linear-ucb", "--set", "horizon=4"],
 }
