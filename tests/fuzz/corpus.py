@@ -41,7 +41,17 @@ SHORT: dict[str, list[str]] = {
 }
 LONG: dict[str, list[str]] = {
     "drifting": ["drifting-v0"],
-    "numbered": ["gym:MiniGrid-Empty-5x5-v0", "--set", "horizon=10", "--set", "states=100"],
+    "numbered": [
+        "gym:MiniGrid-Empty-5x5-v0",
+        "--set",
+        "horizon=10",
+        "--set",
+        "states=100",
+        "--set",
+        "reward_low=-2",
+        "--set",
+        "reward_high=1",
+    ],
     "pieces": ["no-multiplier-v0", "--primal", "linear-ucb"],
     "drawn": ["drawn-v0", "--primal", "linear-ucb", "--set", "horizon=4"],
 }

@@ -166,7 +166,7 @@ def sizes() -> list[list[str]]:
             if isinstance(default, int | float) and not isinstance(default, bool):
                 found += [
                     [*command, problem, "--set", f"{name}={value}", *after]
-                    for value in (*LARGE, 10**5, 3 * 10**6, -1, 0, "nan", "inf", "1e300", "1e-300")
+                    for value in (*LARGE, -1, 0, "nan", "inf", "1e300", "1e-300")
                     for command, after in _looks()
                 ]
     for problem in ("gym:CartPole-v1", "gym:FrozenLake-v1", "gym:Taxi-v3", "gym:Blackjack-v1", "gym:Pendulum-v1"):
