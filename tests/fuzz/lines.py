@@ -87,6 +87,7 @@ def line(rng: random.Random, folder: Path) -> list[str]:
         argv.insert(rng.randrange(len(argv) + 1), rng.choice((*WORDS, "--nothing", "--json=3", "--", "-x")))
     if rng.random() < 0.04:
         argv.pop(rng.randrange(len(argv)))
+        argv = [word for word in argv if word != "--json"]  # which might now be the value of an option
     return argv
 
 
