@@ -30,7 +30,7 @@ MEMORY = 3 * 2**30  # of the whole program, libraries included
 FEATURES: dict[str, dict[str, Any]] = {
     "tile-coding": {"features.tilings": 2, "features.tiles": 1}, "polynomial": {}, "one-hot": {"features.capacity": 9},
     "aggregation": {"features.cells": 2}, "simplex": {"features.nodes": 2}, "radial-basis": {"features.d": 9},
-    "fourier": {"features.order": 1}, "random-fourier": {"features.d": 9}, "user": {},
+    "fourier-basis": {"features.order": 1}, "random-fourier": {"features.d": 9}, "user": {},
 }  # fmt: skip
 
 
@@ -86,8 +86,8 @@ def spoiled(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, 
                 one.flat[: one.size // 2 : 7] = value
                 yield f"some {name}", one
     if array.dtype.kind == "f":
-        for value in (np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0):
-            yield str(value), np.full_like(array, value)
+        for number in (np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0):
+            yield str(number), np.full_like(array, number)
     if array.dtype.kind == "b":
         yield "inverted", ~array
     yield "transposed", array.T.copy() if array.ndim > 1 else array[None]

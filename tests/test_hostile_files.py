@@ -99,10 +99,10 @@ def test_arrays_that_are_none_are_a_value_error(name: str, tmp_path: Path) -> No
 
 def test_every_array_that_can_be_saved_comes_back() -> None:
     rng = np.random.default_rng(0)
-    arrays = {
+    arrays: dict[str, np.ndarray[Any, Any]] = {
         "f": rng.random((2, 3, 4)), "F": np.asfortranarray(rng.random((3, 4))), "i": np.arange(5, dtype=np.int32),
         "b": np.array([True, False]), "u": np.array(["ab", "c"]), "0": np.array(7), "text": np.array("abc"),
-        "none": np.empty((0, 3)), "z": np.array([1 + 2j]), "f4": np.float32([1.5]), "s": np.array([b"xy"]),
+        "none": np.empty((0, 3)), "z": np.array([1 + 2j]), "f4": np.array([1.5], dtype=np.float32), "s": np.array([b"xy"]),
     }  # fmt: skip
     back = unpack(pack(arrays))
     assert list(back) == list(arrays)
@@ -167,7 +167,7 @@ def changes() -> Iterator[tuple[str, str, str, tuple[Any, ...]]]:
         yield name, "pits-v0", "UPDATE checkpoints SET arrays = ?", (data,)
 
 
-CHANGES = {name: rest for name, *rest in changes()}
+CHANGES = {name: (problem, statement, values) for name, problem, statement, values in changes()}
 
 
 @pytest.fixture(scope="module")
