@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.sweeps.common import assert_alone
 
+from resetfree.cli import main
+from resetfree.runs import drafts
 from resetfree.runs.ledger import read
 from resetfree.sweeps import Folder, parse_plan
 
@@ -157,3 +159,67 @@ def test_a_full_disk_is_not_the_failure_of_a_trial(
         assert_alone(trial, folder)
     assert all(folder.trial_file(id).read_bytes() == data for id, data in finished.items())
     assert set(files(folder.path)) == set(files(good.path))
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which nothing can be made or removed: for root, it takes a disk of that kind."""
+    place = tmp_path / "read-only"
+    place.mkdir()
+    if os.geteuid() != 0:
+        place.chmod(0o555)
+        yield place
+        place.chmod(0o755)
+        return
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(place)], check=False).returncode != 0:
+        pytest.skip("Root may write to every folder, and no read-only disk may be mounted here.")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_read_only_folder_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], read_only: Path, whole: Path, tmp_path: Path
+) -> None:
+    text = tmp_path / "s.toml"
+    text.write_text(TEXT)
+    figures = ["report", str(whole), "-o", str(tmp_path / "a.html"), "--figures", str(read_only)]
+    for words in (
+        ["report", str(whole), "-o", str(read_only / "a.html")],
+        figures,
+        ["run", "grid-v0", "--episodes", "5", "--out", str(read_only / "a.rfrun")],
+        ["sweep", str(text), "--out", str(read_only / "s"), "--engine", "local"],
+        ["bench", "smoke", "--out", str(read_only / "b.jsonl")],
+    ):
+        status = main(words)
+        out, err = capsys.readouterr()
+        assert (status, out) == (2, ""), words
+        assert err.count("\n") == 1, err
+        assert str(read_only) in err
+
+
+def test_drafts_of_killed_processes_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "s")
+    folder.path.mkdir()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = folder.path / f"sweep.toml.{dead.pid}.new"
+    left.write_text("half of a")
+    folder.prepare(TEXT)  # a folder with nothing but a draft of ours is not somebody else's
+    ours = folder.path / f"report.md.{os.getpid()}.new"
+    ours.write_text("being written")
+    with folder.playing():
+        assert not left.exists()
+        assert ours.exists()
+    with pytest.raises(FileExistsError), drafts.drafted(folder.path / "a.txt") as draft:
+        draft.touch(exist_ok=(draft.write_text("half") == 0))
+    assert not list(folder.path.glob("a.txt*"))
+
+
+def test_an_output_that_is_full_is_one_sentence() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "resetfree.cli", "list", "--json"]
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "The output cannot be written: No space left on device.\n"

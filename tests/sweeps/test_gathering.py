@@ -165,3 +165,25 @@ def test_gathering_nothing_is_no_mistake(tmp_path: Path) -> None:
     plan, folder = started(SMALL, tmp_path / "s")
     assert gather(plan, folder) == (0, 0, 0)
     assert read_summary(folder) == {}
+
+
+def test_a_sweep_without_resets_and_without_an_oracle_has_a_picture(tmp_path: Path) -> None:
+    """No panel but that of the resets that happened has anything to show, and there are none."""
+    text = """
+[sweep]
+episodes = 3
+[[problem]]
+id = "gym:CartPole-v1"
+options.horizon = 2
+[[players]]
+primal = "uniform"
+dual = "counting"
+feedback = "realised"
+"""
+    plan, folder = played(text, tmp_path / "s")
+    gather(plan, folder, processes=1, run_code=True)
+    (lines,) = read_summary(folder).values()
+    assert {"resets", "regret"}.isdisjoint(lines[0].rows)
+    assert {row["iqm"] for row in lines[0].rows["realised_resets"]} == {0.0}
+    assert draw(read_summary(folder), folder.picture) == folder.picture
+    assert folder.picture.read_bytes().startswith(b"\x89PNG")

@@ -20,7 +20,7 @@ from resetfree.runs.drafts import drafted, sweep_out
 from resetfree.runs.lock import WriterLock
 from resetfree.runs.runfile import connect, sentences
 
-LARGEST = 4 * 2**20  # bytes of a sweep file
+LARGEST = 2**20  # bytes of a sweep file
 FORMAT = "# A sweep of resetfree, as it was given. The folder belongs to it.\n"
 
 

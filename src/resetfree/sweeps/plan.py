@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ PROBLEM = ("id", "options", "episodes")
 PLAYERS = ("primal", "dual", "feedback", "bound", "settings")
 TRIAL = ("problem", "options", "episodes", "seed", *PLAYERS)
 ROLES = ("primal", "dual")
+DEEP = "A sweep file must be tables and lists. Got some that lie too deep in each other."
+DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++\s*\.\s*){100}""")  # a.b.c. and so on; ours have three parts
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,16 @@ def parse_plan(text: str) -> Plan:
     >>> len(plan.trials), len(plan.configurations), str(plan.trials[4])
     (12, 4, 'pits-v0 slip=0.0, uniform, against auto, 100 episodes, seed 1')
     """
+    if DEEP_KEY.search(text):  # which the parser would take minutes for
+        raise InvalidInput(DEEP)
     try:
-        return _parsed(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"A sweep file must be TOML. It is not: {error}.") from error
+        try:
+            data = tomllib.loads(text)
+        except ValueError as error:  # also of an integer with more digits than Python reads
+            raise InvalidInput(f"A sweep file must be TOML. It is not: {error}.") from error
+        return _parsed(data)
     except RecursionError as error:
-        raise InvalidInput(
-            "A sweep file must be tables and lists. Got some that lie too deep in each other."
-        ) from error
+        raise InvalidInput(DEEP) from error
 
 
 def _parsed(data: dict[str, Any]) -> Plan:
@@ -108,7 +113,7 @@ def _parsed(data: dict[str, Any]) -> Plan:
     sides = [side for table in players for side in _players(table, "[[players]]", PLAYERS)]
     asked: list[Trial] = []
     for (problem, options, k), side in itertools.product(worlds, sides):
-        asked += [Trial(problem, options, episodes=k, seed=seed, **side) for seed in seeds]
+        asked += Trial(problem, options, episodes=k, seed=seeds[0], **side).with_seeds(seeds)
     for table in explicit:
         asked += _explicit(table, episodes, seeds)
     if not asked:
@@ -188,7 +193,7 @@ def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[in
     numbers = _seeds([table["seed"]], "'seed' of [[trial]]") if "seed" in table else seeds
     for problem, options, k in _problems(own, episodes):
         for side in _players(table, "[[trial]]", TRIAL):
-            yield from (Trial(problem, options, episodes=k, seed=seed, **side) for seed in numbers)
+            yield from Trial(problem, options, episodes=k, seed=numbers[0], **side).with_seeds(numbers)
 
 
 def _size(table: Mapping[str, Any]) -> int:

@@ -7,7 +7,7 @@ import json
 import re
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -50,6 +50,14 @@ class Trial:
     def configuration(self) -> str:
         """The same for trials that differ in the seed only."""
         return _digest({one.name: getattr(self, one.name) for one in fields(self) if one.name != "seed"})
+
+    def with_seeds(self, seeds: Iterable[int]) -> Iterator[Trial]:
+        """The trials of this configuration; its hash is computed once for all of them."""
+        shared = {one.name: getattr(self, one.name) for one in fields(self)}
+        for seed in seeds:
+            trial = Trial(**{**shared, "seed": seed})
+            trial.__dict__["configuration"] = self.configuration  # where `cached_property` keeps it
+            yield trial
 
     @property
     def asked(self) -> dict[str, Any]:
