@@ -1,7 +1,8 @@
 """Crafted checkpoints: every array of a run file is spoiled in turn, and whatever reads it must work or say a sentence.
 
-A program of its own, because what it looks for would take the tests down with it: `python -m tests.crafted_checkpoints CASE...`
-prints what it does before it does it; the last line before a signal is the culprit.
+A program of its own, because what it looks for would take the tests down with it.
+`python -m tests.crafted_checkpoints CASE...` prints what it does before it does it; the last line before a signal is
+the culprit.
 """
 
 from __future__ import annotations
