@@ -102,8 +102,8 @@ def test_every_array_that_can_be_saved_comes_back() -> None:
     arrays: dict[str, np.ndarray[Any, Any]] = {
         "f": rng.random((2, 3, 4)), "F": np.asfortranarray(rng.random((3, 4))), "i": np.arange(5, dtype=np.int32),
         "b": np.array([True, False]), "u": np.array(["ab", "c"]), "0": np.array(7), "text": np.array("abc"),
-        "none": np.empty((0, 3)), "z": np.array([1 + 2j]), "f4": np.array([1.5], dtype=np.float32),
-        "s": np.array([b"xy"]),
+        "none": np.empty((0, 3)), "z": np.array([1 + 2j]),
+        "f4": np.array([1.5], dtype=np.float32), "s": np.array([b"xy"]),
     }  # fmt: skip
     back = unpack(pack(arrays))
     assert list(back) == list(arrays)
