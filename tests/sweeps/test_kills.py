@@ -15,7 +15,7 @@ import pytest
 from tests.sweeps.common import assert_alone, resumed_at
 
 from resetfree.runs.ledger import read
-from resetfree.sweeps import Folder, Plan, parse_plan
+from resetfree.sweeps import Folder, parse_plan
 
 TEXT = """
 [sweep]
@@ -41,8 +41,8 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def attack(command: list[str], folder: Folder, plan: Plan, chance: random.Random, most: int) -> int:
-    """Play, and kill a worker or the driver while a trial is played, until all is played or there were so many kills.
+def attack(command: list[str], chance: random.Random, most: int) -> int:
+    """Play, and kill a worker or the driver now and then, until all is played or there were so many kills.
 
     A driver is killed after four of its workers at the latest: a fifth death would be held to be the trial's doing.
     """
@@ -50,9 +50,9 @@ def attack(command: list[str], folder: Folder, plan: Plan, chance: random.Random
     while kills < most:
         driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for left in (4, 3, 2, 1, 0):
-            while driver.poll() is None and not any(folder.is_held(trial.id) for trial in plan.trials):
-                time.sleep(0.005)
-            time.sleep(chance.uniform(0.0, 0.4))
+            while driver.poll() is None and not children(driver.pid):
+                time.sleep(0.02)
+            time.sleep(chance.uniform(0.0, 3.0))
             workers = children(driver.pid)
             end = kills + 1 >= most or left == 0 or chance.random() < 0.3 or not workers
             if driver.poll() is not None:
@@ -79,7 +79,7 @@ def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> int:
         folder = Folder(tmp_path / f"s{sweeps}")
         command = [sys.executable, "-m", "resetfree.cli", "sweep", str(file), "--out", str(folder.path)]
         command += ["--engine", "local", "--workers", "2", "--json"]
-        done, sweeps = done + attack(command, folder, plan, chance, kills - done), sweeps + 1
+        done, sweeps = done + attack(command, chance, kills - done), sweeps + 1
         answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         assert (answer["done"], answer["failed"], answer["gathered"]) == (6, 0, 6)
         for trial in plan.trials:

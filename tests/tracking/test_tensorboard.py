@@ -107,3 +107,23 @@ def test_without_a_folder_nothing_is_written_or_imported(tmp_path: Path) -> None
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="The TensorBoard folder '/dev/null/tb' cannot be written"):
         TensorBoard(Path("/dev/null/tb"))
+
+
+def test_a_full_disk_is_said_and_does_not_hang(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+from pathlib import Path
+from resetfree.errors import RunError
+from resetfree.tracking import TensorBoard
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    board = TensorBoard(Path(sys.argv[1]))
+    for k in range(1000):
+        board.write(k, {"regret": 1.0})
+    board.close()
+except RunError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=100)
+    assert done.stdout == f"The TensorBoard folder '{tmp_path}' cannot be written: File too large.\n"
+    assert "Exception in thread" not in done.stderr

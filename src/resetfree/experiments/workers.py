@@ -21,11 +21,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from resetfree.errors import ResetFreeError, RunError
 from resetfree.gym.naming import said
+from resetfree.interrupts import SLICE
 
 J = TypeVar("J")
 R = TypeVar("R")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-SLICE = 0.2  # seconds of one wait: a signal that comes just before a wait is heard after it
 GRACE = 0.4  # seconds in which a job must show that it heard that it shall end
 PATIENCE = 10.0  # seconds that one which has heard may take to save what it has
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -22,7 +22,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from resetfree.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.experiments.workers import SLICE, Child, Workers
+from resetfree.experiments.workers import Child, Workers
+from resetfree.interrupts import SLICE
 from resetfree.sweeps.folder import Folder
 from resetfree.sweeps.local import play_with, trial_workers
 from resetfree.sweeps.trial import Errand, Outcome, failed, run_trial
