@@ -1,8 +1,9 @@
 """Plays many command lines or Python calls, each in a fork with bounds on memory and time; JSON lines in and out.
 
-In:  {"words": [...]} for the command line; {"call": "f(x={})", "values": [...]} for Python, all as source.
-Out: {"status": ..., "err": ...}. A negative status is a signal: -14 out of time, -9 or -11 worse. Of Python calls,
-     `err` has one line for each that raised what is none of ours.
+In:  {"words": [...]} for the command line, stopped as by Ctrl-C when the time is over;
+     {"call": "f(x={})", "values": [...]} for Python, all as source; "files": {name: text} that lie where it is run.
+Out: {"status": ..., "err": ...}. A negative status is a signal: -14 it could not be stopped, -9 or -11 worse.
+     Of Python calls, `err` has one line for each that raised what is none of ours.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot  # noqa: F401 (drawing commands would load it in every fork)
 import numpy as np
 
 import resetfree as rf
 from resetfree.cli import main
 from resetfree.errors import ResetFreeError
+
+GRACE = 20  # seconds in which what was stopped must have ended
 
 
 def call(source: str, values: list[str]) -> int:
@@ -48,6 +52,13 @@ def play(case: dict[str, Any]) -> int:
     return main(case["words"]) if "words" in case else call(case["call"], case["values"])
 
 
+def _stop(number: int, frame: object) -> None:
+    """As Ctrl-C, and then as nobody can ignore."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(GRACE)
+    signal.raise_signal(signal.SIGINT)
+
+
 def bounded(case: dict[str, Any], memory: int, seconds: float, folder: str) -> tuple[int, str]:
     """Exit status and standard error of one case in a process of its own."""
     said = Path(folder) / "said"
@@ -61,7 +72,10 @@ def bounded(case: dict[str, Any], memory: int, seconds: float, folder: str) -> t
             os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 2)
             os.mkdir(f"{folder}/here")
             os.chdir(f"{folder}/here")
+            for name, text in case.get("files", {}).items():
+                Path(name).write_text(text)
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            signal.signal(signal.SIGALRM, _stop)
             signal.setitimer(signal.ITIMER_REAL, seconds)
             status = play(case)
         except BaseException:

@@ -21,11 +21,15 @@ def forge(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
 
 
 def rechain(connection: sqlite3.Connection) -> None:
-    """A commit of nothing, as every file begins, and one of everything that is there."""
+    """Three commits: of nothing, of the rounds up to the checkpoint, and of everything that is there."""
     (spec,) = connection.execute("SELECT json FROM spec").fetchone()
+    (k,) = connection.execute("SELECT coalesce(max(k), 0) FROM checkpoints").fetchone()
     connection.execute("DELETE FROM digests")
     chain = digest.Chain(start_type(connection) == "TEXT", digest.beginning(spec))
-    chain.write(connection)
-    chain.add(connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k").fetchall())
+    chain.write(connection, "meta")
+    rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k").fetchall()
+    chain.add(rows[:k])
+    chain.write(connection, "checkpoint")
+    chain.add(rows[k:])
     chain.intervened(text for (text,) in connection.execute("SELECT json FROM interventions ORDER BY rowid"))
     chain.write(connection, *digest.HELD)

@@ -14,7 +14,7 @@ import pytest
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.certify import DIGEST
+from resetfree.certify.record import DIGEST
 from resetfree.cli import main
 from resetfree.errors import ResetFreeError, RunError
 from resetfree.runs import digest

@@ -50,9 +50,9 @@ class World(NamedTuple):
 
 
 @st.composite
-def worlds(draw: st.DrawFn, most: int = 6) -> World:
+def worlds(draw: st.DrawFn, most: int = 6, D: int | None = None) -> World:
     """Few or many states, coordinates that never change, whole numbers, bounds of every kind."""
-    D = draw(st.integers(1, most))
+    D = draw(st.integers(1, most)) if D is None else D
     n = draw(st.sampled_from([0, 1, 2, 3, 40]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     scale = 10.0 ** rng.integers(-6, 7, D)

@@ -66,8 +66,9 @@ class Holder:
 
 @every_map
 @examples
-@given(first=worlds(4), second=worlds(4))
-def test_what_is_saved_comes_back_into_any_fresh_one(features: FeatureMap, first: World, second: World) -> None:
+@given(both=st.integers(1, 4).flatmap(lambda D: st.tuples(worlds(D=D), worlds(D=D))))
+def test_what_is_saved_comes_back_into_any_fresh_one(features: FeatureMap, both: tuple[World, World]) -> None:
+    first, second = both
     try:
         psi, other = fitted(features, first), fitted(features, second, 1)
     except InvalidInput:

@@ -14,25 +14,12 @@ from tests.fuzz.executor import ROOT, Executor
 from tests.fuzz.outcome import GOOD, Outcome
 
 SHORT = {
-    "bytes": 150,
-    "cells": 300,
-    "arrays": 250,
-    "plans": 120,
-    "lines": 150,
-    "paths": 100,
-    "sizes": 150,
-    "calls": 250,
-}
+    "bytes": 150, "cells": 200, "arrays": 200, "plans": 60, "lines": 120, "paths": 80, "sizes": 150, "calls": 400,
+}  # fmt: skip
 LONG = {
-    "bytes": 1500,
-    "cells": 4000,
-    "arrays": 4000,
-    "plans": 1500,
-    "lines": 2000,
-    "paths": 450,
-    "sizes": 3000,
-    "calls": 4000,
-}
+    "bytes": 1500, "cells": 4000, "arrays": 4000, "plans": 1000, "lines": 2000, "paths": 550, "sizes": 3000,
+    "calls": 6000,
+}  # fmt: skip
 Found = list[tuple[str, Outcome]]  # KIND:SEED:INDEX and what came of it
 
 

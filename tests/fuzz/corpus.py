@@ -24,23 +24,34 @@ dual = "projected-gradient"
 bound = 40.0
 settings.primal.scale = 0.1
 """
+QUICK = ["--set", "primal.population=8", "--set", "primal.rounds=2"]  # a search that takes no time
 # One for each way in which starts are kept, states are seen and a state is saved.
 SHORT: dict[str, list[str]] = {
     "auto": ["grid-v0"],
     "algorithm1": ["random-linear-v0", "--primal", "linear-ucb", "--set", "primal.width=theory"],
     "stored": ["pits-v0", "--primal", "stored-linear"],
     "ucbvi": ["grid-v0", "--primal", "ucbvi", "--dual", "virtual-queue", "--set", "slip=0.1"],
-    "continuous": ["continuous-linear-v0"],
+    "continuous": ["continuous-linear-v0", *QUICK],
     "contexts": ["contexts-v0", "--primal", "politex"],
     "table": ["gym:FrozenLake-v1", "--set", "horizon=10"],
     "vectors": ["gym:CartPole-v1", "--set", "horizon=20", "--primal", "stored-linear", "--bound", "20"],
-    "searched": ["gym:CartPole-v1", "--set", "horizon=20"],
+    "searched": ["gym:CartPole-v1", "--set", "horizon=20", *QUICK],
     "parts": ["gym:Blackjack-v1", "--set", "horizon=4", "--set", "reward_low=-1", "--set", "reward_high=1"],
     "unfinished": ["grid-v0", "--primal", "greedy-composite", "--max-resets", "2"],
 }
 LONG: dict[str, list[str]] = {
     "drifting": ["drifting-v0"],
-    "numbered": ["gym:MiniGrid-Empty-5x5-v0", "--set", "horizon=10", "--set", "states=100", "--primal", "q-learning"],
+    "numbered": [
+        "gym:MiniGrid-Empty-5x5-v0",
+        "--set",
+        "horizon=10",
+        "--set",
+        "states=100",
+        "--set",
+        "reward_low=-2",
+        "--set",
+        "reward_high=1",
+    ],
     "pieces": ["no-multiplier-v0", "--primal", "linear-ucb"],
     "drawn": ["drawn-v0", "--primal", "linear-ucb", "--set", "horizon=4"],
 }
@@ -91,7 +102,22 @@ def make(folder: Path, *, full: bool = False) -> Corpus:
     if full and _run(["sweep", "run", "sweep.toml", "--out", "batched", "--engine", "batched"], must=False):
         for i, file in enumerate(sorted(Path("batched").rglob("*.rfrun"))[:3]):
             runs.append(RunFile(f"batched{i}", str(file), "grid-v0", []))
-    _run(["bench", "smoke", "--seeds", "1", "--methods", "uniform", "--jobs", "1", "--out", "results.jsonl"])
+    _run(
+        [
+            "bench",
+            "smoke",
+            "--seeds",
+            "1",
+            "--methods",
+            "uniform",
+            "--problems",
+            "grid-v0",
+            "--jobs",
+            "1",
+            "--out",
+            "results.jsonl",
+        ]
+    )
     _run(["report", "auto.rfrun", "-o", "report.html"])
     corpus = Corpus(folder, runs, policies, "sweep", "results.jsonl")
     data: dict[str, Any] = {**asdict(corpus), "folder": ""}

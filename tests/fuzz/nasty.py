@@ -20,18 +20,19 @@ TEXTS = (
     "a:b:c", ":f", "os:", "math:pi", "0x10", "1_000", "٣", "'; DROP TABLE rounds;--", "\n\n", "[red]x[/red]", "[/]",
 )  # fmt: skip
 
+WORDS = tuple(text for text in TEXTS if "\0" not in text)  # those that can stand on a command line
+
 
 class Weird:
-    """Raises whatever it is asked."""
+    """Has a shape and a length, and is no array."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
+    shape = ("x", None)
 
     def __len__(self) -> int:
-        return -1
+        return 3
 
-    def __repr__(self) -> str:
-        return "Weird()"
+    def __getitem__(self, key: Any) -> Any:
+        raise KeyError(key)
 
 
 # Named, so that a case can be told and repeated; made anew each time, as some can be used up.
@@ -104,7 +105,7 @@ def paths(folder: Path) -> dict[str, str]:
         "a file as a folder": "paths/text/x", "nothing": "nowhere", "in nothing": "nowhere/at/all",
         "an empty name": "", "a dot": ".", "two dots": "..", "a slash": "/", "in /proc": "/proc/nothing/x",
         "under a device": "/dev/null/x", "300 characters": "x" * 300, "5000 characters": "x/" * 2500,
-        "a NUL": "a\0b", "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--help",
+        "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--nothing",
         "somebody else's": "precious.txt", "a letter too far": "precious.txt/",
         "a question mark": "a?mode=memory#x", "a newline": "a\nb",
     }  # fmt: skip

@@ -6,6 +6,7 @@ Standard output and error of a case are real files, so that children and compile
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib
 import io
@@ -13,6 +14,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -26,6 +28,7 @@ from typing import Any
 from tests.fuzz.outcome import Outcome
 
 EVIL = "evil_code"  # a module that nothing but a hostile file names
+PR_SET_PDEATHSIG = 1
 SAID = 50_000_000  # bytes of output that are kept
 
 
@@ -201,6 +204,7 @@ def main() -> None:
     def tell(line: str) -> None:
         os.write(answers, line.encode() + b"\n")
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # whoever watches may be killed while a case hangs
     plant(evil)
     worker = Worker(evil, tell)
     prepare = _named(hook)

@@ -28,8 +28,8 @@ WIDTH = 128  # characters that a table takes at least
 @click.command()
 @click.argument("suite", type=click.Choice(list(SUITES)))
 @click.option("--out", type=click.Path(path_type=Path), help="The results file; default: bench/SUITE.jsonl.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes; default: one per core.")
-@click.option("--seeds", type=click.IntRange(min=1), help="How many seeds are reported; default: the suite's.")
+@click.option("--jobs", type=click.IntRange(1, 1000), help="Processes; default: one per core.")
+@click.option("--seeds", type=click.IntRange(1, 100_000), help="How many seeds are reported; default: the suite's.")
 @click.option("--methods", "chosen", metavar="A,B", help="Only these methods; see `list methods`.")
 @click.option("--problems", metavar="X,Y", help="Only these problems, by label or id; see `list suites`.")
 @click.option("--redo", metavar="A,B", help="Play the trials of these methods again.")
@@ -53,6 +53,8 @@ def bench(
     what = find_suite(suite, None if problems is None else split_names(problems, labels), seeds)
     players, again = _methods(chosen), [] if redo is None else _methods(redo)
     file = out or Path("bench") / f"{suite}.jsonl"
+    if not file.name:
+        raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
     picture = file.with_suffix(".png")
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")

@@ -272,6 +272,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         verdict = "guaranteed" if statement["covered"] else "no guarantee"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
+        if data["regret"] is None and verdict != "no guarantee":  # nobody could check what the theorem rests on
+            verdict += " if Assumption 1 holds"
         rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
     if data["warning"]:
         rows.append(("note", data["warning"]))

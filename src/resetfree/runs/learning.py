@@ -128,7 +128,16 @@ def learn(
     except BaseException:
         ledger.close()
         raise
-    return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
+    try:
+        return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
+    except (ArithmeticError, LookupError, ValueError) as error:
+        # Numbers that pass every check and mean nothing; whoever brings code of their own sees what it raised.
+        if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, world.problem)):
+            raise
+        raise RunError(
+            f"The run in '{file}' cannot go on: the numbers in its checkpoint make no sense to its players "
+            f"({type(error).__name__}: {' '.join(str(error).split())})."
+        ) from error
 
 
 def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:

@@ -75,7 +75,7 @@ class Run:
         """The oracle's answer for the starts that occurred."""
         if self.mdp is None:
             raise NotCertifiable("This run has no oracle: regret and expected resets cannot be computed exactly.")
-        starts = np.unique(np.asarray(self.columns["s1"], dtype=np.int64))
+        starts = np.unique(self._starts(self.mdp))
         feasible = solve(self.mdp, starts=[]).feasible
         return solve(self.mdp, starts=starts[feasible[starts]])
 
@@ -85,7 +85,14 @@ class Run:
         if self.mdp is None:
             raise NotCertifiable("This run has no oracle: its policies were not evaluated exactly.")
         c = self.columns
-        return Rounds(c["s1"].astype(np.int64), c["lam"], c["v_r"], c["v_c"])
+        return Rounds(self._starts(self.mdp), c["lam"], c["v_r"], c["v_c"])
+
+    def _starts(self, mdp: FiniteMDP) -> NDArray[np.int64]:
+        """[K] states of the problem, which a file need not hold."""
+        s1 = self.columns["s1"]
+        if s1.dtype.kind not in "iu" or (len(s1) and not 0 <= s1.min() <= s1.max() < mdp.n_states):
+            raise NotCertifiable("Some starts of this run are none of its problem: its file was changed.")
+        return np.asarray(s1, dtype=np.int64)
 
     @property
     def regret(self) -> Floats:

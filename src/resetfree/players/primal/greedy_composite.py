@@ -18,6 +18,7 @@ from resetfree.kernels.composite import greedy_plan
 from resetfree.players.pairs import features_of
 from resetfree.players.primal._linear import Samples, Switching, add, doubled, multiplier, no_samples, one_of, sensible
 from resetfree.problem import Problem, State
+from resetfree.state import require
 from resetfree.transitions import Floats
 
 Width: TypeAlias = Literal["tuned", "theory"]
@@ -34,6 +35,10 @@ class Kept:
     v: Floats  # [S] at step 1
     v_r: Floats  # [S]
     v_c: Floats  # [S]
+
+    def check_loaded(self) -> None:
+        """A multiplier has a plan."""
+        require(self.level < 0 or self.policy.size, "'level' must be negative where no plan is kept")
 
 
 @dataclass

@@ -29,6 +29,7 @@ from resetfree.players.primal._stored_ridge import (
     no_ridge,
     use_features,
 )
+from resetfree.players.primal._threads import on_one_thread
 from resetfree.problem import Problem, State
 from resetfree.state import require, within
 from resetfree.transitions import Floats
@@ -61,6 +62,7 @@ class LinearValues:
         rows[np.arange(len(actions)), actions] = 1.0
         return rows[0] if one else rows
 
+    @on_one_thread
     def best(self, h: int, states: Floats) -> tuple[NDArray[np.int64], Floats]:
         """Actions [n] and Q [n, A] of states [n, D] at step h."""
         i = min(h, len(self.weight)) - 1
@@ -149,7 +151,8 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     A plan is made from the transitions at the last switch and kept until the next one; multipliers are then rounded up
     to one of 0, 1, 2, 4, .... One pass costs about 3 P n d (A + 1) operations for n rows. Between switches the number
-    of rows grows by a fixed share, so that the cost of an episode stays the same on average.
+    of rows grows by a fixed share, so that the cost of an episode stays the same on average. Linear algebra is done on
+    one thread (`_threads`): how many cores there are does not change a bit.
 
     scale: of the bonus; 0 for none.  reg: the ridge; None for scale^2: then an untried action just reaches its cap.
     planning: None for the paper's way: P = H, and at step h the weights of H - h + 1 steps to go are played. A number:
@@ -184,6 +187,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
             planning=(self.planning, self.planning is None or (self.planning >= 1 and self.planning % 1 == 0)),
         )  # fmt: skip
 
+    @on_one_thread
     def init(self, problem: Problem, episodes: int, seed: int) -> StoredState:
         """No data yet; refuses what changes with the step, since all transitions are pooled."""
         check_pooling(problem, self.name)
@@ -205,6 +209,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         next_refit = 0 if known is not None else self.refit
         return StoredState(rows, no_ridge(features, problem.n_actions, self.ridge()), next_refit, 0, world, {})
 
+    @on_one_thread
     def plan(self, state: StoredState, s1: State, lam: float) -> Plan:
         """The greedy policy for the data at the last switch; one pass for each multiplier until the next one."""
         planned, horizon = self._planned(state, self.level(multiplier(lam))), state.world.horizon
@@ -216,6 +221,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         upper = float(q[0, a]) if planned.told.cap[0] >= horizon else float("nan")
         return Plan(planned.values if planned.table is None else planned.table, v_r, v_c, upper)
 
+    @on_one_thread
     def update(self, state: StoredState, round: Round) -> StoredState:
         """Add the transitions; where it is time, fit the features and the regressions to all of them."""
         rows, first = state.rows, state.rows.n
@@ -235,6 +241,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         state.switches += 1
         return state
 
+    @on_one_thread
     def greedy(self, state: StoredState, lam: float) -> LinearValues:
         """The policy without any bonus, from the data at the last switch: for when learning is over."""
         return self._pass(state, multiplier(lam), 0.0).values

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resetfree.errors import InvalidInput
+from resetfree.errors import InvalidInput, RunError
 from resetfree.report import style
 from resetfree.report.html import comparing, learning, maps, page, players, tables
 from resetfree.report.html.drawing import Drawing
@@ -61,8 +61,11 @@ def write_report(
     began, target = time.perf_counter(), Path(path)
     check_target(target)
     found = collect([Path(run) for run in runs], problem, options)
-    with style.look():
-        drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details)
+    try:
+        with style.look():
+            drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise RunError(f"Some run holds numbers that cannot be drawn ({' '.join(str(error).split())}).") from error
     if figures is not None:
         for drawing in drawn:
             drawing.write(Path(figures))

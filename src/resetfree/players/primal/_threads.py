@@ -1,0 +1,83 @@
+"""One thread for linear algebra, so that a run has the same bits on one core and on many.
+
+OpenBLAS, which NumPy and SciPy bring, splits products and factorisations among threads, and sums that are split
+otherwise round otherwise. The wheels' libraries are told to use one thread while a player works; with another BLAS
+(conda's MKL, a distribution's own), set its number of threads to 1 in the environment to get the same bits everywhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_lock = threading.Lock()
+_inside = 0  # how many blocks are open, in all threads
+_before: list[tuple[Callable[[int], Any], int]] = []  # what to call with which number of threads after the last
+
+
+class OneThread:
+    """Linear algebra on one thread meanwhile, in all threads of this process; blocks may be nested.
+
+    >>> with one_thread:
+    ...     all(threads() == 1 for threads, _ in libraries())
+    True
+    """
+
+    def __enter__(self) -> None:
+        global _inside
+        with _lock:
+            _inside += 1
+            if _inside == 1:
+                for threads, use in libraries():
+                    if (n := threads()) != 1:
+                        _before.append((use, n))
+                        use(1)
+
+    def __exit__(self, *_: object) -> None:
+        global _inside
+        with _lock:
+            _inside -= 1
+            if _inside == 0 and _before:
+                for use, n in _before:
+                    use(n)
+                _before.clear()
+
+
+one_thread = OneThread()
+
+
+def on_one_thread(method: F) -> F:
+    """A method that works on one thread."""
+
+    @wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with one_thread:
+            return method(*args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+@cache
+def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
+    """How many threads each OpenBLAS of NumPy and SciPy uses, and how to change it."""
+    found = []
+    for package in (np, scipy):
+        home = Path(str(package.__file__)).parent
+        for folder in (home.parent / f"{home.name}.libs", home / ".dylibs", home / ".libs"):
+            for file in sorted(folder.glob("*openblas*")):
+                library = ctypes.CDLL(str(file))  # loaded already: this is the one in use
+                for name in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
+                             "openblas_{}_num_threads64_", "openblas_{}_num_threads"):  # fmt: skip
+                    if hasattr(library, name.format("set")):
+                        found.append((getattr(library, name.format("get")), getattr(library, name.format("set"))))
+                        break
+    return found
