@@ -124,6 +124,11 @@ def as_array(given: Any, what: str) -> NDArray[Any]:
         raise InvalidInput(f"The {what} must be an array. Got {shown(given)} instead.") from error
 
 
+def is_special(path: Path) -> bool:
+    """Whether it is a pipe, a device or a socket, which would be waited for, or never end."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def path(given: Any, what: str) -> Path:
     """The name of a file that systems can hold, and people can read.
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.arguments import shown
 from resetfree.errors import InvalidInput
 
 Kind: TypeAlias = Literal["<=", "<", "=="]
@@ -77,13 +78,19 @@ class Certificate:
             )
         if not self.applies and not self.why:
             raise InvalidInput(f"The 'why' of Certificate must say why it is {self.status}. Got nothing instead.")
+        for side in ("lhs", "rhs", "tolerance"):  # NumPy scalars and integers become plain floats
+            given = getattr(self, side)
+            try:
+                object.__setattr__(self, side, float(given))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise InvalidInput(
+                    f"The '{side}' of Certificate must be a number. Got {shown(given)} instead."
+                ) from error
         if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
             raise InvalidInput(
                 f"The 'tolerance' of Certificate must be a finite number that is not negative. "
                 f"Got {self.tolerance} instead."
             )
-        for side in ("lhs", "rhs", "tolerance"):  # NumPy scalars and integers become plain floats
-            object.__setattr__(self, side, float(getattr(self, side)))
 
     @property
     def slack(self) -> float:

@@ -307,7 +307,8 @@ def check_horizon(horizon: Any, name: str) -> None:
 
 def _states(given: ArrayLike, what: str, n: int | None) -> Bools:
     array = as_array(given, f"'{what}' of FiniteMDP")
-    if array.ndim != 1 or len(array) == 0 or (n is not None and len(array) != n) or not np.isin(array, (0, 1)).all():
+    fits = array.ndim == 1 and len(array) > 0 and (n is None or len(array) == n) and array.dtype.kind in "biufO"
+    if not fits or not np.isin(array, (0, 1)).all():
         raise InvalidInput(
             f"The '{what}' of FiniteMDP must be Boolean, one entry per state. "
             f"Got {array.dtype} of shape {array.shape} instead."

@@ -74,7 +74,7 @@ def _arrays(rng: random.Random, corpus: Corpus, request: Mapping[str, Any]) -> M
         packed, words = arrays.craft(arrays.read_checkpoint(corpus.folder / entry.file), rng, marker)
     file = Path(shutil.copy(corpus.folder / entry.file, "run.rfrun"))
     arrays.write_checkpoint(file, packed)
-    return [entry.file, *words], asking.ask_run(entry, file, rng)
+    return [entry.file, *words, *cells.forged(file, rng)], asking.ask_run(entry, file, rng)
 
 
 @cache

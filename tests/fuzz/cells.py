@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from tests.forging import forge
 from tests.fuzz.nasty import NUMBERS, TEXTS
 from tests.fuzz.worker import EVIL
 
@@ -35,6 +36,20 @@ SCHEMA = (
 )  # fmt: skip
 
 
+FORGED = 0.8  # of the edited files carry digests that fit: the others are refused before anything in them is looked at
+
+
+def forged(file: Path, rng: random.Random) -> list[str]:
+    """Give an edited file digests that fit what it now says, as whoever has our code can; not always."""
+    if rng.random() > FORGED:
+        return []
+    try:
+        forge(file, lambda connection: None)
+    except Exception as error:  # what cannot be digested any more is left as it is
+        return [f"without digests that fit ({type(error).__name__})"]
+    return ["digests made to fit"]
+
+
 def edit(file: Path, rng: random.Random) -> list[str]:
     """One to three edits, and words for them."""
     words = []
@@ -48,7 +63,7 @@ def edit(file: Path, rng: random.Random) -> list[str]:
                 words.append(f"not taken: {error}")
     finally:
         connection.close()
-    return words
+    return [*words, *forged(file, rng)]
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:

@@ -55,6 +55,8 @@ def bench(
     file = out or Path("bench") / f"{suite}.jsonl"
     if not file.name:
         raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
+    if docs is not None:
+        comparison.check_page(docs)
     picture = file.with_suffix(".png")
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import resetfree as rf
+from resetfree.arguments import is_special
 from resetfree.cli.common import as_json as json_option
 from resetfree.cli.common import say, settings
 from resetfree.deploy import Evaluation, Policy, continuing_return, read_policy, recall
@@ -110,6 +111,8 @@ def _found(file: Path, problem: str | None, options: dict[str, Any]) -> tuple[Po
 
 def _is_policy(file: Path) -> bool:
     try:
+        if is_special(file):
+            return False
         with file.open("rb") as opened:
             return opened.read(len(ZIP)) == ZIP
     except OSError:  # what is wrong with it, `load` says

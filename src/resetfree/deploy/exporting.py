@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree import arguments
 from resetfree import state as states
 from resetfree.deploy.policy import Policy, Seen, Table, table
 from resetfree.deploy.sensing import Sensor, sensor_from
@@ -41,7 +42,7 @@ RULES: dict[str, tuple[Any, dict[str, str]]] = {
 
 def write_policy(policy: Policy, path: str | Path) -> Path:
     """Write a policy; a policy file that is there is replaced, a file of another kind never is."""
-    path = Path(path)
+    path = arguments.path(path, "'path' of a policy")
     if not isinstance(policy.actions, np.ndarray):
         raise InvalidInput("The actions of this policy are not numbers of one shape, and a plain file holds no others.")
     kind, arrays = _parts(policy)
@@ -73,8 +74,11 @@ def read_policy(path: str | Path) -> Policy:
     >>> bool((again.rule.probabilities == run.policy.rule.probabilities).all())
     True
     """
+    path = arguments.path(path, "'path' of a policy")
     try:
-        packed = Path(path).read_bytes()
+        if arguments.is_special(path):
+            raise RunError(f"A policy file must be a regular file. Got '{path}', a pipe or a device, instead.")
+        packed = path.read_bytes()
     except FileNotFoundError as error:
         raise RunError(f"There is no policy file '{path}'.") from error
     except OSError as error:
@@ -253,7 +257,7 @@ def _replace(path: Path, packed: bytes) -> None:
     """A file appears whole or not at all."""
     if path.is_dir():
         raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
-    if path.exists() and not _is_ours(path):
+    if path.exists() and (arguments.is_special(path) or not _is_ours(path)):
         raise RunError(f"The file '{path}' is not a policy file of resetfree, and is not replaced.")
     draft = path.with_name(f"{path.name}.new")
     try:

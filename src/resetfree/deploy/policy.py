@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.arguments import flag, whole
 from resetfree.deploy.sensing import Sensor
 from resetfree.errors import InvalidInput
 from resetfree.features import FeatureMap
@@ -98,6 +99,7 @@ class Policy:
         state: what the last call gave, None at first.  episode_start: [n] where an episode begins with this action.
         deterministic: the most probable action (the first of equals); else one is drawn, see `set_random_seed`.
         """
+        deterministic = flag(deterministic, "'deterministic' of predict")
         several = self.sensor.batch(observation)
         observations = [observation] if several is None else several
         taken = self._steps(state, episode_start, len(observations))
@@ -128,6 +130,7 @@ class Policy:
 
     def set_random_seed(self, seed: int) -> None:
         """Where chance comes from in `predict(..., deterministic=False)`."""
+        seed = whole(seed, "'seed' of a policy", 0)
         self._rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def played(self, deterministic: bool = True) -> Any:

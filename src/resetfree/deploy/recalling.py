@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree import state as states
+from resetfree.arguments import shown
 from resetfree.deploy.policy import Policy, Seen, Table, table
 from resetfree.deploy.sensing import sensor_from
 from resetfree.errors import InvalidInput, ResetFreeError, RunError
@@ -46,6 +47,8 @@ def recall(
     player: the primal player, where it is not one of resetfree's own.
     lam: the multiplier to plan with (default: that of the last round); a larger one shuns resets more.
     """
+    if not isinstance(run, Run):
+        raise InvalidInput(f"The 'run' of recall must be a Run. Got {shown(run)} instead.")
     if run.fit is not None and not run.fit.whole:
         raise unfit(run.path, run.fit)
     problem = run.problem if problem is None else problem

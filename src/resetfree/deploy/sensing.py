@@ -62,6 +62,8 @@ class Sensor:
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"An observation must be numbers of the shape that was learned on: {error}.") from error
         if self.kind == "scalar":
+            if state.ndim:
+                raise InvalidInput(f"An observation must be one number. Got {state.size} of them instead.")
             return np.float64(_finite(state)[()])
         return _finite(state)
 

@@ -9,15 +9,16 @@ import hashlib
 import json
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import resetfree
 from resetfree.certificate import plain
 from resetfree.errors import RunError
-from resetfree.experiments.trials import Outcome, Trial
+from resetfree.experiments.trials import Outcome, Status, Trial
 from resetfree.runs.drafts import drafted
 from resetfree.runs.lock import WriterLock
 
@@ -43,7 +44,7 @@ class Results:
             lines = [] if overwrite or not path.exists() else self._read(header)
             kept = [line for line in lines if line["method"] not in redo]
             for line in kept:
-                self.outcomes[line["key"]] = Outcome(**line["outcome"])
+                self.outcomes[line["key"]] = _outcome(line)
                 self.others += line["code"] != code_digest()
             # Written afresh beside it and moved into place: what a crash cut short is gone, nothing else can be lost.
             with drafted(path) as draft:
@@ -105,11 +106,27 @@ class Results:
         for i, line in enumerate(lines[1:], 2):
             try:
                 result.append(json.loads(line))
-            except ValueError as error:
+                _outcome(result[-1])
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
                 if i == len(lines):
                     break
                 raise RunError(f"Line {i} of the results file '{self.path}' is damaged. {refuse}") from error
         return result
+
+
+def _outcome(line: dict[str, Any]) -> Outcome:
+    """What a line of the file says came of a trial; raises what shows that it says nothing of the kind."""
+    found = Outcome(**line["outcome"])
+    for one in fields(Outcome):
+        value, default = getattr(found, one.name), one.default
+        if isinstance(default, float | int) and not isinstance(value, float | int):
+            raise ValueError(f"'{one.name}' must be a number")
+    for name in ("key", "method", "code"):
+        if not isinstance(line[name], str):
+            raise ValueError(f"'{name}' must be text")
+    if found.status not in get_args(Status):
+        raise ValueError("it has no status")
+    return found
 
 
 @cache

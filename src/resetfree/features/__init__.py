@@ -18,7 +18,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, ClassVar
 
-from resetfree.errors import UnknownName
+from resetfree.arguments import shown, words
+from resetfree.errors import InvalidInput, UnknownName
 from resetfree.transitions import Floats
 
 
@@ -88,8 +89,10 @@ def settings(cls: type[FeatureMap]) -> dict[str, Any]:
 def make_features(name: str, options: Mapping[str, Any] | None = None) -> FeatureMap:
     """A feature map by name with some settings set."""
     known = discover()
-    if name not in known:
+    if words(name, "'name' of features") not in known:
         raise UnknownName("feature map", name, known)
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")
     allowed = settings(known[name])
     for option in options or {}:
         if option not in allowed:

@@ -132,7 +132,7 @@ def _set_bounds(observer: Observer, bounds: Any, name: str) -> None:
         raise InvalidInput(f"The states of '{name}' are counted and take no 'bounds'. Got {bounds!r} instead.")
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), observer.low.shape).copy() for end in bounds)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError, OverflowError):
         low = high = np.zeros(0)
     if not low.size or not (low < high).all():
         raise InvalidInput(

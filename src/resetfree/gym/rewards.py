@@ -33,7 +33,7 @@ class Rewards:
             return cls(own)
         try:
             low, high = (float(end) for end in given)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, LookupError, OverflowError):
             low, high = math.nan, math.nan
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InvalidInput(

@@ -23,6 +23,7 @@ from resetfree.resolve import resolve
 from resetfree.runs.blueprint import blueprint
 from resetfree.runs.fingerprint import describe, fingerprint
 
+WIDEST = 2**63
 GROUPS = ("problem", "primal", "dual")
 MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
 
@@ -66,10 +67,10 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     elif options:
         raise InvalidInput("Only a problem that is given by name takes options. Got a problem that is made instead.")
     if not isinstance(given, Problem):
-        if not hasattr(given, "problem"):
+        if not hasattr(given, "problem") or isinstance(given, type):  # a class is no problem yet
             raise InvalidInput(
                 "The 'problem' must be a name, a FiniteMDP, a Problem or something with a method problem(). "
-                f"Got {type(given).__name__} instead."
+                f"Got {shown(given) if isinstance(given, type) else type(given).__name__} instead."
             )
         given = given.problem()
     try:
@@ -188,6 +189,7 @@ def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
         elif choice in (int, float, bool, str, type(None)):
             kinds = (int, float) if choice is float else (choice,)
             good = isinstance(value, kinds) and (choice is bool or not isinstance(value, bool))
+            good = good and not (isinstance(value, int) and abs(value) >= WIDEST)  # compiled code has 64 bits
             word = "none" if choice is type(None) else choice.__name__
         else:
             return

@@ -26,6 +26,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.arguments import is_special
 from resetfree.errors import InvalidInput, RunError
 from resetfree.problem import State
 from resetfree.runs import digest
@@ -113,6 +114,8 @@ def sentences(path: Path | None) -> Iterator[None]:
 def check_header(path: Path) -> None:
     """Refuse what is not a run file, before SQLite touches it."""
     try:
+        if is_special(path):
+            raise RunError(f"A run file must be a regular file. Got '{path}', a pipe or a device, instead.")
         with path.open("rb") as file:
             header = file.read(100)
     except FileNotFoundError as error:

@@ -26,7 +26,7 @@ from resetfree.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.experiments.workers import Workers
 from resetfree.runs.drafts import drafted
 from resetfree.runs.preparing import find_world
-from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type
+from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type, unpack
 from resetfree.sweeps.folder import Folder
 from resetfree.sweeps.plan import Plan
 from resetfree.sweeps.summary import STATISTICS, summarise
@@ -212,9 +212,9 @@ def _values_file(folder: Path, problem: str, options: dict[str, Any]) -> Path:
 def _best(folder: Path, problem: str, options: str, fingerprint: str) -> Floats | None:
     """[S] V* as it was kept; None where there is no oracle, or the problem has changed since."""
     try:
-        with np.load(_values_file(folder, problem, json.loads(options)), allow_pickle=False) as kept:
-            value: NDArray[np.float64] = kept["value"]
-            return value if len(value) and str(kept["fingerprint"]) == fingerprint else None
+        kept = unpack(_values_file(folder, problem, json.loads(options)).read_bytes())
+        value: NDArray[np.float64] = kept["value"]
+        return value if value.ndim == 1 and len(value) and str(kept["fingerprint"]) == fingerprint else None
     except (OSError, ValueError, KeyError):
         return None
 

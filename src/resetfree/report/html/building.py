@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from resetfree.arguments import is_special
 from resetfree.errors import InvalidInput, RunError
 from resetfree.report import style
 from resetfree.report.html import comparing, learning, maps, page, players, tables
@@ -81,8 +82,10 @@ def check_target(target: Path) -> None:
         raise InvalidInput(f"The report must go to a file. Got the folder '{target}' instead.")
     if target.exists():
         try:
-            with target.open("rb") as file:
-                ours = file.read(len(MARK)) == MARK
+            ours = False
+            if not is_special(target):
+                with target.open("rb") as file:
+                    ours = file.read(len(MARK)) == MARK
         except OSError as error:
             raise InvalidInput(f"The report '{target}' cannot be replaced: {error.strerror}.") from error
         if not ours:
