@@ -337,7 +337,8 @@ def bombs(crater: Path) -> Iterator[bytes]:
 def test_arrays_that_are_more_than_arrays_are_refused(file: Path, tmp_path: Path) -> None:
     crater = tmp_path / "crater"
     for bomb in bombs(crater):
-        forge(file, lambda connection, bomb=bomb: connection.execute("UPDATE checkpoints SET arrays = ?", (bomb,)))
+        tamper(file, "UPDATE checkpoints SET arrays = ?", values=(bomb,))
+        forge(file, lambda connection: None)
         with Ledger.reopen(file) as writer, pytest.raises(RunError, match="is damaged"):
             writer.resume()
     assert not crater.exists()
