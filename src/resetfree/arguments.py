@@ -102,12 +102,11 @@ def array(given: Any, what: str, kind: type = np.float64) -> NDArray[Any]:
     """
     try:
         found = as_array(given, what)
-        broken = kind is np.int64 and found.dtype.kind == "f" and not (np.rint(found) == found).all()
-        if (
-            (found.dtype.kind not in "biufO" and found.size)
-            or broken
-            or (kind is np.int64 and (np.abs(found) > LARGEST).any())
-        ):
+        wrong = found.size > 0 and found.dtype.kind not in "biufO"
+        if kind is np.int64 and not wrong:
+            cut = found.dtype.kind == "f" and np.any(found != np.rint(found))
+            wrong = bool(cut or np.any(np.abs(found) > LARGEST))
+        if wrong:
             raise TypeError(found.dtype)
         return np.array(found, dtype=kind)
     except (TypeError, ValueError, OverflowError) as error:
