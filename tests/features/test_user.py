@@ -68,9 +68,10 @@ def test_a_function_by_name_is_the_function() -> None:
 
 def test_the_run_names_the_function_and_saves_no_code() -> None:
     assert describe(UserFeatures(radius))["function"].endswith("test_user.radius")
-    psi, fresh = (UserFeatures(radius, bound=b).fit(NOTHING, LOW, HIGH, 0) for b in (5.0, 7.0))
+    psi, fresh, other = (UserFeatures(radius, bound=b).fit(NOTHING, LOW, HIGH, 0) for b in (5.0, 5.0, 7.0))
     saved = dump(psi)
     assert "function" not in saved
+    with pytest.raises(InvalidInput, match="'bound' must be what its player makes it"):
+        load(other, saved)  # what was promised is a setting, and a file cannot change it
     load(fresh, saved)
-    assert fresh.norm_bound == 5.0
     np.testing.assert_array_equal(fresh(np.array([[3.0, 3.0]])), psi(np.array([[3.0, 3.0]])))

@@ -133,15 +133,15 @@ def test_maps_show_the_oracle_and_what_the_players_kept(files: Files, seeds: tup
     assert "oracle; the run file holds no learned policy" in page.figures["g1-map"].caption
 
 
-@pytest.mark.parametrize("kind", ["probabilities", "actions", "nonsense"])
-def test_a_learned_policy_is_shown_where_the_run_has_one(files: Files, kind: str) -> None:
+@pytest.mark.parametrize("n_steps", [8, 3])
+def test_a_learned_policy_is_shown_where_the_run_has_one(files: Files, n_steps: int) -> None:
     run = rf.load(files["one"][0])
     assert run.mdp is not None
-    actions = np.full((8, 12), 3)
-    table = {"probabilities": np.eye(5)[actions], "actions": actions, "nonsense": actions + 5}[kind]
-    object.__setattr__(run, "policy", table)
-    drawing = policy_map(Group("g1", "a run", (run,)), run.mdp, run.solution)
-    learned = kind != "nonsense"
+    group = Group("g1", "a run", (run,))
+    table = np.eye(5)[np.full((n_steps, 12), 3)]
+    object.__setattr__(group, "arrays", [{"primal.policy": table}])  # as a player that keeps its policy saves it
+    drawing = policy_map(group, run.mdp, run.solution)
+    learned = n_steps == run.mdp.horizon
     assert ("last policy of the run with seed 0" in drawing.caption) == learned
     expected = [3] * 12 if learned else run.solution.policy[0].tolist()
     assert drawing.data["action"] == [run.mdp.action_names[a] for a in expected]

@@ -156,18 +156,11 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
 def _policy(group: Group, mdp: FiniteMDP, solution: Solution) -> tuple[NDArray[np.int64], str]:
     """First actions [S] and whose they are."""
     learned = found_arrays(group, "policy", mdp)
-    table = learned[0] if learned and len(learned[0]) == mdp.horizon else None
-    seed = group.runs[0].spec["seed"]
-    if table is not None and table.ndim == 3 and table.shape[1:] == (mdp.n_states, mdp.n_actions):
-        return table[0].argmax(axis=1), f"likeliest first action of the last policy of the run with seed {seed}"
-    if table is not None and table.ndim == 2 and table.shape[1] == mdp.n_states and _actions(table, mdp.n_actions):
-        return table[0].astype(np.int64), f"first action of the last policy of the run with seed {seed}"
+    if learned and len(learned[0]) == mdp.horizon:
+        seed = group.runs[0].spec["seed"]
+        return learned[0][0].argmax(axis=1), f"likeliest first action of the last policy of the run with seed {seed}"
     whose = "first action of π*, the best policy that is never reset (oracle; the run file holds no learned policy)"
     return solution.policy[0].astype(np.int64), whose
-
-
-def _actions(table: NDArray[Any], n_actions: int) -> bool:
-    return bool(len(table) and table.dtype.kind in "iu" and (table >= 0).all() and (table < n_actions).all())
 
 
 def _known(group: Group, mdp: FiniteMDP) -> NDArray[np.int64]:
