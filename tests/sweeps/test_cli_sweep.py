@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.sweeps.common import SMALL, fragile
+from tests.sweeps.common import SMALL, fragile, hearing
 
 from resetfree.cli import main
 from resetfree.sweeps import Folder, parse_plan
@@ -149,9 +149,8 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
         "--json",
     ]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+        hearing(*command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     folder, plan = Folder(Path("sweeps/small")), parse_plan(text)
     while not any(folder.trial_file(trial.id).exists() for trial in plan.trials):
         assert process.poll() is None
