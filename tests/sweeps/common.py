@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import resetfree as rf
@@ -20,6 +21,17 @@ options.slip = [0.1, 0.2]
 [[players]]
 primal = ["linear-ucb", "uniform"]
 """
+
+
+def prepared(words: str, *command: str) -> list[str]:
+    """A command before which a process does what the words say; forking one that has loaded JAX is not safe."""
+    code = f"import os, resource, signal, sys; {words}; os.execv(sys.argv[1], sys.argv[1:])"
+    return [sys.executable, "-c", code, *command]
+
+
+def hearing(*command: str) -> list[str]:
+    """A command that hears Ctrl-C, also where the tests were started in the background."""
+    return prepared("signal.signal(signal.SIGINT, signal.SIG_DFL)", *command)
 
 
 def started(text: str, path: Path) -> tuple[Plan, Folder]:

@@ -34,6 +34,8 @@ class Fragile(FiniteProblem):
                 os.kill(os.getpid(), signal.SIGKILL)
         if self.kind == "raising" and self.marker.exists() and self.count == AFTER:
             raise ValueError("the gripper is stuck")
+        if self.kind == "hanging" and self.marker.exists() and self.count == BEFORE:
+            time.sleep(0.15)
         if self.kind == "hanging" and self.marker.exists() and self.count == AFTER:
             helper = subprocess.Popen(["sleep", "600"])  # as a simulator would be: it must go too
             self.marker.with_suffix(".pid").write_text(f"{helper.pid} ")

@@ -13,9 +13,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.sweeps.common import SMALL, fragile
+from tests.sweeps.common import SMALL, assert_alone, fragile, hearing
 
 from resetfree.cli import main
+from resetfree.runs.ledger import read
 from resetfree.sweeps import Folder, parse_plan
 
 ROOT = Path(__file__).parents[2]
@@ -149,9 +150,8 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
         "--json",
     ]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+        hearing(*command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     folder, plan = Folder(Path("sweeps/small")), parse_plan(text)
     while not any(folder.trial_file(trial.id).exists() for trial in plan.trials):
         assert process.poll() is None
@@ -161,6 +161,9 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
     assert (process.returncode, out) == (130, "")
     assert "The same command goes on with it." in err
     assert "Traceback" not in err
-    assert not any(Path(f"{folder.trial_file(trial.id)}-wal").exists() for trial in plan.trials)
+    for one in folder.path.rglob("*.rfrun"):  # saved, or as at its last checkpoint where it was too busy to hear
+        assert read(one).k <= 3000
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["done"] == 2
+    for trial in plan.trials:
+        assert_alone(trial, folder)

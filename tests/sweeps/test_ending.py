@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sweeps.common import assert_alone, fragile, resumed_at, started
+from tests.sweeps.common import assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.cli import main
 from resetfree.errors import InvalidInput, RunError
@@ -112,9 +112,8 @@ def test_one_signal_ends_a_sweep_whose_trial_hangs(tmp_path: Path, number: signa
     command = [sys.executable, "-m", "resetfree.cli", "sweep", str(file), "--out", str(folder.path)]
     command += ["--engine", "local", "--workers", "2", "--json"]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+        hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     hanging, good = parse_plan(text).trials
     helper = helper_of(marker, process)
     while not folder.is_finished(good.id, good.episodes):

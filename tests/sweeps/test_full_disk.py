@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.sweeps.common import assert_alone
+from tests.sweeps.common import assert_alone, prepared
 
 from resetfree.cli import main
 from resetfree.runs import drafts
@@ -36,13 +35,10 @@ primal = "uniform"
 
 def play(*words: str, room: int | None = None) -> subprocess.CompletedProcess[str]:
     """A command; `room`: bytes that a file may have."""
-
-    def limit() -> None:
-        if room is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-
     command = [sys.executable, "-m", "resetfree.cli", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=limit)
+    if room is not None:
+        command = prepared(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))", *command)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def files(folder: Path) -> dict[str, int]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.sweeps.common import prepared
 
 from resetfree.errors import InvalidInput, RunError
 from resetfree.sweeps import Folder, parse_plan
@@ -53,10 +53,9 @@ def test_what_asks_for_too_much_is_refused_before_it_is_made(text: str, sentence
 
 def answer(*words: str) -> tuple[int, str]:
     """What a command says within the bounds."""
-    done = subprocess.run(
-        [sys.executable, "-m", "resetfree.cli", *words], capture_output=True, text=True, check=False, timeout=SECONDS,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (ROOM, ROOM)),
-    )  # fmt: skip
+    limit = f"resource.setrlimit(resource.RLIMIT_DATA, ({ROOM}, {ROOM}))"
+    command = prepared(limit, sys.executable, "-m", "resetfree.cli", *words)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
     return done.returncode, done.stderr

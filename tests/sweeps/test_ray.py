@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sweeps.common import SMALL, assert_alone, fragile, resumed_at, started
+from tests.sweeps.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.errors import RunError
 from resetfree.runs.ledger import read
@@ -88,9 +88,8 @@ def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], Plan
     command = [sys.executable, "-m", "resetfree.cli", "sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "s")]
     command += ["--engine", "ray", "--workers", "2", "--json"]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+        hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     return process, parse_plan(text), Folder(tmp_path / "s"), command
 
 
