@@ -91,7 +91,7 @@ BAD = {
     ("bench", "smoke", "--methods", "algorithm 2"): "There is no method 'algorithm 2'. Did you mean 'algorithm 1'?",
     ("bench", "smoke", "--problems", "moon-v0"): "There is no problem in suite 'smoke' 'moon-v0'.",
     ("bench", "smoke", "--redo", "nothing"): "There is no method 'nothing'.",
-    ("bench", "smoke", "--seeds", "0"): "0 is not in the range x>=1",
+    ("bench", "smoke", "--seeds", "0"): "0 is not in the range 1<=x<=100000",
     ("bench", "smoke", "--out", "/dev/null/r"): "The results file '/dev/null/r' cannot be written",
     ("bench", "smoke", "--out", "r.png"): "must not end in .png",
 }

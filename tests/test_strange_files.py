@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.forging import forge
 
 import resetfree as rf
 from resetfree.certificate import Certificate
@@ -115,6 +117,49 @@ def test_best_values_that_are_damaged_are_computed_again(tmp_path: Path) -> None
     file.write_bytes(bytes(data))
     _best.cache_clear()
     assert _best(tmp_path, "grid-v0", "{}", "abc") is None
+
+
+def test_a_checkpoint_that_is_refused_costs_no_round(tmp_path: Path) -> None:
+    """What a run would go back to is looked at before the rounds after it are dropped."""
+    file = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", "greedy-composite", episodes=30, path=file, max_resets=2)
+
+    def spoil(connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE checkpoints SET rng = '{}', k = k - 1")
+
+    forge(file, spoil)
+    before = rows(file)
+    with pytest.raises(rf.RunError, match="does not fit this problem or these players"):
+        rf.learn("grid-v0", "greedy-composite", episodes=30, path=file, resume=True)
+    assert rows(file) == before
+
+
+def rows(file: Path) -> list[Any]:
+    """Everything in a run file."""
+    connection = sqlite3.connect(file)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master ORDER BY name")]
+    found = [connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables]
+    connection.close()
+    return found
+
+
+def test_more_episodes_than_anybody_has_time_for_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", "uniform", episodes=2, path=file)
+    for option in ("--episodes", "--steps"):
+        assert main(["evaluate", str(file), option, "1" + "0" * 30]) == 2
+        assert "of an evaluation must be an integer from 1 to 1000000000000" in capsys.readouterr().err
+
+
+def gives_a_class() -> Any:
+    return rf.FiniteMDP
+
+
+def test_a_factory_that_gives_a_class_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "tests.test_strange_files:gives_a_class"]) == 2
+    assert "must return a FiniteMDP, a Problem or a gymnasium.Env" in capsys.readouterr().err
 
 
 def test_a_class_is_no_problem_yet() -> None:
