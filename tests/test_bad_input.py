@@ -20,6 +20,7 @@ from tests.bad_values import CALLS, VALUES, calls
 
 import resetfree as rf
 from resetfree.cli import app
+from resetfree.players import Role, discover, settings
 
 ROOT = Path(__file__).parents[1]
 MEMORY, SECONDS = 3 << 30, 2.0
@@ -167,6 +168,22 @@ def test_sizes_of_registered_problems(id: str, driver: Driver) -> None:
         for value in SIZES[kind]:
             cases.append(["solve", id, "--set", f"{option}={value}"])
             cases.append(["run", id, "--episodes", "2", "--set", f"problem.{option}={value}"])
+    found = complaints(driver, cases)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["primal", "dual"])
+def test_settings_of_players(role: Role, driver: Driver) -> None:
+    vectors = {"model-search", "stored-linear"}
+    cases = []
+    for name, player in discover(role).items():
+        problem = "gym:CartPole-v1" if name in vectors else "grid-v0"
+        players = ["--primal", name] if role == "primal" else ["--primal", "linear-ucb", "--dual", name]
+        for setting in settings(player):
+            for value in ("-1", "nan", "1e300", f"1{'0' * 30}", "x"):
+                given = ["--set", f"{role}.{setting}={value}", "--set", "problem.horizon=6"]
+                cases.append(["run", problem, "--episodes", "3", *players, *given])
     found = complaints(driver, cases)
     assert not found, "\n".join(found)
 

@@ -19,6 +19,7 @@ from resetfree.errors import InvalidInput
 MOST_ENTRIES = 100_000_000  # of a sequence that is made into an array
 LONGEST_NAME = 200  # bytes of a file's name: systems take 255, and ours grow endings
 LONGEST_PATH = 4000  # bytes
+LARGEST = 2**62  # of integers in an array
 SHOWN = 80  # characters of a value in a sentence
 
 
@@ -101,8 +102,11 @@ def array(given: Any, what: str, kind: type = np.float64) -> NDArray[Any]:
     """
     try:
         found = as_array(given, what)
-        whole_numbers = kind is not np.int64 or found.dtype.kind != "f" or bool((found == np.rint(found)).all())
-        if (found.dtype.kind not in "biufO" and found.size) or not whole_numbers:
+        wrong = found.size > 0 and found.dtype.kind not in "biufO"
+        if kind is np.int64 and not wrong:
+            cut = found.dtype.kind == "f" and np.any(found != np.rint(found))
+            wrong = bool(cut or np.any(np.abs(found) > LARGEST))
+        if wrong:
             raise TypeError(found.dtype)
         return np.array(found, dtype=kind)
     except (TypeError, ValueError, OverflowError) as error:

@@ -182,7 +182,7 @@ def test_more_distinct_observations_than_said_end_the_run(line: Any) -> None:
     with pytest.raises(EnvironmentFailed, match=r"^At step 3 of an episode \(step 3 in all\), .* more than 3 distinct"):
         list(rf.simulate(problem, even(problem), 5, seed=2))
     for wrong in (0, True, 2.5):
-        with pytest.raises(InvalidInput, match="must be a positive integer"):
+        with pytest.raises(InvalidInput, match="must be an integer from 1"):
             rf.from_gym(line(), states=wrong)  # type: ignore[arg-type]
 
 

@@ -306,7 +306,7 @@ def test_no_more_resets_than_were_asked_for(tmp_path: Path) -> None:
     assert len(came) == 4  # nobody is asked for what will not be played
     assert len(learn(path=path, resume=True, operator=operator)) == 60
     for bad in (0, True, 1.5, "3"):
-        with pytest.raises(InvalidInput, match="'max_resets' of a run must be a positive integer"):
+        with pytest.raises(InvalidInput, match="'max_resets' of a run must be an integer from 1"):
             learn(max_resets=bad)
 
 

@@ -170,3 +170,19 @@ def refuse(job: int) -> int:
 def test_what_a_job_raises_is_one_sentence() -> None:
     with pytest.raises(RunError, match=r"^ValueError: no 3$"), Workers(1, refuse) as workers:
         list(workers.do(deque([3])))
+
+
+class Stillborn:
+    """Work that ends its process as soon as that reads it."""
+
+    def __call__(self, job: int) -> int:
+        raise AssertionError("no process gets so far")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (1,)
+
+
+def test_processes_that_cannot_start_are_not_started_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resetfree.experiments.workers.FAILURES", 2)
+    with pytest.raises(RunError, match="2 processes in a row died"), Workers(1, Stillborn()) as workers:
+        list(workers.do(deque([1])))

@@ -29,7 +29,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 GRACE = 0.4  # seconds in which a job must show that it heard that it shall end
 PATIENCE = 10.0  # seconds that one which has heard may take to save what it has
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-FAILURES = 3  # processes in a row that may die before they are ready
+FAILURES = 6  # processes in a row that may die before they are ready
 
 
 class Child:

@@ -25,6 +25,7 @@ from resetfree.runs.fingerprint import describe, fingerprint
 
 WIDEST = 2**63
 GROUPS = ("problem", "primal", "dual")
+LARGEST_WHOLE = 2**53  # integers up to here are floats as well
 MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
 
 
@@ -133,8 +134,14 @@ def prepare(
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
     }
-    game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
-    statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    try:
+        game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
+        statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    except OverflowError as error:
+        given = {name: value for role in made for name, value in _settings(made[role]).items()}
+        raise InvalidInput(
+            f"The settings of the players must be small enough to calculate with. Got {shown(given)} instead."
+        ) from error
     spec = {
         "problem": world.name, "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
@@ -181,6 +188,11 @@ def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
         wanted = typing.get_type_hints(cls)[name]
     except (NameError, KeyError, TypeError):  # names that only a type checker sees
         return
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        raise InvalidInput(
+            f"The setting '{name}' of {role} player '{cls.name}' must be a whole number within {LARGEST_WHOLE}, or "
+            f"have a decimal point. Got {shown(value)} instead."
+        )
     choices = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
     words = []
     for choice in choices:

@@ -59,7 +59,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     pooled: bool = False
 
     def __post_init__(self) -> None:
-        check(self.name, scale=(self.scale, 1e-9, inf), length=(self.length or 1, 1, 1e9))
+        check(self.name, scale=(self.scale, 1e-9, inf), length=(self.length or 1, 1, 1e5))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OlsviState:
         """No data yet."""

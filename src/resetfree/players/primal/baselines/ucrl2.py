@@ -11,7 +11,7 @@ is worth -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, log
+from math import log
 from typing import ClassVar
 
 import numpy as np
@@ -55,7 +55,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     pooled: bool = False
 
     def __post_init__(self) -> None:
-        check(self.name, scale=(self.scale, 0.0, inf), delta=(self.delta, 1e-300, 1.0))
+        check(self.name, scale=(self.scale, 0.0, 1e100), delta=(self.delta, 1e-300, 1.0))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> UCRL2State:
         """No data yet."""
