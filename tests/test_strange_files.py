@@ -134,6 +134,20 @@ def test_a_checkpoint_that_is_refused_costs_no_round(tmp_path: Path) -> None:
     assert rows(file) == before
 
 
+@pytest.mark.parametrize("words", ["certify RUN", "evaluate RUN", "run gym:FrozenLake-v1 --resume --out RUN"])
+def test_an_intervention_that_is_no_text_is_refused(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.rfrun"
+    rf.learn("gym:FrozenLake-v1", "uniform", episodes=5, path=file)
+    connection = sqlite3.connect(file)
+    assert connection.execute("UPDATE interventions SET json = ?", (b"x",)).rowcount
+    connection.commit()
+    connection.close()
+    assert main([str(file) if word == "RUN" else word for word in words.split()]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def rows(file: Path) -> list[Any]:
     """Everything in a run file."""
     connection = sqlite3.connect(file)
@@ -165,12 +179,6 @@ def test_a_factory_that_gives_a_class_is_refused(capsys: pytest.CaptureFixture[s
 def test_a_class_is_no_problem_yet() -> None:
     with pytest.raises(rf.InvalidInput, match=r"Got <class 'resetfree\.finite\.FiniteMDP'> instead"):
         find_world(rf.FiniteMDP)
-
-
-@pytest.mark.parametrize("value", [10**30, -(2**63)])
-def test_integers_beyond_64_bits_are_no_settings(value: int) -> None:
-    with pytest.raises(rf.InvalidInput, match="The setting 'scale' of primal player 'greedy-composite' must be float"):
-        rf.learn("grid-v0", "greedy-composite", episodes=2, settings={"primal": {"scale": value}})
 
 
 def test_what_a_policy_is_asked(tmp_path: Path) -> None:
