@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.forging import forge
 
 import resetfree as rf
 from resetfree.certificate import Certificate
@@ -117,15 +119,66 @@ def test_best_values_that_are_damaged_are_computed_again(tmp_path: Path) -> None
     assert _best(tmp_path, "grid-v0", "{}", "abc") is None
 
 
+def test_a_checkpoint_that_is_refused_costs_no_round(tmp_path: Path) -> None:
+    """What a run would go back to is looked at before the rounds after it are dropped."""
+    file = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", "greedy-composite", episodes=30, path=file, max_resets=2)
+
+    def spoil(connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE checkpoints SET rng = '{}', k = k - 1")
+
+    forge(file, spoil)
+    before = rows(file)
+    with pytest.raises(rf.RunError, match="does not fit this problem or these players"):
+        rf.learn("grid-v0", "greedy-composite", episodes=30, path=file, resume=True)
+    assert rows(file) == before
+
+
+@pytest.mark.parametrize("words", ["certify RUN", "evaluate RUN", "run gym:FrozenLake-v1 --resume --out RUN"])
+def test_an_intervention_that_is_no_text_is_refused(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.rfrun"
+    rf.learn("gym:FrozenLake-v1", "uniform", episodes=5, path=file)
+    connection = sqlite3.connect(file)
+    assert connection.execute("UPDATE interventions SET json = ?", (b"x",)).rowcount
+    connection.commit()
+    connection.close()
+    assert main([str(file) if word == "RUN" else word for word in words.split()]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def rows(file: Path) -> list[Any]:
+    """Everything in a run file."""
+    connection = sqlite3.connect(file)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master ORDER BY name")]
+    found = [connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables]
+    connection.close()
+    return found
+
+
+def test_more_episodes_than_anybody_has_time_for_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", "uniform", episodes=2, path=file)
+    for option in ("--episodes", "--steps"):
+        assert main(["evaluate", str(file), option, "1" + "0" * 30]) == 2
+        assert "of an evaluation must be an integer from 1 to 1000000000000" in capsys.readouterr().err
+
+
+def gives_a_class() -> Any:
+    return rf.FiniteMDP
+
+
+def test_a_factory_that_gives_a_class_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "tests.test_strange_files:gives_a_class"]) == 2
+    assert "must return a FiniteMDP, a Problem or a gymnasium.Env" in capsys.readouterr().err
+
+
 def test_a_class_is_no_problem_yet() -> None:
     with pytest.raises(rf.InvalidInput, match=r"Got <class 'resetfree\.finite\.FiniteMDP'> instead"):
         find_world(rf.FiniteMDP)
-
-
-@pytest.mark.parametrize("value", [10**30, -(2**63)])
-def test_integers_beyond_64_bits_are_no_settings(value: int) -> None:
-    with pytest.raises(rf.InvalidInput, match="The setting 'scale' of primal player 'greedy-composite' must be float"):
-        rf.learn("grid-v0", "greedy-composite", episodes=2, settings={"primal": {"scale": value}})
 
 
 def test_what_a_policy_is_asked(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def array(given: Any, what: str, kind: type = np.float64) -> NDArray[Any]:
 
 def as_array(given: Any, what: str) -> NDArray[Any]:
     """What NumPy makes of it, unless that is too large or no array."""
-    if not isinstance(given, np.ndarray) and hasattr(given, "__len__"):
+    if not isinstance(given, np.ndarray | type) and hasattr(given, "__len__"):
         n = len(given)
         if n > MOST_ENTRIES:
             raise InvalidInput(f"The {what} must have at most {MOST_ENTRIES} entries. Got {n} instead.")

@@ -89,7 +89,7 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
         return from_options(made, rest, problem)
     if rest:
         raise UnknownName(f"option of factory '{problem}'", next(iter(rest)), takes or ())
-    if not isinstance(made, Problem) and not hasattr(made, "problem"):
+    if not isinstance(made, Problem) and (not hasattr(made, "problem") or isinstance(made, type)):
         raise InvalidInput(
             f"The factory '{problem}' must return a FiniteMDP, a Problem or a gymnasium.Env. "
             f"It returned {type(made).__name__} instead."

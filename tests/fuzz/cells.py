@@ -137,9 +137,8 @@ def _option(connection: sqlite3.Connection, rng: random.Random) -> str:
     """Options and names that would be followed to code, and sizes that would fill the memory."""
     from resetfree.gym.options import NAMES
 
-    (text,) = connection.execute("SELECT json FROM spec").fetchone()
     try:
-        spec = json.loads(text)
+        spec = json.loads(connection.execute("SELECT json FROM spec").fetchone()[0])
         options = spec["problem_options"]
         key = rng.choice([*NAMES, "n", "rows", "features.function", "xi.function", "make.entry_point", *options])
         value: Any = rng.choice((*NAMED, *NAMED, *NAMED, 3000, 10**6, 2**31, 10**12, "x", None, [], {}))

@@ -18,13 +18,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from resetfree.arguments import whole
 from resetfree.certify.anytime import resets_lower, resets_upper
 from resetfree.deploy import intervals
 from resetfree.deploy.policy import Policy, Table
 from resetfree.errors import InvalidInput
 from resetfree.gym import from_gym
 from resetfree.problem import Episode, Problem
-from resetfree.runs.preparing import find_world
+from resetfree.runs.preparing import MOST_EPISODES, find_world
 from resetfree.runs.run import Run
 from resetfree.transitions import Bools, Floats
 
@@ -190,9 +191,10 @@ def evaluate(
     confidence = intervals.check_confidence(confidence)
     if episodes is not None and steps is not None:
         raise InvalidInput("An evaluation takes a number of episodes or of steps. Got both instead.")
-    for name, value, least in (("episodes", episodes, 1), ("steps", steps, 1), ("seed", seed, 0)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least):
-            raise InvalidInput(f"The '{name}' of an evaluation must be an integer from {least}. Got {value!r} instead.")
+    for name, value in (("episodes", episodes), ("steps", steps)):
+        if value is not None:
+            whole(value, f"'{name}' of an evaluation", 1, MOST_EPISODES)
+    whole(seed, "'seed' of an evaluation", 0)
     world, made_here = _world(policy, problem, options)
     try:
         _check_fit(policy, world)

@@ -189,8 +189,8 @@ class Check:
             self._next = hashlib.sha256(digest)
 
 
-def _intervention(text: str) -> bytes:
-    kept = text.encode()
+def _intervention(text: Any) -> bytes:
+    kept = text.encode() if isinstance(text, str) else repr(text).encode()  # a damaged file may hold anything
     return f"{len(kept)}:".encode() + kept
 
 

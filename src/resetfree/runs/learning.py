@@ -121,10 +121,8 @@ def learn(
             run = _run(world, ledger.contents(), file)
             ledger.close()
             return run
-        checkpoint = ledger.resume()
+        ledger.resume(lambda checkpoint: _restore(world.problem, setup.game, checkpoint, file))
         setup.game.why = "resume"
-        if checkpoint is not None:
-            _restore(world.problem, setup.game, checkpoint, file)
     except BaseException:
         ledger.close()
         raise
@@ -272,8 +270,10 @@ def _checkpoint(problem: Problem, game: Game, seconds: float) -> Checkpoint:
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
 
-def _restore(problem: Problem, game: Game, checkpoint: Checkpoint, file: Path) -> None:
+def _restore(problem: Problem, game: Game, checkpoint: Checkpoint | None, file: Path) -> None:
     """Put a fresh game where the checkpoint was taken; where a persistent world stands by now, nobody knows."""
+    if checkpoint is None:
+        return
     try:
         game.rng.bit_generator.state = checkpoint.rng
         state.load(game.primal, checkpoint.arrays, "primal.")

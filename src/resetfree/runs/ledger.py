@@ -12,7 +12,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,10 +169,11 @@ class Ledger:
         with sentences(self.path):
             return _newest(self._connection, self.path, self.last)
 
-    def resume(self) -> Checkpoint | None:
+    def resume(self, accept: Callable[[Checkpoint | None], object] | None = None) -> Checkpoint | None:
         """Go back to the newest checkpoint: return it, and drop the rounds after it; they will be played again.
 
         Refused where something does not fit its digest: what would be built on it is worth nothing.
+        accept: gets the checkpoint before anything is dropped; where it raises, the file stays as it is.
         """
         k, _ = self.saved()
         with sentences(self.path):
@@ -180,6 +181,8 @@ class Ledger:
             if not fit.whole:
                 raise unfit(self.path, fit)
             checkpoint = read_checkpoint(self._connection, self.path)
+        if accept is not None:
+            accept(checkpoint)
         with self._writing():
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("DELETE FROM rounds WHERE k > ?", (k,))

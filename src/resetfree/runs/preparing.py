@@ -23,7 +23,6 @@ from resetfree.resolve import resolve
 from resetfree.runs.blueprint import blueprint
 from resetfree.runs.fingerprint import describe, fingerprint
 
-WIDEST = 2**63
 GROUPS = ("problem", "primal", "dual")
 LARGEST_WHOLE = 2**53  # integers up to here are floats as well
 MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
@@ -201,7 +200,6 @@ def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
         elif choice in (int, float, bool, str, type(None)):
             kinds = (int, float) if choice is float else (choice,)
             good = isinstance(value, kinds) and (choice is bool or not isinstance(value, bool))
-            good = good and not (isinstance(value, int) and abs(value) >= WIDEST)  # compiled code has 64 bits
             word = "none" if choice is type(None) else choice.__name__
         else:
             return
