@@ -182,7 +182,7 @@ def test_without_a_model_nothing_that_needs_assumption_1_is_proved(player: str) 
     assert not [c.claim for c in found if c.status == "proved" and not c.holds]
     conditional = [c for c in found if "cannot be checked without the model" in c.why]
     assert conditional
-    assert all(c.status == "tuned" for c in conditional)
+    assert {c.status for c in conditional} <= {"tuned", "not applicable"}
     if player == "support-elimination":
         bound = find(run, EVERY_PATH[0])
         assert (bound.status, bound.holds, bound.rhs) == ("tuned", False, 8.0)

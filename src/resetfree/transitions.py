@@ -215,7 +215,7 @@ def _check_probabilities(
 
 def coarse(given: object) -> bool:
     """Whether probabilities come in single precision, whose rows sum to one only up to its rounding."""
-    parts = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    parts = given if isinstance(given, list | tuple) else [given]  # one for each step, or one for all
     return any(getattr(part, "dtype", None) == np.float32 for part in parts)
 
 

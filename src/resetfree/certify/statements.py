@@ -52,10 +52,13 @@ def problem_of(run: Run) -> Problem:
 
 
 def player_of(run: Run, role: Role) -> Any:
-    """A player of a run, made again from its name and settings; the primal player itself where it is at hand."""
+    """A player of a run, made again from its name and settings; the primal player itself where it is at hand.
+
+    Somebody's own player may go by the name of a registered one: at hand it speaks for itself.
+    """
     name, settings = run.spec[role]["name"], run.spec[role]["settings"]
     known = None if role == "dual" or run.learned is None else run.learned.player
-    if known is not None and known.name == name and name not in discover(role):
+    if known is not None and known.name == name and type(known) is not discover(role).get(name):
         return known
     return _player(role, name, {role: {key: number(value) for key, value in settings.items()}})
 
