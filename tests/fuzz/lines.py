@@ -49,7 +49,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("sweep", "report"): {"folder": ["sweep"], "workers": ["--workers", "1"]},
     ("studio",): {"host": ["--host", "203.0.113.1"], "no_browser": ["--no-browser"]},  # an address no machine has
 }  # fmt: skip
-SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.25, ("studio",): 0.3, ("sweep", "retry"): 0.3}
+SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.15, ("studio",): 0.3, ("sweep", "retry"): 0.3}
 
 
 @cache

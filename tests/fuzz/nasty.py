@@ -103,7 +103,7 @@ def paths(folder: Path) -> dict[str, str]:
         "a folder": "paths/folder", "a symlink to itself": "paths/loop", "a pipe": "paths/pipe",
         "a text": "paths/text", "an empty file": "paths/empty", "zeros": "paths/zeros",
         "a file as a folder": "paths/text/x", "nothing": "nowhere", "in nothing": "nowhere/at/all",
-        "an empty name": "", "a dot": ".", "two dots": "..", "a slash": "/", "in /proc": "/proc/nothing/x",
+        "an empty name": "", "a dot": ".", "two dots": "..", "in /proc": "/proc/nothing/x",
         "under a device": "/dev/null/x", "300 characters": "x" * 300, "5000 characters": "x/" * 2500,
         "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--nothing",
         "somebody else's": "precious.txt", "a letter too far": "precious.txt/",
@@ -111,4 +111,6 @@ def paths(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-DEVICES = {"an endless device": "/dev/zero", "an empty device": "/dev/null", "standard input": "/dev/stdin"}  # to read
+DEVICES = {  # and other places that are only ever read
+    "an endless device": "/dev/zero", "an empty device": "/dev/null", "standard input": "/dev/stdin", "a slash": "/",
+}  # fmt: skip
