@@ -14,7 +14,7 @@ from tests.fuzz.executor import ROOT, Executor
 from tests.fuzz.outcome import GOOD, Outcome
 
 SHORT = {
-    "bytes": 120, "cells": 150, "arrays": 150, "plans": 40, "lines": 80, "paths": 40, "sizes": 150, "calls": 300,
+    "bytes": 120, "cells": 150, "arrays": 150, "plans": 40, "lines": 80, "paths": 30, "sizes": 150, "calls": 300,
 }  # fmt: skip
 LONG = {
     "bytes": 1500, "cells": 4000, "arrays": 4000, "plans": 1000, "lines": 2000, "paths": 550, "sizes": 3000,
