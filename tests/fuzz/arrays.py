@@ -118,6 +118,7 @@ def read_checkpoint(file: Path) -> bytes:
 def write_checkpoint(file: Path, packed: bytes) -> None:
     """Put others in their place."""
     connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("PRAGMA synchronous = OFF")
     try:
         connection.execute("UPDATE checkpoints SET arrays = ? WHERE part = 0", (packed,))
         connection.execute("DELETE FROM checkpoints WHERE part > 0")

@@ -33,8 +33,8 @@ def ask_run(entry: RunFile, file: Path, rng: random.Random) -> Action:
         (3, ["run", problem, "--resume", "--out", name, "--json"]),
         (2, ["run", problem, *entry.words, "--episodes", "24", "--resume", "--out", name, "--json"]),
         (1, ["run", problem, *entry.words, "--episodes", "3", "--overwrite", "--out", name, "--json"]),
-        (0.5, ["report", name, *option, "-o", "made.html", "--json"]),
-        (0.2, ["report", name, name, "-o", "made.html", "--figures", "figures"]),
+        (0.15, ["report", name, *option, "-o", "made.html", "--json"]),
+        (0.05, ["report", name, name, "-o", "made.html", "--figures", "figures"]),
         (3, lambda: use_run(name, problem if option else None)),
     ]  # fmt: skip
     return _choose(ways, rng)

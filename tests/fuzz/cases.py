@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import arrays, asking, calls, cells, lines, plans
+from tests.fuzz import arrays, asking, calls, cells, lines, nasty, plans
 from tests.fuzz.corpus import Corpus
 from tests.fuzz.damage import damage
 
@@ -97,16 +97,17 @@ def _plans(rng: random.Random, corpus: Corpus, _: Any) -> Made:
 
 def _lines(rng: random.Random, corpus: Corpus, _: Any) -> Made:
     _lay_out(corpus)
-    return [], lines.line(rng, Path.cwd())
+    return [], lines.line(rng)
 
 
 def _paths(_: random.Random, corpus: Corpus, request: Mapping[str, Any]) -> Made:
     _lay_out(corpus)
-    return [], lines.place(request["index"], request["seed"], Path.cwd())
+    return [], lines.place(request["index"], request["seed"])
 
 
 def _lay_out(corpus: Corpus) -> None:
-    """The files that a line in good faith would name."""
+    """The files that a line in good faith would name, and the others."""
+    nasty.lay_out(Path.cwd())
     for name in ("auto.rfrun", "auto.npz", "sweep.toml"):
         shutil.copy(corpus.folder / name, name)
     shutil.copytree(corpus.folder / corpus.sweep, "sweep")

@@ -6,11 +6,10 @@ import dataclasses
 import random
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import click
-from tests.fuzz.nasty import DEVICES, LARGE, WORDS, paths
+from tests.fuzz.nasty import DEVICES, LARGE, PATHS, WORDS
 
 ROLES: tuple[Any, ...] = ("primal", "dual")
 SMALL = ("1", "2", "3")
@@ -49,7 +48,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("sweep", "report"): {"folder": ["sweep"], "workers": ["--workers", "1"]},
     ("studio",): {"host": ["--host", "203.0.113.1"], "no_browser": ["--no-browser"]},  # an address no machine has
 }  # fmt: skip
-SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.25, ("studio",): 0.3, ("sweep", "retry"): 0.3}
+SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.15, ("studio",): 0.3, ("sweep", "retry"): 0.3}
 
 
 @cache
@@ -67,7 +66,7 @@ def commands() -> dict[tuple[str, ...], click.Command]:
     return dict(walk(app, ()))
 
 
-def line(rng: random.Random, folder: Path) -> list[str]:
+def line(rng: random.Random) -> list[str]:
     """A command line with at least one bad word."""
     known = commands()
     words = rng.choices(list(known), [SLOW.get(one, 1.0) for one in known])[0]
@@ -77,7 +76,7 @@ def line(rng: random.Random, folder: Path) -> list[str]:
     for one in bad:
         if one.name in ("no_browser", "dry_run", "host"):
             continue  # without these, the command would not come back
-        given[str(one.name)] = _bad(words, one, rng, folder)
+        given[str(one.name)] = _bad(words, one, rng)
     argv = [*words]
     for one in sorted(command.params, key=lambda one: isinstance(one, click.Option) and rng.random() < 0.5):
         argv += given.get(str(one.name), [])
@@ -91,18 +90,18 @@ def line(rng: random.Random, folder: Path) -> list[str]:
     return argv
 
 
-def _bad(words: tuple[str, ...], one: click.Parameter, rng: random.Random, folder: Path) -> list[str]:
+def _bad(words: tuple[str, ...], one: click.Parameter, rng: random.Random) -> list[str]:
     option = isinstance(one, click.Option)
     flag = rng.choice(one.opts)
     if option and getattr(one, "is_flag", False):
         return [flag]
     if one.name in ("options", "pairs"):
         return [word for _ in range(rng.choice((1, 1, 2))) for word in ("--set", setting(rng))]
-    value = _value(words, one, rng, folder)
+    value = _value(words, one, rng)
     return [flag, value] if option else [value]
 
 
-def _value(words: tuple[str, ...], one: click.Parameter, rng: random.Random, folder: Path) -> str:
+def _value(words: tuple[str, ...], one: click.Parameter, rng: random.Random) -> str:
     kind = one.type
     if isinstance(kind, click.types.IntParamType):
         large: list[str] = [] if one.name in WORK else [str(n) for n in LARGE]
@@ -115,9 +114,7 @@ def _value(words: tuple[str, ...], one: click.Parameter, rng: random.Random, fol
         ]  # which take their time to start
         return rng.choice([*choices, "", "x", choices[0].upper()])
     if isinstance(kind, click.Path):
-        return rng.choice(
-            [*_odd(words, one, folder).values(), "auto.rfrun", "auto.npz", "sweep.toml", "sweep", "made.x"]
-        )
+        return rng.choice([*_odd(words, one).values(), "auto.rfrun", "auto.npz", "sweep.toml", "sweep", "made.x"])
     if one.name in ("primal", "dual"):
         return rng.choice(
             (*WORDS, *FACTORIES, "uniform", "linear-ucb", "oracle-shield", "projected-gradient", "search")
@@ -126,7 +123,7 @@ def _value(words: tuple[str, ...], one: click.Parameter, rng: random.Random, fol
         return rng.choice((*WORDS, *PROBLEMS, *PROBLEMS))
     if one.name == "reached":
         return rng.choice((*WORDS, "terminal", "http:99999", "http:x", "paths/folder", "paths/text", "none"))
-    return rng.choice((*WORDS, *paths(folder).values()))
+    return rng.choice((*WORDS, *PATHS.values()))
 
 
 def setting(rng: random.Random) -> str:
@@ -188,13 +185,14 @@ def sizes() -> list[list[str]]:
     return found
 
 
-def places(folder: Path) -> list[list[str]]:
+@cache
+def places() -> list[list[str]]:
     """Every place where a command takes a path, with every path that leads nowhere good."""
     found: list[list[str]] = []
     for words, command in commands().items():
         for one in command.params:
-            if isinstance(one.type, click.Path) or words == ("demo",):
-                for path in _odd(words, one, folder).values():
+            if isinstance(one.type, click.Path):
+                for path in _odd(words, one).values():
                     given = {
                         **BASE[words],
                         str(one.name): [one.opts[0], path] if one.param_type_name == "option" else [path],
@@ -203,18 +201,18 @@ def places(folder: Path) -> list[list[str]]:
     return found
 
 
-def place(index: int, seed: int, folder: Path) -> list[str]:
+def place(index: int, seed: int) -> list[str]:
     """The line at an index of a seeded order of `places`."""
-    found = places(folder)
+    found = list(places())
     random.Random(seed).shuffle(found)
     argv = found[index % len(found)]
     return argv if argv[0] == "studio" else [*argv, "--json"]
 
 
-def _odd(words: tuple[str, ...], one: click.Parameter, folder: Path) -> dict[str, str]:
+def _odd(words: tuple[str, ...], one: click.Parameter) -> dict[str, str]:
     """A device is only ever read: who writes there as root would break the machine."""
     read = one.name in ("runfile", "file", "runs", "folder") and words != ("studio",)
-    return {**paths(folder), **(DEVICES if read else {})}
+    return {**PATHS, **(DEVICES if read else {})}
 
 
 def _looks() -> list[tuple[list[str], list[str]]]:

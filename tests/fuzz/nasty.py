@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -86,29 +87,26 @@ def value(rng: random.Random) -> tuple[str, Any]:
     return name, OBJECTS[name]()
 
 
-def paths(folder: Path) -> dict[str, str]:
-    """Paths that lead nowhere good. None of them leaves `folder`, but for those that no file can be made at."""
-    import os
+# Paths that lead nowhere good, once `lay_out` has been there. None of them leaves the folder of a case, but for those
+# that no file can be made at.
+PATHS = {
+    "a folder": "paths/folder", "a symlink to itself": "paths/loop", "a pipe": "paths/pipe", "a text": "paths/text",
+    "an empty file": "paths/empty", "zeros": "paths/zeros", "a file as a folder": "paths/text/x", "nothing": "nowhere",
+    "in nothing": "nowhere/at/all", "an empty name": "", "a dot": ".", "two dots": "..", "in /proc": "/proc/nothing/x",
+    "under a device": "/dev/null/x", "300 characters": "x" * 300, "5000 characters": "x/" * 2500,
+    "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--nothing", "somebody else's": "precious.txt",
+    "a letter too far": "precious.txt/", "a question mark": "a?mode=memory#x", "a newline": "a\nb",
+}  # fmt: skip
+DEVICES = {  # and other places that are only ever read
+    "an endless device": "/dev/zero", "an empty device": "/dev/null", "standard input": "/dev/stdin", "a slash": "/",
+}  # fmt: skip
 
+
+def lay_out(folder: Path) -> None:
+    """Make the strange things that PATHS name."""
     kept = folder / "paths"
-    kept.mkdir(exist_ok=True)
-    (kept / "folder").mkdir(exist_ok=True)
-    if not (kept / "loop").is_symlink():
-        (kept / "loop").symlink_to("loop")
-        os.mkfifo(kept / "pipe")
-    (kept / "text").write_text("Not a run file.\n")
-    (kept / "empty").write_text("")
-    (kept / "zeros").write_bytes(bytes(100_000))
-    return {
-        "a folder": "paths/folder", "a symlink to itself": "paths/loop", "a pipe": "paths/pipe",
-        "a text": "paths/text", "an empty file": "paths/empty", "zeros": "paths/zeros",
-        "a file as a folder": "paths/text/x", "nothing": "nowhere", "in nothing": "nowhere/at/all",
-        "an empty name": "", "a dot": ".", "two dots": "..", "a slash": "/", "in /proc": "/proc/nothing/x",
-        "under a device": "/dev/null/x", "300 characters": "x" * 300, "5000 characters": "x/" * 2500,
-        "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--nothing",
-        "somebody else's": "precious.txt", "a letter too far": "precious.txt/",
-        "a question mark": "a?mode=memory#x", "a newline": "a\nb",
-    }  # fmt: skip
-
-
-DEVICES = {"an endless device": "/dev/zero", "an empty device": "/dev/null", "standard input": "/dev/stdin"}  # to read
+    (kept / "folder").mkdir(parents=True)
+    (kept / "loop").symlink_to("loop")
+    os.mkfifo(kept / "pipe")
+    for name, data in (("text", b"Not a run file.\n"), ("empty", b""), ("zeros", bytes(100_000))):
+        (kept / name).write_bytes(data)
