@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from resetfree.experiments.results import Results
 from resetfree.features import make_features
 from resetfree.report.comparison import check_page
 from resetfree.runs.preparing import find_world
+from resetfree.runs.runfile import pack, unpack
 from resetfree.sweeps.gathering import _best, _values_file
 
 
@@ -49,6 +50,7 @@ def not_waiting() -> Iterator[None]:
         "certify PIPE", "evaluate PIPE", "evaluate PIPE grid-v0", "export PIPE", "report PIPE",
         "run grid-v0 --resume --out PIPE",
         "export RUN -o PIPE", "report RUN -o PIPE", "bench smoke --problems grid-v0 --methods uniform --docs PIPE",
+        "bench smoke --problems grid-v0 --methods uniform --out PIPE",
     ],
 )  # fmt: skip
 def test_a_pipe_is_refused_and_not_waited_for(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +150,56 @@ def test_an_intervention_that_is_no_text_is_refused(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_what_cannot_be_read_at_the_end_is_refused_before_a_round_is_played(tmp_path: Path) -> None:
+    file = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", "greedy-composite", episodes=30, path=file, max_resets=2)
+    forge(file, lambda connection: connection.execute("UPDATE meta SET json = 'x'"))
+    before = rows(file)
+    with pytest.raises(rf.RunError, match="is damaged or was not written by resetfree"):
+        rf.learn("grid-v0", "greedy-composite", episodes=30, path=file, resume=True)
+    assert rows(file) == before
+
+
+@pytest.mark.parametrize("slip", [1e-300, 1e-18, 1 - 1e-15])
+def test_slips_of_any_size_are_probabilities(slip: float) -> None:
+    """To the side with half of it, also where the exact fractions are too large to be added as integers."""
+    rows, usual = rf.make("grid-v0", slip=slip).transition, rf.make("grid-v0", slip=0.2).transition
+    assert (rows.indptr == usual.indptr).all()
+    assert (rows.indices == usual.indices).all()
+    sums = np.add.reduceat(rows.prob, np.unique(rows.indptr[:-1][np.diff(rows.indptr) > 0]))
+    assert np.allclose(sums, 1.0, atol=1e-15, rtol=0)
+    expected = np.select([usual.prob == p for p in (0.1, 0.2, 0.8, 0.9)], [slip / 2, slip, 1 - slip, 1 - slip / 2], 1.0)
+    assert np.allclose(rows.prob, expected, rtol=1e-15, atol=0)
+
+
+def test_a_slip_that_has_no_half_is_refused() -> None:
+    with pytest.raises(rf.InvalidInput, match="'slip' of a grid"):
+        rf.make("grid-v0", slip=5e-324)
+
+
+@pytest.mark.parametrize("value", [1e-300, -1e-200, 1e300])
+def test_settings_have_a_square(value: float) -> None:
+    with pytest.raises(rf.InvalidInput, match="must be 0 or lie between 1e-150 and 1e\\+150"):
+        rf.learn("grid-v0", "linear-ucb", episodes=2, settings={"primal": {"scale": value}})
+
+
+def test_overflow_in_a_file_is_no_warning(tmp_path: Path) -> None:
+    """Numbers that are finite and huge: a sentence or an answer, and nothing else is printed (warnings are errors)."""
+    file = tmp_path / "a.rfrun"
+    settings = {"problem": {"horizon": 20}, "primal": {"population": 8, "rounds": 2}}
+    rf.learn("gym:CartPole-v1", episodes=24, path=file, settings=settings)
+
+    def spoil(connection: sqlite3.Connection) -> None:
+        packed = b"".join(row[0] for row in connection.execute("SELECT arrays FROM checkpoints ORDER BY part"))
+        arrays = unpack(packed)
+        arrays["primal.rows.state"][...] = 1e308
+        connection.execute("UPDATE checkpoints SET arrays = ?", (pack(arrays),))
+
+    forge(file, spoil)
+    with suppress(rf.RunError):
+        recall(rf.load(file))
+
+
 def rows(file: Path) -> list[Any]:
     """Everything in a run file."""
     connection = sqlite3.connect(file)
@@ -192,6 +244,12 @@ def test_what_a_policy_is_asked(tmp_path: Path) -> None:
             run.policy.export(path)
         with pytest.raises(rf.InvalidInput, match="'path' of a policy"):
             read_policy(path)
+    with pytest.raises(rf.InvalidInput, match="observation must be an array"):
+        run.policy.predict([[1], [1, 2]])
+    with pytest.raises(rf.InvalidInput, match="'state' must be what the last call"):
+        run.policy.predict(0, state=_Keyed())  # type: ignore[arg-type]
+    with pytest.raises(rf.InvalidInput, match="'starts' must be"):
+        run.policy.evaluate(episodes=2, starts=np.zeros(3))
     with pytest.raises(rf.InvalidInput, match="'deterministic' of predict"):
         run.policy.predict(0, deterministic=np.zeros(2))  # type: ignore[arg-type]
     with pytest.raises(rf.InvalidInput, match="must be a Run"):
@@ -211,6 +269,9 @@ def test_other_arguments_that_are_nothing_of_the_kind() -> None:
             make_features(name)
     with pytest.raises(rf.InvalidInput, match="settings of features"):
         make_features("polynomial", 5)  # type: ignore[arg-type]
+    endless = np.broadcast_to(0.0, (2**20, 2**20))  # 8 bytes
+    with pytest.raises(rf.InvalidInput, match="at most 100000000 entries"):
+        rf.solve(rf.make("grid-v0"), starts=endless)
     records = np.zeros(3, dtype=[("a", "i4")])
     with pytest.raises(rf.InvalidInput, match="'reset' of FiniteMDP"):
         rf.FiniteMDP(np.full((3, 2, 3), 1 / 3), np.zeros((3, 2)), records, 3)

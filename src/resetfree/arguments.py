@@ -123,9 +123,12 @@ def as_array(given: Any, what: str) -> NDArray[Any]:
         if n > MOST_ENTRIES:
             raise InvalidInput(f"The {what} must have at most {MOST_ENTRIES} entries. Got {n} instead.")
     try:
-        return np.asarray(given)
+        found = np.asarray(given)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"The {what} must be an array. Got {shown(given)} instead.") from error
+    if found.size > MOST_ENTRIES:
+        raise InvalidInput(f"The {what} must have at most {MOST_ENTRIES} entries. Got {found.size} instead.")
+    return found
 
 
 def is_special(path: Path) -> bool:

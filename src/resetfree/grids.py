@@ -23,7 +23,7 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
     A move goes where it is meant with probability 1 - slip and to each side with slip/2; "stay" never slips; what is
     blocked stays. Weights are added as integers over one denominator: each entry is a correctly rounded fraction.
     """
-    if not 0 <= slip <= 1:
+    if not 0 <= slip <= 1 or (slip > 0 and slip / 2 == 0):  # half of it, which is no 0, must not become one
         raise InvalidInput(f"The 'slip' of a grid must lie in [0, 1]. Got {slip} instead.")
     n_rows, n_cols = free.shape
     cell = np.flatnonzero(free)
@@ -39,6 +39,7 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
 
     fraction = simplest_fraction(float(slip))
     denominator = 2 * fraction.denominator
+    exact = denominator < 2**62  # else the sum of two weights does not fit, and rounded ones do
     rows, cols, weights = [], [], []
     for a, name in enumerate(actions):
         dr, dc = MOVES[name]
@@ -50,13 +51,14 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
             if weight:
                 rows.append(acting * len(actions) + a)
                 cols.append(target(move))
-                weights.append(np.full(len(acting), weight, dtype=np.int64))
+                weights.append(np.full(len(acting), weight if exact else weight / denominator))
     shape = (len(cell) * len(actions), len(cell))
     counts = sparse.coo_array(
         (np.concatenate(weights), (np.concatenate(rows), np.concatenate(cols))), shape=shape
     ).tocsr()
     counts.sum_duplicates()
-    probability = sparse.csr_array((counts.data / denominator, counts.indices, counts.indptr), shape=shape)
+    data = counts.data / denominator if exact else counts.data
+    probability = sparse.csr_array((data, counts.indices, counts.indptr), shape=shape)
     return probability, GridLayout(n_rows, n_cols, cell)
 
 

@@ -99,7 +99,8 @@ def fill(packed: bytes, name: str, value: Any) -> tuple[bytes, list[str]]:
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         held = {key: arrays[key] for key in arrays.files}
     if held[name].dtype.kind in "iu":
-        value = min(value, np.iinfo(held[name].dtype).max)
+        info = np.iinfo(held[name].dtype)
+        value = max(min(value, info.max), info.min)
     held[name] = np.full_like(held[name], value)
     buffer = io.BytesIO()
     np.savez(buffer, **held)

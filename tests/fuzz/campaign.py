@@ -17,8 +17,8 @@ SHORT = {
     "bytes": 50, "cells": 70, "arrays": 70, "plans": 20, "lines": 40, "paths": 25, "sizes": 50, "calls": 150,
 }  # fmt: skip
 LONG = {
-    "bytes": 1500, "cells": 4000, "arrays": 4000, "plans": 1000, "lines": 2000, "paths": 550, "sizes": 3000,
-    "calls": 6000,
+    "bytes": 1200, "cells": 3000, "arrays": 3000, "plans": 700, "lines": 1200, "paths": 400, "sizes": 3000,
+    "calls": 5000,
 }  # fmt: skip
 Found = list[tuple[str, Outcome]]  # KIND:SEED:INDEX and what came of it
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.arguments import whole
+from resetfree.arguments import shown, whole
 from resetfree.certify.anytime import resets_lower, resets_upper
 from resetfree.deploy import intervals
 from resetfree.deploy.policy import Policy, Table
@@ -186,8 +186,8 @@ def evaluate(
     >>> found.resets, [round(end, 4) for end in found.reset_interval]
     (41, [0.0595, 0.1096])
     """
-    if starts not in ("fresh", "continuing"):
-        raise InvalidInput(f'The \'starts\' must be "fresh" or "continuing". Got {starts!r} instead.')
+    if not isinstance(starts, str) or starts not in ("fresh", "continuing"):
+        raise InvalidInput(f'The \'starts\' must be "fresh" or "continuing". Got {shown(starts)} instead.')
     confidence = intervals.check_confidence(confidence)
     if episodes is not None and steps is not None:
         raise InvalidInput("An evaluation takes a number of episodes or of steps. Got both instead.")

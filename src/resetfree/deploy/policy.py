@@ -172,7 +172,7 @@ class Policy:
         try:
             (taken,) = state
             taken = np.array(taken)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, LookupError):
             taken = np.zeros((0, 0))
         if taken.shape != (n,) or taken.dtype.kind not in "iu" or (taken < 0).any():
             raise InvalidInput(

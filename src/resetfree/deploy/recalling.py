@@ -59,10 +59,11 @@ def recall(
         world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if problem is None else problem
         check_start(world, memory.s1)
         made, state = _player_of(run, world, player, memory)
-        if hasattr(made, "greedy"):  # nothing is explored any more
-            rule = made.greedy(state, memory.lam)
-        else:
-            rule = made.plan(state, memory.s1, memory.lam).policy
+        with np.errstate(all="ignore"):  # a stranger's numbers may overflow: what comes of them is checked
+            if hasattr(made, "greedy"):  # nothing is explored any more
+                rule = made.greedy(state, memory.lam)
+            else:
+                rule = made.plan(state, memory.s1, memory.lam).policy
         return _policy(run, world, problem, rule, memory)
     except RunError:
         raise

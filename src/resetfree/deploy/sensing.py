@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.arguments import as_array
 from resetfree.errors import InvalidInput
 from resetfree.transitions import Floats
 
@@ -39,7 +40,7 @@ class Sensor:
         shape = self._shape
         if shape is None or isinstance(observation, tuple | dict):
             return None
-        array = np.asarray(observation)
+        array = as_array(observation, "observation")
         if array.shape == shape:
             return None
         if array.ndim == len(shape) + 1 and array.shape[1:] == shape:

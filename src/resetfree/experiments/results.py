@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self, get_args
 
 import resetfree
+from resetfree.arguments import is_special
 from resetfree.certificate import plain
 from resetfree.errors import RunError
 from resetfree.experiments.trials import Outcome, Status, Trial
@@ -90,6 +91,8 @@ class Results:
     def _read(self, header: dict[str, str]) -> list[dict[str, Any]]:
         """The trials in the file, which must be one of this suite."""
         refuse = "Replace it (--overwrite) or name another (--out)."
+        if is_special(self.path):
+            raise RunError(f"The file '{self.path}' is a pipe or a device, and holds no results of bench. {refuse}")
         try:
             lines = self.path.read_text().splitlines()
             first = json.loads(lines[0])
@@ -104,13 +107,18 @@ class Results:
             )
         result = []
         for i, line in enumerate(lines[1:], 2):
+            damaged = f"Line {i} of the results file '{self.path}' is damaged. {refuse}"
             try:
-                result.append(json.loads(line))
-                _outcome(result[-1])
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                read = json.loads(line)
+            except (ValueError, RecursionError) as error:
                 if i == len(lines):
                     break
-                raise RunError(f"Line {i} of the results file '{self.path}' is damaged. {refuse}") from error
+                raise RunError(damaged) from error
+            try:
+                _outcome(read)
+            except (ValueError, TypeError, KeyError) as error:
+                raise RunError(damaged) from error
+            result.append(read)
         return result
 
 

@@ -177,7 +177,7 @@ class Ledger:
         """
         k, _ = self.saved()
         with sentences(self.path):
-            _, fit = read_columns(self._connection, self.path)
+            fit = self.contents().fit  # all that will be read again when the run has ended
             if not fit.whole:
                 raise unfit(self.path, fit)
             checkpoint = read_checkpoint(self._connection, self.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from resetfree.resolve import resolve
 from resetfree.runs.blueprint import blueprint
 from resetfree.runs.fingerprint import describe, fingerprint
 
+LEAST = 1e-150  # a number whose square is not 0
 GROUPS = ("problem", "primal", "dual")
 LARGEST_WHOLE = 2**53  # integers up to here are floats as well
 MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
@@ -191,6 +193,11 @@ def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
         raise InvalidInput(
             f"The setting '{name}' of {role} player '{cls.name}' must be a whole number within {LARGEST_WHOLE}, or "
             f"have a decimal point. Got {shown(value)} instead."
+        )
+    if isinstance(value, float) and math.isfinite(value) and value and not LEAST <= abs(value) <= 1 / LEAST:
+        raise InvalidInput(
+            f"The setting '{name}' of {role} player '{cls.name}' must be 0 or lie between {LEAST:g} and {1 / LEAST:g}, "
+            f"for its square is taken. Got {value!r} instead."
         )
     choices = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
     words = []
