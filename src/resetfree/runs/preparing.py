@@ -194,7 +194,9 @@ def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
             f"The setting '{name}' of {role} player '{cls.name}' must be a whole number within {LARGEST_WHOLE}, or "
             f"have a decimal point. Got {shown(value)} instead."
         )
-    if isinstance(value, float) and math.isfinite(value) and value and not LEAST <= abs(value) <= 1 / LEAST:
+    # A bound on multipliers is what the problem makes it: one over the least probability of a reset.
+    tiny_or_huge = isinstance(value, float) and math.isfinite(value) and value and not LEAST <= abs(value) <= 1 / LEAST
+    if tiny_or_huge and name != "B":
         raise InvalidInput(
             f"The setting '{name}' of {role} player '{cls.name}' must be 0 or lie between {LEAST:g} and {1 / LEAST:g}, "
             f"for its square is taken. Got {value!r} instead."
