@@ -126,6 +126,7 @@ def dies(pipe: Any, *_: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_trial_that_hangs_is_ended_on_ray_too(tmp_path: Path) -> None:
     """By Ctrl-C, with all that it started; the time limit is given to the next command, and ends it as well."""
     marker = tmp_path / "marker"
