@@ -27,7 +27,7 @@ import resetfree as rf
 from resetfree.cli import main
 from resetfree.errors import ResetFreeError
 
-GRACE = 20  # seconds in which what was stopped must have ended
+GRACE = 60  # seconds in which what was stopped must have ended
 
 
 def call(source: str, values: list[str]) -> int:
