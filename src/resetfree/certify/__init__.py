@@ -21,7 +21,7 @@ import numpy as np
 from resetfree.assumptions import feasibility, linearity, unsafe_pairs
 from resetfree.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.certify import anytime
-from resetfree.certify.record import record
+from resetfree.certify.record import TOLERANCE, record
 from resetfree.certify.replay import Comparator, DualSide, dual_claims, dual_lemma, dual_side
 from resetfree.certify.statements import as_recorded, unasked
 from resetfree.errors import NotCertifiable, ResetFreeError
@@ -31,7 +31,6 @@ from resetfree.runs.run import Run
 from resetfree.theorems import reduction, saddle_gap
 from resetfree.transitions import Floats
 
-TOLERANCE = 1e-9  # per unit of what is summed
 NO_ORACLE = "needs an oracle: the model behind this run is not known"
 REDUCTION = (
     "Regret equals R_p(pi*) + R_d(0)",
