@@ -27,7 +27,7 @@ import resetfree as rf
 from resetfree import interrupts
 from resetfree.cli import main
 from resetfree.experiments.workers import Workers
-from resetfree.operators import OperatorReset
+from resetfree.operators import OperatorReset, http
 from resetfree.operators.contract import Request
 from resetfree.runs.ledger import read
 
@@ -215,6 +215,63 @@ def test_a_command_puts_back_what_sigterm_did_before(capsys: pytest.CaptureFixtu
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Signals:
+    """Somebody whose finaliser a signal lands in."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_python_drops_is_sent_again(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> bool:
+        """Where no test framework looks on."""
+        with interrupts.terminable() as terminated:
+            try:
+                one = Signals(number)
+                del one
+                interrupts.wait(lambda seconds: time.sleep(seconds), SOON)
+            except KeyboardInterrupt:
+                return terminated.asked == (number == signal.SIGTERM)
+        return False
+
+    assert interrupted()
+    assert capsys.readouterr().err == ""
+
+
+def test_what_else_python_drops_is_still_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails:
+        def __del__(self) -> None:
+            raise ValueError("dropped")
+
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: seen.append(str(dropped.exc_value)))
+    with interrupts.terminable():
+        one = Fails()
+        del one
+    assert seen == ["dropped"]
+
+
+def test_an_operator_who_is_closed_while_the_address_is_written_takes_it_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal lands just after the file has its name."""
+    write = http._write_address
+
+    def interrupted(board: Any) -> None:
+        write(board)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(http, "_write_address", interrupted)
+    address = tmp_path / "operator.json"
+    with pytest.raises(KeyboardInterrupt), OperatorReset(by="http", address=address) as operator:
+        operator.perform(REQUEST)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_second_signal_does_not_wait_for_the_round() -> None:

@@ -3,11 +3,17 @@
 Python runs the handler of a signal between two of its own instructions. A signal that lands after the last of them and
 before the system call that waits, or in another thread, is noted and wakes nobody: it would be heard when the wait ends
 by itself. So no wait of ours is long. It is made of slices, and between two of them every signal is heard.
+
+Nor may a handler raise where Python drops what is raised: a signal that lands in a finaliser or in the callback of a
+weak reference ends nothing. A command sends itself the same signal once more a moment later.
 """
 
 from __future__ import annotations
 
+import _thread
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 SLICE = 0.2  # seconds: the longest that anything is waited for at once
+AGAIN = 0.02  # seconds until a signal that was dropped is sent again: what dropped it has returned by then
 usual: Handler = signal.default_int_handler
 
 
@@ -58,9 +65,35 @@ def terminable() -> Iterator[Terminated]:
         return
     signal.signal(signal.SIGTERM, asked)
     try:
-        yield asked
+        with _sent_again(asked):
+            yield asked
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def _sent_again(terminated: Terminated) -> Iterator[None]:
+    """Let no interrupt be lost that was raised where Python only prints what is raised."""
+    before = sys.unraisablehook
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            before(dropped)
+            return
+        number = signal.SIGTERM if terminated.asked else signal.SIGINT
+        # No threading.Thread: whoever was interrupted may hold the lock that starting one takes.
+        _thread.start_new_thread(_send, (number,))
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _send(number: signal.Signals) -> None:
+    time.sleep(AGAIN)
+    os.kill(os.getpid(), number)
 
 
 class Stop:

@@ -77,13 +77,16 @@ class Endpoint:
                 f"The operator's port {self._port} of {LOOPBACK} cannot be used: {error.strerror}."
             ) from error
         board.url = f"http://{LOOPBACK}:{server.server_address[1]}"
-        try:
-            board.address = _write_address(self._address, board)
-        except OSError as error:
-            server.server_close()
-            raise InvalidInput(f"The operator's address file cannot be written: {error.strerror}.") from error
         threading.Thread(target=server.serve_forever, args=(LOOK,), name="resetfree-operator", daemon=True).start()
-        self._shut = weakref.finalize(self, _close, server, board.address, os.getpid(), own=self._address is None)
+        own = self._address is None
+        board.address = _new_file() if self._address is None else self._address.absolute()
+        # Before there is a file: a signal may come with it, and what is closed then must take it along.
+        self._shut = weakref.finalize(self, _close, server, board.address, os.getpid(), own=own)
+        try:
+            _write_address(board)
+        except OSError as error:
+            self.close()
+            raise InvalidInput(f"The operator's address file cannot be written: {error.strerror}.") from error
 
 
 class _Board:
@@ -256,20 +259,23 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def _write_address(file: Path | None, board: _Board) -> Path:
+def _new_file() -> Path:
+    return Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json"
+
+
+def _write_address(board: _Board) -> None:
     """Where we are and what the token is, in a file that only its owner reads; it appears whole or not at all."""
-    file = Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json" if file is None else file.absolute()
+    file = board.address
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w") as out:
             out.write(json.dumps({"url": board.url, "token": board.token}) + "\n")
         draft.replace(file)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    return file
 
 
 def _close(server: _Server, address: Path, process: int, *, own: bool) -> None:
