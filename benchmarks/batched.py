@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
-from resetfree.algorithm1 import algorithm1
-from resetfree.batched import Batch, play_batch
 from resetfree.players import make_player
+from resetfree.players.algorithm1 import algorithm1
+from resetfree.studies.engines.batched import Batch, play_batch
 
 PAIRS = {
     "Algorithm 1": ("linear-ucb", "projected-gradient", "optimistic"),

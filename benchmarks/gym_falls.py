@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 import resetfree as rf
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "gym"
 ENVIRONMENTS = ("cartpole", "pendulum", "inverted_pendulum")

@@ -19,7 +19,7 @@ import numpy as np
 
 import resetfree as rf
 from gym_falls import load_example  # type: ignore[import-not-found,unused-ignore]
-from resetfree.assumptions import unsafe_pairs
+from resetfree.theory.assumptions import unsafe_pairs
 
 ENVIRONMENTS = {
     "frozen_lake": 1000, "cliff_walking": 1000, "taxi": 5000, "lava_gap": 400, "lava_crossing": 400, "rooms": 800,

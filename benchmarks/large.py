@@ -21,14 +21,15 @@ from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
-from resetfree.game import DualPlayer, Game, PrimalPlayer, begin, play
-from resetfree.oracle.exact import Evaluator
+from resetfree.core.state import dump
+from resetfree.game.contract import DualPlayer, PrimalPlayer
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.counting import Counting
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.primal.linear_ucb import LargeState, LinearUCB
 from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.seen import SeenCounts
-from resetfree.state import dump
+from resetfree.players.shared.sparse_counts import SeenCounts
+from resetfree.theory.oracle.exact import Evaluator
 
 B, TIMES = 5.0, 10
 CONSOLE = Console(width=120)

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
-from resetfree.experiments.method import Setting, methods
-from resetfree.game import begin, play
-from resetfree.oracle.exact import Evaluator
+from resetfree.game.loop import begin, play
+from resetfree.studies.suites.method import Setting, methods
+from resetfree.theory.oracle.exact import Evaluator
 
 EPISODES = 2000
 BOUND = 38.8664632

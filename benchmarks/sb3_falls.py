@@ -23,7 +23,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from gym_falls import ENVIRONMENTS, LONG, load_example  # type: ignore[import-not-found,unused-ignore]
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
 
 EVERY, MOST, SECONDS, STARTS = 1_000, 300_000, 600.0, 3
 # RL Baselines3 Zoo, CartPole-v1: PPO gathers 8 x 32 steps in 8 environments. In the one there is, that can mean 256

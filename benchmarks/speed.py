@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
-from resetfree.algorithm1 import algorithm1
-from resetfree.game import begin, play
-from resetfree.oracle.exact import Evaluator
+from resetfree.game.loop import begin, play
+from resetfree.players.algorithm1 import algorithm1
+from resetfree.theory.oracle.exact import Evaluator
 
 B = 5.0
 PEER_EPISODES = 500

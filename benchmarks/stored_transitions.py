@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from resetfree.features.random_fourier import RandomFourier
-from resetfree.game import begin, play
+from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal._stored_ridge import fit, use_features
 from resetfree.players.primal.stored_linear import StoredLinear, StoredState
-from resetfree.problem import Episode, Problem, State
+from resetfree.players.shared.stored_ridge import fit, use_features
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.features.random_fourier import RandomFourier
 
 Floats = NDArray[np.float64]
 LIMIT = 3.0

@@ -79,7 +79,17 @@ class Watcher(threading.Thread):
 def measure(n: int, presses: int, pace: float) -> tuple[list[float], float, float]:
     """The delays of n watchers, how many frames a second one of them got, and the seconds that the end took."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "resetfree.cli", "studio", "--no-browser", "--port", "0", "--folder", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "resetfree.show.cli",
+            "studio",
+            "--no-browser",
+            "--port",
+            "0",
+            "--folder",
+            folder,
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
         try:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import resetfree as rf
-from resetfree.players.checks import check_primal, primal_checks
+from resetfree.players.testing.battery import check_primal, primal_checks
 
 
 @dataclass

@@ -3,9 +3,9 @@
 import numpy as np
 
 import resetfree as rf
-from resetfree.policy import random_policy
-from resetfree.regret import exact_rounds
-from resetfree.theorems import reduction
+from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.theory.regret import exact_rounds
+from resetfree.theory.theorems import reduction
 
 mdp = rf.make("grid-v0")
 solution = rf.solve(mdp)

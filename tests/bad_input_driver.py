@@ -24,8 +24,8 @@ import matplotlib.pyplot  # noqa: F401 (drawing commands would load it in every 
 import numpy as np
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.errors import ResetFreeError
+from resetfree.core.errors import ResetFreeError
+from resetfree.show.cli import main
 
 GRACE = 60  # seconds in which what was stopped must have ended
 

@@ -21,10 +21,11 @@ import numpy as np
 from tests.forging import rechain
 
 import resetfree as rf
-from resetfree.deploy import recall
-from resetfree.errors import ResetFreeError
+from resetfree.core.arrays import pack
+from resetfree.core.errors import ResetFreeError
 from resetfree.players import discover
-from resetfree.runs.runfile import connect, pack, read_checkpoint
+from resetfree.runs.recall import recall
+from resetfree.runs.runfile import connect, read_checkpoint
 
 FIRST, THEN = 12, 6  # episodes before the checkpoint, and after it
 MEMORY = 3 * 2**30  # of the whole program, libraries included

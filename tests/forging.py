@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resetfree.runs import digest
-from resetfree.runs.run import COLUMNS
+from resetfree.runs.columns import COLUMNS
 from resetfree.runs.runfile import start_type
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from resetfree.certify.anytime import (
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.certificates.anytime import (
     mixture_boundary,
     regret_lower,
     regret_upper,
@@ -16,8 +18,6 @@ from resetfree.certify.anytime import (
     return_variance,
     upper_sum,
 )
-from resetfree.errors import InvalidInput
-from resetfree.transitions import Floats
 
 SEEDS, K, DELTA = 200, 1500, 0.1
 MOST = 20  # of 200 seeds: what DELTA = 0.1 allows on average, and far more than these bounds need

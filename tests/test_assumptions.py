@@ -13,21 +13,23 @@ from scipy.optimize import linprog, minimize, nnls
 
 import resetfree as rf
 from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable
-from resetfree.assumptions import (
+from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.safety import RESTART, START
+from resetfree.theory.assumptions import (
     Finding,
     Report,
     check,
     close,
     dual_class,
     feasibility,
-    linear,
     linearity,
     reachable_starts,
 )
-from resetfree.assumptions import dual as dual_module
-from resetfree.assumptions.dual import least_norm, least_norm_equal
-from resetfree.assumptions.safety import RESTART, START
-from resetfree.contexts import with_contexts
+from resetfree.theory.assumptions import (
+    linearity as linear,
+)
+from resetfree.theory.assumptions import multipliers as dual_module
+from resetfree.theory.assumptions.multipliers import least_norm, least_norm_equal
 
 Floats = NDArray[np.float64]
 
@@ -366,6 +368,7 @@ def test_a_report_is_true_only_if_feasibility_was_found_to_hold() -> None:
 
 
 def test_checks_do_not_load_the_optimiser_before_it_is_needed() -> None:
-    code = "import sys, resetfree.theorems, resetfree.counterexamples; print('scipy.optimize' in sys.modules)"
+    modules = "sys, resetfree.theory.theorems, resetfree.theory.counterexamples"
+    code = f"import {modules}; print('scipy.optimize' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

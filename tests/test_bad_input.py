@@ -19,8 +19,8 @@ import pytest
 from tests.bad_values import CALLS, VALUES, calls
 
 import resetfree as rf
-from resetfree.cli import app
 from resetfree.players import Role, discover, settings
+from resetfree.show.cli import app
 
 ROOT = Path(__file__).parents[1]
 MEMORY, SECONDS = 3 << 30, 2.0

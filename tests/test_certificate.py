@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from resetfree.certificate import Certificate, plain
-from resetfree.errors import InvalidInput
+from resetfree.core.certificate import Certificate, plain
+from resetfree.core.errors import InvalidInput
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 import resetfree as rf
-from resetfree.certificate import Certificate, in_every_round, over_rounds
-from resetfree.certify import OPTIMISM, RATES, certify, primal_bound
-from resetfree.certify.again import whole_game
-from resetfree.certify.anytime import DELTA
-from resetfree.cli.certify import certify as command
+from resetfree.core.certificate import Certificate, in_every_round, over_rounds
+from resetfree.runs.columns import COLUMNS
 from resetfree.runs.ledger import Ledger, read
-from resetfree.runs.run import COLUMNS
-from resetfree.widths import theory_beta
+from resetfree.runs.replay_whole import whole_game
+from resetfree.show.cli.certify import certify as command
+from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
+from resetfree.theory.certificates.anytime import DELTA
+from resetfree.theory.widths import theory_beta
 
 
 def learn(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from resetfree import make, problems
-from resetfree.cli import main
-from resetfree.features import discover, make_features
+from resetfree.problems.features import discover, make_features
+from resetfree.show.cli import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -152,12 +152,12 @@ def test_a_user_s_own_factory_is_found_where_the_command_is_run(tmp_path: Path) 
     (tmp_path / "plant.py").write_text(
         "import resetfree as rf\ndef small(horizon=4):\n    return rf.make('grid-v0', horizon=horizon)\n"
     )
-    words = [sys.executable, "-m", "resetfree.cli", "solve", "plant:small", "--set", "horizon=5", "--json"]
+    words = [sys.executable, "-m", "resetfree.show.cli", "solve", "plant:small", "--set", "horizon=5", "--json"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ})
     assert json.loads(done.stdout)["horizon"] == 5
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"{sys.executable} -m resetfree.cli list --json | head -c 10"
+    command = f"{sys.executable} -m resetfree.show.cli list --json | head -c 10"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from resetfree.cli import main
-from resetfree.experiments import running
-from resetfree.experiments.method import methods
-from resetfree.experiments.suite import SUITES
+from resetfree.show.cli import main
+from resetfree.studies.suites import suite_runner as running
+from resetfree.studies.suites.method import methods
+from resetfree.studies.suites.suite import SUITES
 
 TWO = ("--methods", "algorithm 1,fixed penalty B", "--jobs", "1")
 

@@ -18,12 +18,12 @@ import pytest
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.certify.anytime import resets_upper
-from resetfree.cli import main
-from resetfree.cli.progress import Display
-from resetfree.errors import RunError
+from resetfree.core.errors import RunError
 from resetfree.players import discover
 from resetfree.runs.ledger import read
+from resetfree.show.cli import main
+from resetfree.show.cli.progress import Display
+from resetfree.theory.certificates.anytime import resets_upper
 
 DEFAULT = "runs/grid-v0-linear-ucb-projected-gradient-seed0.rfrun"
 
@@ -247,7 +247,7 @@ def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
 
 def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     path = here / "a.rfrun"
-    words = [sys.executable, "-m", "resetfree.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
+    words = [sys.executable, "-m", "resetfree.show.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
     process = subprocess.Popen(
         [*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )  # fmt: skip
@@ -359,7 +359,7 @@ def plant(*words: str) -> subprocess.Popen[str]:
     """A run on a machine, in a process of its own."""
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     return subprocess.Popen(
-        [sys.executable, "-m", "resetfree.cli", "run", *PLANT, *words, "--json"],
+        [sys.executable, "-m", "resetfree.show.cli", "run", *PLANT, *words, "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings,
     )  # fmt: skip
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.assumptions import dual_class, reachable_starts
-from resetfree.certify import RATES, certify, primal_bound, truth
-from resetfree.certify.anytime import DELTA
-from resetfree.certify.replay import Comparator, dual_side
+from resetfree.theory.assumptions import dual_class, reachable_starts
+from resetfree.theory.certificates import RATES, certify, primal_bound, truth
+from resetfree.theory.certificates.anytime import DELTA
+from resetfree.theory.certificates.replay import Comparator, dual_side
 
 
 def star(run: rf.Run) -> Comparator | str:
@@ -91,7 +91,7 @@ def test_the_chance_of_realised_costs_is_bounded_by_what_is_known_before(dual: s
 
 
 def test_too_many_starts_are_not_replaced_by_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.assumptions.dual.LARGEST_WORK", 10.0)
+    monkeypatch.setattr("resetfree.theory.assumptions.multipliers.LARGEST_WORK", 10.0)
     run = rf.learn("grid-v0", "uniform", "projected-gradient", B=40.0, feedback="realised", episodes=20)
     found = star(run)
     assert isinstance(found, str)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.diagnostics import lives, past_horizon
+from resetfree.runs.diagnostics import lives, past_horizon
 
 Columns = dict[str, NDArray[np.int64]]
 

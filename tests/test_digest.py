@@ -14,11 +14,11 @@ import pytest
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.certify.record import DIGEST
-from resetfree.cli import main
-from resetfree.errors import ResetFreeError, RunError
+from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.runs import digest
 from resetfree.runs.ledger import Ledger, read
+from resetfree.show.cli import main
+from resetfree.theory.certificates.record import DIGEST
 
 ROUNDS = 300
 PERFORMED = '{"k": 1, "why": "", "detail": "", "who": "", "asked": "", "answered": "", "seconds": 1.0}'
@@ -232,6 +232,6 @@ def checkpoint(k: int) -> Any:
 
 
 def one_intervention() -> Any:
-    from resetfree.problem import Intervention
+    from resetfree.problems.contract import Intervention
 
     return Intervention(20, "reset", "fell", "somebody", "2020-01-01T00:00:00", "2020-01-01T00:00:01", 1.0)

@@ -17,13 +17,13 @@ import pytest
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.errors import InvalidInput, ResetFreeError
-from resetfree.features import discover as feature_maps
-from resetfree.gym.options import DOTTED, NAMES
+from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.players import discover
-from resetfree.registry import problems
+from resetfree.problems.features import discover as feature_maps
+from resetfree.problems.gym.options import DOTTED, NAMES
+from resetfree.problems.registry import problems
 from resetfree.runs.followed import LARGEST, followed
+from resetfree.show.cli import main
 
 SRC = Path(rf.__file__).parent
 LAKE = "gym:FrozenLake-v1"

@@ -19,9 +19,10 @@ from tests import crafted_checkpoints
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.deploy import read_policy
-from resetfree.errors import RunError
-from resetfree.runs.runfile import decode_start, pack, unpack
+from resetfree.core.arrays import pack, unpack
+from resetfree.core.errors import RunError
+from resetfree.runs.runfile import decode_start
+from resetfree.use import read_policy
 
 MEMORY = 2 * 2**30
 # One process for a file and all that reads it: little memory, little time, and nothing but a sentence.

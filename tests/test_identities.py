@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.certificate import Certificate
-from resetfree.certify import certify
-from resetfree.certify.record import DIGEST
-from resetfree.regret import Rounds
-from resetfree.theorems import reduction, saddle_gap
+from resetfree.core.certificate import Certificate
+from resetfree.theory.certificates import certify
+from resetfree.theory.certificates.record import DIGEST
+from resetfree.theory.regret import Rounds
+from resetfree.theory.theorems import reduction, saddle_gap
 
 DRAWS = 40
 

@@ -24,12 +24,12 @@ from typing import Any
 import pytest
 
 import resetfree as rf
-from resetfree import interrupts
-from resetfree.cli import main
-from resetfree.experiments.workers import Workers
-from resetfree.operators import OperatorReset, http
-from resetfree.operators.contract import Request
+from resetfree.core import interrupts
+from resetfree.problems.operators import OperatorReset, http
+from resetfree.problems.operators.request import Request
 from resetfree.runs.ledger import read
+from resetfree.show.cli import main
+from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[1]
 LONG = 60.0  # seconds that a wait takes if the signal is lost
@@ -158,7 +158,7 @@ def test_signals_at_fifty_moments_around_a_prompt_are_all_heard(screen: Screen) 
 def command(*words: str) -> subprocess.Popen[str]:
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return subprocess.Popen(
-        [sys.executable, "-m", "resetfree.cli", "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-m", "resetfree.show.cli", "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, env=surroundings,
     )  # fmt: skip
 
@@ -191,7 +191,7 @@ def test_sigterm_stops_a_run_that_waits_and_leaves_nothing_behind(tmp_path: Path
 def test_who_ignores_ctrl_c_is_left_alone_and_sigterm_still_stops(tmp_path: Path) -> None:
     """As a shell starts a program in the background."""
     path = tmp_path / "a.rfrun"
-    words = f"{sys.executable} -m resetfree.cli run grid-v0 --primal uniform --episodes 60000 --out {path}"
+    words = f"{sys.executable} -m resetfree.show.cli run grid-v0 --primal uniform --episodes 60000 --out {path}"
     process = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {words}"], stderr=subprocess.PIPE, text=True)
     until(lambda: path.exists() and len(rf.load(path)) > 0)
     process.send_signal(signal.SIGINT)

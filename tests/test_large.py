@@ -14,22 +14,24 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp, sparse_policy
 
 import resetfree as rf
-from resetfree.assumptions import reachable_starts
-from resetfree.errors import InvalidInput
-from resetfree.game import Game, PrimalPlayer, Round, begin, play
-from resetfree.oracle.exact import Evaluator
-from resetfree.players.counted import Counted
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import dump, load
+from resetfree.game.contract import PrimalPlayer, Round
+from resetfree.game.loop import Game, begin, play
+from resetfree.players.baselines.ghosh_softmax import GhoshSoftmax
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal import _large, linear_ucb, support_elimination
-from resetfree.players.primal.baselines.ghosh_softmax import GhoshSoftmax
+from resetfree.players.primal import linear_ucb, support_elimination
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.primal.rlsvi import RLSVI
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.primal.ucbvi import UCBVI
-from resetfree.players.seen import SeenCounts
-from resetfree.policy import LazyPolicy, as_policy
-from resetfree.problem import Episode
-from resetfree.state import dump, load
+from resetfree.players.shared import large_problems as _large
+from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.sparse_counts import SeenCounts
+from resetfree.problems.contract import Episode
+from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
+from resetfree.theory.assumptions import reachable_starts
+from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 

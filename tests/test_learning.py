@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, NotCertifiable, RunError, UnknownName
-from resetfree.game import Game, Plan, PrimalPlayer, Round
-from resetfree.problem import Episode, Problem, State
+from resetfree.core.errors import InvalidInput, NotCertifiable, RunError, UnknownName
+from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.game.loop import Game
+from resetfree.problems.contract import Episode, Problem, State
 from resetfree.runs import ledger
 from resetfree.runs.ledger import read
 

@@ -19,7 +19,7 @@ import pytest
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, RunError
+from resetfree.core.errors import InvalidInput, RunError
 from resetfree.runs import ledger, runfile
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.runfile import Checkpoint

@@ -14,11 +14,13 @@ from tests.property.random_mdps import closed_mdp, rough_mdp, sparse_policy
 from tests.property.strategies import exact, finite_problems
 
 import resetfree as rf
-from resetfree import FiniteMDP, InvalidInput, lemmas
-from resetfree.algorithm1 import algorithm1
-from resetfree.counterexamples import non_markovian_saddle_point
-from resetfree.game import begin, play
-from resetfree.lemmas import (
+from resetfree import FiniteMDP, InvalidInput
+from resetfree.game.loop import begin, play
+from resetfree.players.algorithm1 import algorithm1
+from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.theory import lemmas
+from resetfree.theory.counterexamples import non_markovian_saddle_point
+from resetfree.theory.lemmas import (
     comparator_pair,
     composite_optimism,
     no_slater,
@@ -28,10 +30,9 @@ from resetfree.lemmas import (
     softmax_lipschitz,
     strong_duality,
 )
-from resetfree.oracle.dynamic_programming import Values
-from resetfree.oracle.fractions import evaluate_exactly, solve_exactly
-from resetfree.policy import random_policy
-from resetfree.regret import Rounds
+from resetfree.theory.oracle.dynamic_programming import Values
+from resetfree.theory.oracle.fractions import evaluate_exactly, solve_exactly
+from resetfree.theory.regret import Rounds
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -270,7 +271,7 @@ def test_a_policy_that_remembers_its_start_is_a_shared_saddle_point(threshold: f
 
 def test_a_policy_that_does_not_remember_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both starts handed the policy that is best from A (or from B): one of them fails."""
-    from resetfree.oracle import linear_program
+    from resetfree.theory.oracle import linear_program
 
     honest = linear_program.constrained_value
     for start in (0, 1):

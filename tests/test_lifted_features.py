@@ -8,10 +8,10 @@ from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
 from resetfree import FiniteMDP
-from resetfree.assumptions import check, dual_class, linearity
-from resetfree.contexts import with_contexts
-from resetfree.players.dual._common import functions
-from resetfree.sets import for_features
+from resetfree.players.shared.multiplier_functions import functions
+from resetfree.problems.finite.contexts import with_contexts
+from resetfree.theory.assumptions import check, dual_class, linearity
+from resetfree.theory.sets import for_features
 
 CHAIN = [[0.3, 0.7], [0.6, 0.4]]
 

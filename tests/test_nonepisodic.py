@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
-from resetfree.errors import AssumptionViolated, InvalidInput
-from resetfree.nonepisodic import Life, live, optimal_core, optimal_gain, unsafe_pairs
+from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.players.nonepisodic import Life, live, optimal_core, optimal_gain, unsafe_pairs
 
 Floats = NDArray[np.float64]
 

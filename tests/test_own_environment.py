@@ -26,7 +26,7 @@ def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    resetfree = ("-m", "resetfree.cli")
+    resetfree = ("-m", "resetfree.show.cli")
     ran(*resetfree, "run", "tank:Tank", "--set", "horizon=50", "--episodes", "60", "--out", "tank.rfrun")
     run = rf.load(tmp_path / "tank.rfrun")
     assert len(run) == 60

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from resetfree import Episode, FiniteMDP, InvalidInput, evaluate, make, simulate, solve
-from resetfree.contexts import with_contexts
-from resetfree.policy import check_policy, random_policy, uniform
-from resetfree.problem import Problem
+from resetfree.problems.contract import Problem
+from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.tabular_policy import check_policy, random_policy, uniform
 
 
 def same(a: Episode, b: Episode) -> bool:

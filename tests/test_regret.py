@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 
 import resetfree as rf
 from resetfree import AssumptionViolated, InvalidInput
-from resetfree.oracle.dynamic_programming import Values
-from resetfree.policy import random_policy, uniform
-from resetfree.regret import Rounds, dual_regret, exact_rounds, primal_regret, regret, resets
+from resetfree.problems.finite.tabular_policy import random_policy, uniform
+from resetfree.theory.oracle.dynamic_programming import Values
+from resetfree.theory.regret import Rounds, dual_regret, exact_rounds, primal_regret, regret, resets
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_the_same_policy_is_evaluated_once(mdp: rf.FiniteMDP, monkeypatch: pytes
         calls.append(policy)
         return rf.evaluate(mdp, policy)
 
-    monkeypatch.setattr("resetfree.regret.evaluate", counted)
+    monkeypatch.setattr("resetfree.theory.regret.evaluate", counted)
     policy = uniform(mdp)
     exact_rounds(mdp, [policy] * 5 + [policy.copy()], 1.0, [0] * 6)
     assert len(calls) == 2

@@ -14,9 +14,10 @@ from tests.property.random_mdps import closed_mdp, rough_mdp
 from tests.property.strategies import exact
 
 import resetfree as rf
-from resetfree import theorems
-from resetfree.oracle.dynamic_programming import SafeSets, Solution, can_leave, can_reset
-from resetfree.theorems import certify_problem, every_restricted_policy, restricted_policies
+from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.theory import theorems
+from resetfree.theory.oracle.dynamic_programming import Solution, can_leave, can_reset
+from resetfree.theory.theorems import certify_problem, every_restricted_policy, restricted_policies
 
 seeds = st.integers(0, 2**32 - 1)
 

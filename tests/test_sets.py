@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from resetfree.errors import InvalidInput
-from resetfree.sets import (
+from resetfree.core.errors import InvalidInput
+from resetfree.theory.sets import (
     Ball,
     Box,
     ConeBall,

@@ -16,19 +16,19 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.certify import certify
-from resetfree.certify.again import ASKED, CHECKPOINT, ROUNDS, whole_run
-from resetfree.certify.record import DIGEST
-from resetfree.certify.statements import CLAIM
-from resetfree.cli.certify import certify as command
-from resetfree.cli.progress import _most_resets
-from resetfree.cli.run import show, summary
-from resetfree.game import PrimalPlayer, Statement
+from resetfree.game.contract import PrimalPlayer, Statement
 from resetfree.players.primal.uniform import Uniform
-from resetfree.report.html.groups import collect
-from resetfree.report.html.tables import guarantee, settings
 from resetfree.runs import runfile
-from resetfree.studio.scenes import scene_of
+from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
+from resetfree.show.cli.certify import certify as command
+from resetfree.show.cli.progress import _most_resets
+from resetfree.show.cli.run import show, summary
+from resetfree.show.report.html.groups import collect
+from resetfree.show.report.html.html_tables import guarantee, settings
+from resetfree.show.studio.scenes import scene_of
+from resetfree.theory.certificates import certify
+from resetfree.theory.certificates.asked import CLAIM
+from resetfree.theory.certificates.record import DIGEST
 
 
 def edited(file: Path, edit: Callable[[dict[str, Any]], object]) -> Path:

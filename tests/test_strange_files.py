@@ -17,15 +17,16 @@ import pytest
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.certificate import Certificate
-from resetfree.cli import main
-from resetfree.deploy import read_policy, recall
-from resetfree.experiments.results import Results
-from resetfree.features import make_features
-from resetfree.report.comparison import check_page
-from resetfree.runs.preparing import find_world
-from resetfree.runs.runfile import pack, unpack
-from resetfree.sweeps.gathering import _best, _values_file
+from resetfree.core.arrays import pack, unpack
+from resetfree.core.certificate import Certificate
+from resetfree.problems.features import make_features
+from resetfree.problems.world import find_world
+from resetfree.runs.recall import recall
+from resetfree.show.cli import main
+from resetfree.show.report.comparison import check_page
+from resetfree.studies.suites.results import Results
+from resetfree.studies.sweeps.gathering import _best, _values_file
+from resetfree.use import read_policy
 
 
 @contextmanager

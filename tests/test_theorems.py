@@ -10,12 +10,14 @@ import pytest
 from numpy.typing import ArrayLike
 
 import resetfree as rf
-from resetfree import AssumptionViolated, InvalidInput, theorems
-from resetfree.counterexamples import no_attained_multiplier, no_shared_optimum_above_zero
-from resetfree.oracle.dynamic_programming import SafeSets, Solution
-from resetfree.policy import random_policy, uniform
-from resetfree.regret import Rounds, exact_rounds
-from resetfree.theorems import (
+from resetfree import AssumptionViolated, InvalidInput
+from resetfree.problems.finite.safe_sets import SafeSets
+from resetfree.problems.finite.tabular_policy import random_policy, uniform
+from resetfree.theory import theorems
+from resetfree.theory.counterexamples import no_attained_multiplier, no_shared_optimum_above_zero
+from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.regret import Rounds, exact_rounds
+from resetfree.theory.theorems import (
     certify_problem,
     least_multiplier,
     reduction,

@@ -11,15 +11,15 @@ import pytest
 from gymnasium.spaces import Discrete
 
 import resetfree as rf
-from resetfree.certificate import Certificate
-from resetfree.certify import EVERY_PATH, OPTIMISM, RATES, certify
-from resetfree.game import Statement
+from resetfree.core.certificate import Certificate
+from resetfree.game.contract import Statement
 from resetfree.players import discover
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.politex import Politex
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.primal.ucbvi import UCBVI
-from resetfree.problem import Problem
+from resetfree.problems.contract import Problem
+from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify
 
 NOTHING = ConstantPenalty(C=0.0)
 THEORY = {"primal": {"width": "theory"}}

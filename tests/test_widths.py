@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from resetfree.players.primal.greedy_composite import composite_beta
-from resetfree.widths import softmax_alpha, theory_beta
+from resetfree.theory.widths import softmax_alpha, theory_beta
 
 Floats = NDArray[np.float64]
 Parts = tuple[Floats, Floats, Floats, float]

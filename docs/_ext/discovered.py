@@ -19,12 +19,12 @@ from sphinx.directives.other import TocTree
 from sphinx.util.docutils import SphinxDirective
 
 import resetfree as rf
-from resetfree.cli.listing import _told as told
-from resetfree.errors import ResetFreeError
+from resetfree.core.errors import ResetFreeError
 from resetfree.players import Role, discover, settings
-from resetfree.players.trials import fill
-from resetfree.problem import Problem
-from resetfree.runs.fingerprint import describe
+from resetfree.players.testing.trial_problems import fill
+from resetfree.problems.contract import Problem
+from resetfree.problems.fingerprint import describe
+from resetfree.show.cli.listing import _told as told
 
 from .plain_docstrings import escape
 

@@ -107,7 +107,7 @@ def _prose(block: list[str]) -> list[str]:
 def fields_of(cls: type) -> list[str]:
     """The annotated fields of a class that a comment explains, one line each, as `name: comment`.
 
-    >>> from resetfree.game import Round
+    >>> from resetfree.game.contract import Round
     >>> fields_of(Round)[0]
     'k: counted from 1'
     """

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 import resetfree as rf
-from resetfree.grids import MOVES
-from resetfree.oracle.dynamic_programming import best_response
-from resetfree.report.style import BLUE, GREEN, GREY, INK, ORANGE, PIT, SKY, line, look, round_number
+from resetfree.problems.finite.grids import MOVES
+from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PIT, SKY, line, look, round_number
+from resetfree.theory.oracle.dynamic_programming import best_response
 
 PROBLEM = "grid-v0"
 CORNER = 0  # the start of the picture of the saddle point: the upper left cell

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import resetfree as rf
-from resetfree.assumptions import unsafe_pairs
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.theory.assumptions import unsafe_pairs
 
 EPISODES, HORIZON, GOAL = 300, 100, 63
 

@@ -13,7 +13,7 @@ import highway_env  # noqa: F401 - registers its environments
 import numpy as np
 
 import resetfree as rf
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
 
 EPISODES, HORIZON = 25, 40
 CONFIG = {

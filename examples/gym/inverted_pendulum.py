@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 import resetfree as rf
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
 
 EPISODES, HORIZON, LONG = 100, 100, 5_000
 FORCES = 5  # -3, -1.5, 0, 1.5, 3

@@ -14,7 +14,7 @@ from minigrid.core.constants import OBJECT_TO_IDX
 from minigrid.wrappers import FullyObsWrapper
 
 import resetfree as rf
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
 
 EPISODES, HORIZON = 400, 50
 NAMES = {"gap": "MiniGrid-LavaGapS7-v0", "crossing": "MiniGrid-LavaCrossingS9N2-v0"}

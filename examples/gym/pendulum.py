@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 import resetfree as rf
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
 
 EPISODES, HORIZON, LONG = 100, 100, 5_000
 TORQUES = 5  # -2, -1, 0, 1, 2

@@ -14,10 +14,10 @@ import gymnasium
 import numpy as np
 
 import resetfree as rf
-from resetfree.game import Round
-from resetfree.gym.adapter import GymProblem
+from resetfree.game.contract import Round
 from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.problem import Episode
+from resetfree.problems.contract import Episode
+from resetfree.problems.gym.adapter import GymProblem
 
 PLAN = """#########
 #0..#..1#

@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 import resetfree as rf
-from resetfree.assumptions import unsafe_pairs
-from resetfree.gym.adapter import GymProblem
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.theory.assumptions import unsafe_pairs
 
 EPISODES, HORIZON = 3_000, 30
 

@@ -5,20 +5,27 @@ The tour: `problem` (what an episode is), `finite` (the model behind it), `oracl
 `players`, `runs` (learning that loses nothing) and `certify` (what can be checked on a run); `experiments`.
 """
 
-from resetfree.assumptions import check, close
-from resetfree.certificate import Certificate
-from resetfree.errors import AssumptionViolated, InvalidInput, NotCertifiable, ResetFreeError, RunError, UnknownName
-from resetfree.finite import FiniteMDP
-from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round
-from resetfree.gym import from_gym
-from resetfree.operators import OperatorReset
-from resetfree.oracle import solve
-from resetfree.oracle.dynamic_programming import Solution, evaluate
-from resetfree.problem import Episode, Problem, simulate
-from resetfree.registry import make, problems
-from resetfree.runs.learning import Stopped, learn, load
-from resetfree.runs.run import Run
-from resetfree.theorems import certify_problem
+from resetfree.core.certificate import Certificate
+from resetfree.core.errors import (
+    AssumptionViolated,
+    InvalidInput,
+    NotCertifiable,
+    ResetFreeError,
+    RunError,
+    UnknownName,
+)
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.problems.contract import Episode, Problem, simulate
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.gym import from_gym
+from resetfree.problems.operators import OperatorReset
+from resetfree.problems.registry import make, problems
+from resetfree.runs.learn import Stopped, learn, load
+from resetfree.runs.result import Run
+from resetfree.theory.assumptions import check, close
+from resetfree.theory.oracle import solve
+from resetfree.theory.oracle.dynamic_programming import Solution, evaluate
+from resetfree.theory.theorems import certify_problem
 
 __version__ = "0.1.0"
 __all__ = [

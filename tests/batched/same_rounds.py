@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import resetfree as rf
-from resetfree.batched import Batch, play_batch
 from resetfree.players import make_player
+from resetfree.studies.engines.batched import Batch, play_batch
 
 EQUAL = ("s1", "reset", "steps", "next_start")
 CLOSE = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "v_r", "v_c")

@@ -12,12 +12,21 @@ import pytest
 from tests.batched.same_rounds import assert_same_rounds, players
 
 import resetfree as rf
-from resetfree.algorithm1 import algorithm1
-from resetfree.batched import Batch, BatchStopped, Segment, faster_engine, play_batch, preparing
-from resetfree.batched.preparing import CPU_ROWS
-from resetfree.batched.tables import shape_of
-from resetfree.players.primal.baselines.ghosh_softmax import GhoshSoftmax
+from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.baselines.ghosh_softmax import GhoshSoftmax
 from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.shared.batched.batched_tables import shape_of
+from resetfree.studies.engines.batched import (
+    Batch,
+    BatchStopped,
+    Segment,
+    faster_engine,
+    play_batch,
+)
+from resetfree.studies.engines.batched import (
+    layout as preparing,
+)
+from resetfree.studies.engines.batched.layout import CPU_ROWS
 
 EPISODES, SEGMENT = 120, 40
 PRIMAL, DUAL = algorithm1(B=5.0)
@@ -180,7 +189,7 @@ def test_what_the_engine_does_not_know_is_refused() -> None:
 
 def test_the_local_engine_is_chosen_where_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert faster_engine(10_000, PRIMAL, DUAL) == ("local" if jax.default_backend() == "cpu" else "batched")
-    monkeypatch.setattr("resetfree.batched.choice.accelerator", lambda: True)
+    monkeypatch.setattr("resetfree.studies.engines.batched.choice.accelerator", lambda: True)
     assert faster_engine(10_000, PRIMAL, DUAL) == "batched"
     assert faster_engine(10, PRIMAL, DUAL) == "local"
     assert faster_engine(10_000, GhoshSoftmax(B=5.0), DUAL) == "local"

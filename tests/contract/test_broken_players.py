@@ -12,11 +12,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput, ResetFreeError
-from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round
-from resetfree.players.checks import Check, ContractBroken, check_dual, check_primal, dual_checks, primal_checks
-from resetfree.players.trials import corners, played
-from resetfree.problem import Problem, State
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.players.testing.battery import (
+    Check,
+    ContractBroken,
+    check_dual,
+    check_primal,
+    dual_checks,
+    primal_checks,
+)
+from resetfree.players.testing.trial_problems import corners, played
+from resetfree.problems.contract import Problem, State
 
 
 @dataclass

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from resetfree.players import Role, discover
-from resetfree.players.checks import Check, check_dual, check_primal, dual_checks, primal_checks
-from resetfree.players.trials import corners
-from resetfree.registry import make
+from resetfree.players.testing.battery import Check, check_dual, check_primal, dual_checks, primal_checks
+from resetfree.players.testing.trial_problems import corners
+from resetfree.problems.registry import make
 
 CHECKS: dict[Role, dict[str, Check]] = {"primal": primal_checks(), "dual": dual_checks()}
 PAIRS = [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.deploy import read_policy
+from resetfree.show.cli import main
+from resetfree.use import read_policy
 
 LAKE = "gym:FrozenLake-v1"
 OPTIONS = {"horizon": 12, "reset_when": "terminated and observation!=15"}

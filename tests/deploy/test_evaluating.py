@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import resetfree as rf
-from resetfree.deploy import Evaluation, Policy, continuing_return, evaluate
-from resetfree.deploy.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
-from resetfree.deploy.policy import table
-from resetfree.deploy.sensing import Sensor
-from resetfree.errors import InvalidInput
-from resetfree.policy import random_policy
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.use import Evaluation, Policy, continuing_return, evaluate
+from resetfree.use.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
+from resetfree.use.policy import table
+from resetfree.use.sensors import Sensor
 
 
 def of(mdp: rf.FiniteMDP, rows: Any) -> Policy:

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.deploy import Policy, read_policy
-from resetfree.deploy.exporting import RULES
-from resetfree.deploy.policy import Seen, table
-from resetfree.deploy.sensing import Sensor
-from resetfree.errors import InvalidInput, RunError
-from resetfree.features import discover as feature_maps
-from resetfree.features import make_features
+from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players.primal.model_search import LinearScores
 from resetfree.players.primal.stored_linear import LinearValues
+from resetfree.problems.features import discover as feature_maps
+from resetfree.problems.features import make_features
+from resetfree.use import Policy, read_policy
+from resetfree.use.exporting import RULES
+from resetfree.use.policy import Seen, table
+from resetfree.use.sensors import Sensor
 
 
 def lake() -> Policy:

@@ -11,15 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from resetfree.deploy.intervals import (
-    CELLS,
-    bounded_mean,
-    check_confidence,
-    clopper_pearson,
-    running_mean,
-    student,
-)
-from resetfree.errors import InvalidInput
+from resetfree.core.errors import InvalidInput
+from resetfree.use.intervals import CELLS, bounded_mean, check_confidence, clopper_pearson, running_mean, student
 
 REPEATS = 300
 MOST_MISSES = 33  # P(Binomial(300, 0.05) > 33) < 1e-5

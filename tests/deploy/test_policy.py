@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 import resetfree as rf
-from resetfree.deploy.policy import Policy, Table, table
-from resetfree.deploy.sensing import Sensor, flat, sensor_from, size
-from resetfree.errors import InvalidInput
+from resetfree.core.errors import InvalidInput
+from resetfree.use.policy import Policy, Table, table
+from resetfree.use.sensors import Sensor, flat, sensor_from, size
 
 
 def steps_policy(horizon: int = 3, n_states: int = 4) -> Policy:

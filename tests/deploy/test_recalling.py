@@ -16,11 +16,11 @@ import pytest
 from tests.forging import forge
 
 import resetfree as rf
-from resetfree.deploy import recall
-from resetfree.errors import InvalidInput, RunError
+from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players import discover
 from resetfree.players.primal.uniform import Uniform
-from resetfree.runs.blueprint import Blueprint, blueprint
+from resetfree.problems.blueprint import Blueprint, blueprint
+from resetfree.runs.recall import recall
 
 LAKE = "gym:FrozenLake-v1"
 LAKE_OPTIONS = {"horizon": 12, "reset_when": "terminated and observation!=15"}

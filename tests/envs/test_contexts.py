@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.policy import uniform
+from resetfree.problems.finite.tabular_policy import uniform
 
 BASE = 12
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.policy import uniform
+from resetfree.problems.finite.tabular_policy import uniform
 
 FINITE = [id for id in rf.problems() if isinstance(rf.make(id), rf.FiniteMDP)]
 FAILS_ON_PURPOSE = {"footnote-v0"}

@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resetfree.certify.anytime import resets_upper
-from resetfree.errors import RunError, UnknownName
-from resetfree.experiments import running, trials
-from resetfree.experiments.method import Method, Setting, methods
-from resetfree.experiments.results import Results
-from resetfree.experiments.running import BenchStopped, Played, run_suite
-from resetfree.experiments.statistics import Interval, dominates, front, interval, summarise
-from resetfree.experiments.suite import SUITES, Case, Suite, find_suite, instance
-from resetfree.experiments.trials import Outcome, Trial, ground, run_trial
-from resetfree.experiments.tuning import Entry, choose_width, entries, reported_trials, score, tuning_trials
-from resetfree.problem import FiniteProblem
-from resetfree.runs.fingerprint import fingerprint
-from resetfree.runs.learning import learn
+from resetfree.core.errors import RunError, UnknownName
+from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.finite.mdp import FiniteProblem
+from resetfree.runs.learn import learn
+from resetfree.studies.statistics import Interval, dominates, front, interval, summarise
+from resetfree.studies.suites import suite_runner as running
+from resetfree.studies.suites import trials
+from resetfree.studies.suites.method import Method, Setting, methods
+from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance
+from resetfree.studies.suites.suite_runner import BenchStopped, Played, run_suite
+from resetfree.studies.suites.trials import Outcome, Trial, ground, run_trial
+from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, score, tuning_trials
+from resetfree.theory.certificates.anytime import resets_upper
 
 NAMES = ("algorithm 1", "fixed penalty B")
 GRID = instance("grid-v0")

@@ -9,14 +9,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from resetfree.features import FeatureMap, discover
-from resetfree.features.aggregation import Aggregation
-from resetfree.features.fourier import FourierBasis
-from resetfree.features.polynomial import Polynomial
-from resetfree.features.radial import RadialBasis
-from resetfree.features.random_fourier import RandomFourier
-from resetfree.features.simplex import Simplex
-from resetfree.features.tile_coding import TileCoding
+from resetfree.problems.features import FeatureMap, discover
+from resetfree.problems.features.aggregation import Aggregation
+from resetfree.problems.features.fourier import FourierBasis
+from resetfree.problems.features.polynomial import Polynomial
+from resetfree.problems.features.radial import RadialBasis
+from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.simplex import Simplex
+from resetfree.problems.features.tile_coding import TileCoding
 
 Floats = NDArray[np.float64]
 examples = settings(derandomize=True, deadline=None, max_examples=60, database=None)  # the first one compiles

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.strategies import Floats, World, examples, worlds
 
-from resetfree.features.__main__ import kernel_error
-from resetfree.features._kernels import cosine
-from resetfree.features._scaling import Scaling, fit_ends, fit_scaling, has_bounds, median_distance
-from resetfree.features.aggregation import Aggregation
-from resetfree.features.fourier import FourierBasis
-from resetfree.features.one_hot import OneHot
-from resetfree.features.polynomial import Polynomial
-from resetfree.features.radial import RadialBasis
-from resetfree.features.random_fourier import RandomFourier
-from resetfree.features.simplex import Simplex
-from resetfree.features.tile_coding import TileCoding
+from resetfree.problems.features.__main__ import kernel_error
+from resetfree.problems.features._kernels import cosine
+from resetfree.problems.features._scaling import Scaling, fit_ends, fit_scaling, has_bounds, median_distance
+from resetfree.problems.features.aggregation import Aggregation
+from resetfree.problems.features.fourier import FourierBasis
+from resetfree.problems.features.one_hot import OneHot
+from resetfree.problems.features.polynomial import Polynomial
+from resetfree.problems.features.radial import RadialBasis
+from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.simplex import Simplex
+from resetfree.problems.features.tile_coding import TileCoding
 
 FREE = np.full(3, np.inf)
 NO_STATES = np.empty((0, 2))

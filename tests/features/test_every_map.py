@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.strategies import MAPS, Floats, World, examples, fitted, worlds
 
-from resetfree.errors import InvalidInput, UnknownName
-from resetfree.features import FeatureMap, Features, discover, make_features, settings
-from resetfree.features._checks import MOST_FEATURES
-from resetfree.state import dump, load
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.state import dump, load
+from resetfree.problems.features import FeatureMap, Features, discover, make_features, settings
+from resetfree.problems.features._checks import MOST_FEATURES
 
 NAMES = {
     "aggregation", "fourier-basis", "one-hot", "polynomial", "radial-basis", "random-fourier", "simplex",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from resetfree.features import discover
-from resetfree.features.__main__ import kernel_table, table
+from resetfree.problems.features import discover
+from resetfree.problems.features.__main__ import kernel_table, table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "features.md").read_text()
 

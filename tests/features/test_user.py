@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput
-from resetfree.features.user import UserFeatures
-from resetfree.runs.fingerprint import describe
-from resetfree.state import dump, load
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import dump, load
+from resetfree.problems.features.user import UserFeatures
+from resetfree.problems.fingerprint import describe
 
 Floats = NDArray[np.float64]
 LOW, HIGH = np.full(2, -np.inf), np.full(2, np.inf)

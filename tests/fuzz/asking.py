@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fuzz.corpus import RunFile
 
-from resetfree.errors import ResetFreeError
+from resetfree.core.errors import ResetFreeError
 
 Action = list[str] | Callable[[], object]
 OBSERVATIONS = (0, 3, -1, 2**40, [0.0, 0.1, 0.2, 0.3], (1, 2, 0), None, "x")
@@ -74,7 +74,7 @@ def use_run(name: str, problem: str | None) -> None:
 
 def use_policy(file: Path) -> None:
     """A policy that was read, asked for what to do."""
-    from resetfree.deploy import read_policy
+    from resetfree.use import read_policy
 
     _use(read_policy(file))
 

@@ -66,8 +66,9 @@ def base() -> dict[str, dict[str, Any]]:
 def functions() -> dict[str, Callable[..., Any]]:
     """What is called: all that the package exports and that is no exception and no base class, and a few methods."""
     import resetfree as rf
-    from resetfree.deploy import read_policy, recall
-    from resetfree.features import make_features
+    from resetfree.problems.features import make_features
+    from resetfree.runs.recall import recall
+    from resetfree.use import read_policy
 
     found: dict[str, Callable[..., Any]] = {}
     for name in rf.__all__:

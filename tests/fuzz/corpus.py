@@ -136,7 +136,7 @@ def _runs(full: bool) -> dict[str, list[str]]:
 
 
 def _run(argv: list[str], *, must: bool = True) -> bool:
-    from resetfree.cli import main
+    from resetfree.show.cli import main
 
     with redirect_stdout(StringIO()):
         status = main([*argv, "--json"])

@@ -25,7 +25,7 @@ HERTZ = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ROOT = Path(__file__).parents[2]
 PREPARE = "tests.fuzz.cases:prepare"
-ENTRY = "resetfree.cli:main"
+ENTRY = "resetfree.show.cli:main"
 
 
 class Executor:

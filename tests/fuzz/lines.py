@@ -54,7 +54,7 @@ SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.15, ("studio",): 0.3, (
 @cache
 def commands() -> dict[tuple[str, ...], click.Command]:
     """Every command that can be run, by the words that name it."""
-    from resetfree.cli import app
+    from resetfree.show.cli import app
 
     def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
         if isinstance(command, click.Group):
@@ -138,8 +138,8 @@ def setting(rng: random.Random) -> str:
 def settings() -> list[str]:
     """Every option of a problem and setting of a player."""
     import resetfree as rf
-    from resetfree.gym.options import NAMES
     from resetfree.players import discover
+    from resetfree.problems.gym.options import NAMES
 
     keys = {name for spec in rf.problems().values() for name in spec.options}
     for role in ROLES:

@@ -27,7 +27,7 @@ class Outcome:
     argv: list[str] | None = None  # None: a call in Python
     status: int | None = None
     raised: str = ""  # an exception that reached the user: its type and sentence
-    ours: bool = False  # whether that exception is one of resetfree.errors
+    ours: bool = False  # whether that exception is one of resetfree.core.errors
     where: str = ""  # the innermost line of resetfree in it
     out: str = ""
     err: str = ""

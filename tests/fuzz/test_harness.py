@@ -76,7 +76,7 @@ def test_a_worker_answers_as_the_program_does(corpus: Path, tmp_path: Path) -> N
             if one.argv is None or one.argv[0] == "run" or not one.good:
                 continue
             folder = tmp_path / "cases" / str(index + 1)
-            command = [sys.executable, "-m", "resetfree.cli", *one.argv]
+            command = [sys.executable, "-m", "resetfree.show.cli", *one.argv]
             alone = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             assert alone.returncode == one.status
             if one.status == 2:

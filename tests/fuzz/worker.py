@@ -93,7 +93,7 @@ class Worker:
         return one
 
     def _note(self, one: Outcome, error: BaseException) -> None:
-        from resetfree.errors import ResetFreeError
+        from resetfree.core.errors import ResetFreeError
 
         one.ours = isinstance(error, ResetFreeError)
         with suppress(Exception):

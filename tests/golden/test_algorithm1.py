@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.algorithm1 import algorithm1
-from resetfree.game import begin, play
-from resetfree.oracle.exact import Evaluator
+from resetfree.game.loop import begin, play
+from resetfree.players.algorithm1 import algorithm1
+from resetfree.theory.oracle.exact import Evaluator
 
 FILE = Path(__file__).parent / "algorithm1.json"
 RUNS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import resetfree as rf
-from resetfree.policy import uniform
+from resetfree.problems.finite.tabular_policy import uniform
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 6, 20, 52, 1000])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.oracle.dynamic_programming import best_response
+from resetfree.theory.oracle.dynamic_programming import best_response
 
 
 @pytest.mark.parametrize("bins", [1, 2, 3, 10, 100])

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.batched import play_batch
 from resetfree.players import discover, make_player
+from resetfree.studies.engines.batched import play_batch
 
 FILE = Path(__file__).parent / "recorded_runs.json"
 COUNTS = ("s1", "reset", "steps", "next_start")

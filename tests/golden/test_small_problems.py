@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.policy import uniform
+from resetfree.problems.finite.tabular_policy import uniform
 
 nan = np.nan
 

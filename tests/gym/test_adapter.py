@@ -15,8 +15,8 @@ from gymnasium import wrappers
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.errors import EnvironmentFailed, InvalidInput
-from resetfree.operators import Answer, Request
+from resetfree.core.errors import EnvironmentFailed, InvalidInput
+from resetfree.problems.operators import Answer, Request
 
 
 def even(h: int, state: Any) -> NDArray[np.float64]:

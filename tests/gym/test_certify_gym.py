@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.certify.record import record
+from resetfree.theory.certificates.record import record
 
 FOLLOWS = "every episode starts where the one before left the agent (rounds in which it does not)"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.errors import InvalidInput
-from resetfree.gym.events import Condition, reset_event, reward_function
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.gym.events import Condition, reset_event, reward_function
 
 numbers = st.sampled_from(["-100", "0", "0.5", "1e-3", "3", "+2.5"])
 signs = st.sampled_from(["<=", ">=", "==", "!=", "<", ">"])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.assumptions import unsafe_pairs
+from resetfree.theory.assumptions import unsafe_pairs
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "gym"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))

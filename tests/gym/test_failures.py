@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.errors import EnvironmentFailed, InvalidInput
-from resetfree.game import Plan, PrimalPlayer, Round
-from resetfree.problem import Problem
+from resetfree.core.errors import EnvironmentFailed, InvalidInput
+from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.problems.contract import Problem
 
 
 def even(h: int, state: Any) -> NDArray[np.float64]:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.errors import InvalidInput, NotCertifiable, UnknownName
-from resetfree.features.random_fourier import RandomFourier
-from resetfree.resolve import option_names, resolve, resolve_model
+from resetfree.core.errors import InvalidInput, NotCertifiable, UnknownName
+from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.resolve import option_names, resolve, resolve_model
+from resetfree.show.cli import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.errors import EnvironmentFailed
+from resetfree.core.errors import EnvironmentFailed
 
 
 def test_a_resumed_run_numbers_observations_as_before(line: Any, tmp_path: Path) -> None:

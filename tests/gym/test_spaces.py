@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.errors import EnvironmentFailed, InvalidInput, UnknownName
-from resetfree.features import make_features
-from resetfree.features.random_fourier import RandomFourier
-from resetfree.features.user import UserFeatures
-from resetfree.gym.actions import list_actions
-from resetfree.gym.observations import Numbered, observer_for
-from resetfree.gym.rewards import Unusable
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
+from resetfree.problems.features import make_features
+from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.features.user import UserFeatures
+from resetfree.problems.gym.actions import list_actions
+from resetfree.problems.gym.observations import Numbered, observer_for
+from resetfree.problems.gym.rewards import Unusable
 
 
 def even(problem: Any) -> Any:

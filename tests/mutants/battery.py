@@ -24,19 +24,20 @@ import numpy as np
 from tests.mutants.honest import PROBLEMS, certified, learn, run, saved
 
 import resetfree as rf
-from resetfree import theorems
-from resetfree.certificate import Certificate
-from resetfree.certify import OPTIMISM, certify, replay
-from resetfree.certify.again import whole_run
-from resetfree.game import Plan, Round
-from resetfree.oracle.dynamic_programming import SafeSets, Solution
+from resetfree.core.certificate import Certificate
+from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.primal.best_response import BestResponse
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.primal.ucbvi import UCBVI
+from resetfree.problems.finite.safe_sets import SafeSets
 from resetfree.runs import runfile
-from resetfree.theorems import certify_problem
+from resetfree.runs.replay_whole import whole_run
+from resetfree.theory import theorems
+from resetfree.theory.certificates import OPTIMISM, certify, replay
+from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.theorems import certify_problem
 
 Broken = Callable[[], list[Certificate]]
 MUTANTS: dict[str, Broken] = {}

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import resetfree as rf
-from resetfree.certificate import Certificate
-from resetfree.certify import certify
-from resetfree.certify.again import whole_run
-from resetfree.regret import exact_rounds
-from resetfree.theorems import certify_problem, reduction
+from resetfree.core.certificate import Certificate
+from resetfree.runs.replay_whole import whole_run
+from resetfree.theory.certificates import certify
+from resetfree.theory.regret import exact_rounds
+from resetfree.theory.theorems import certify_problem, reduction
 
 Made = Callable[[], rf.Run]
 THEORY: dict[str, Any] = {"primal": {"width": "theory"}}

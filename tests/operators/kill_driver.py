@@ -21,7 +21,7 @@ import numpy as np
 from tests.operators.plant import Counter, Plant
 
 import resetfree as rf
-from resetfree.operators import OperatorReset, Request
+from resetfree.problems.operators import OperatorReset, Request
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect, read_checkpoint
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.errors import EnvironmentFailed
-from resetfree.game import Plan, PrimalPlayer, Round
-from resetfree.operators import Automatic, Operator, Request
-from resetfree.problem import Episode, Intervention, Problem, State
+from resetfree.core.errors import EnvironmentFailed
+from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.problems.contract import Episode, Intervention, Problem, State
+from resetfree.problems.operators import Automatic, Operator, Request
 
 
 class Plant(Problem):

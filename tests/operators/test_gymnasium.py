@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import resetfree as rf
-from resetfree.errors import OperatorTimeout
-from resetfree.operators import OperatorReset, Request
+from resetfree.core.errors import OperatorTimeout
+from resetfree.problems.operators import OperatorReset, Request
 from resetfree.runs.runfile import connect, read_checkpoint
 
-gym = pytest.importorskip("resetfree.gym")
+gym = pytest.importorskip("resetfree.problems.gym")
 
 
 def test_numbered_observations_keep_their_numbers_over_sessions(tmp_path: Path) -> None:

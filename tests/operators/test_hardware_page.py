@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import resetfree as rf
-from resetfree.cli.progress import Tally, resets_line
+from resetfree.show.cli.progress import Tally, resets_line
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "hardware.md").read_text()

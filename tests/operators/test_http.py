@@ -19,9 +19,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resetfree.errors import InvalidInput, OperatorTimeout
-from resetfree.operators import Answer, OperatorReset, Request
-from resetfree.operators import http as endpoint
+from resetfree.core.errors import InvalidInput, OperatorTimeout
+from resetfree.problems.operators import Answer, OperatorReset, Request
+from resetfree.problems.operators import http as endpoint
 
 FELL = Request("cart", "reset", "the pole fell")
 
@@ -241,7 +241,7 @@ def test_a_port_that_is_taken_and_a_folder_that_is_none(tmp_path: Path) -> None:
 
 def test_it_does_not_keep_the_process_alive(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom resetfree.operators import OperatorReset, Request\n"
+        "import sys\nfrom pathlib import Path\nfrom resetfree.problems.operators import OperatorReset, Request\n"
         "operator = OperatorReset('http', 0.2, address=Path(sys.argv[1]))\n"
         "try:\n    operator.perform(Request('cart', 'reset', ''))\nexcept Exception as error:\n    print(error)\n"
     )

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tests.operators.plant import Counter, Plant
 
 import resetfree as rf
-from resetfree.errors import EnvironmentFailed, InvalidInput, OperatorTimeout
-from resetfree.operators import Answer, OperatorReset, Request
-from resetfree.operators.words import LONGEST, check_reply, clean
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, OperatorTimeout
+from resetfree.problems.operators import Answer, OperatorReset, Request
+from resetfree.problems.operators.messages import LONGEST, check_reply, clean
 from resetfree.runs.ledger import read
 
 FELL = Request("cart", "reset", "the pole fell")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resetfree.certify.anytime import resets_upper
-from resetfree.cli import progress
-from resetfree.cli.progress import Tally, duration, resets_line
+from resetfree.show.cli import progress
+from resetfree.show.cli.progress import Tally, duration, resets_line
+from resetfree.theory.certificates.anytime import resets_upper
 
 
 def tally_of(resets: list[bool], steps: int = 3) -> Tally:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 # Its terminal is the pty, so that Ctrl-C typed there is Ctrl-C.
 START = (
     "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "from resetfree.cli import main; sys.exit(main(sys.argv[1:]))"
+    "from resetfree.show.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 PROBLEM = ("run", "tests.operators.plant:make", "--primal", "uniform", "--dual", "counting", "--feedback", "realised")
 PROMPT = "q stops the run.\r\n> "
@@ -161,7 +161,16 @@ def test_a_terminal_that_is_gone_or_never_was(sessions: list[Session], tmp_path:
     assert session.end()[0] == 2
     assert "the input from the terminal ended. The run is saved." in session.screen
     assert rf.load(path).realised_resets[-1] == 1
-    words = [sys.executable, "-m", "resetfree.cli", *PROBLEM, "--operator", "terminal", "--out", str(tmp_path / "b")]
+    words = [
+        sys.executable,
+        "-m",
+        "resetfree.show.cli",
+        *PROBLEM,
+        "--operator",
+        "terminal",
+        "--out",
+        str(tmp_path / "b"),
+    ]
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
     for given in ("", "\n" * 100):  # what waits in a pipe was not typed by anybody
         done = subprocess.run(words, input=given, capture_output=True, text=True, check=False, env=surroundings)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.oracle.fractions import solve_exactly
+from resetfree.theory.oracle.fractions import solve_exactly
 
 
 def test_a_multiplier_too_large_for_a_float_is_infinite() -> None:

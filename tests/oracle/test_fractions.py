@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable, make, solve
-from resetfree.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly
+from resetfree.theory.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly
 
 # The grid, cell by cell: best reset-free value and least optimal multiplier. Cells 5 and 6 are pits.
 GRID = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiable, evaluate, make, solve
-from resetfree.assumptions import close
-from resetfree.oracle.linear_program import best_value, constrained_value, least_multiplier
+from resetfree.theory.assumptions import close
+from resetfree.theory.oracle.linear_program import best_value, constrained_value, least_multiplier
 
 
 def start(mdp: FiniteMDP, s: int) -> Any:

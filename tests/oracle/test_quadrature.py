@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from resetfree import InvalidInput, evaluate, make, simulate, solve
-from resetfree.envs.continuous_linear import RESET_STATE, ContinuousLinearMDP
-from resetfree.oracle import quadrature
+from resetfree.problems.zoo.continuous_linear import RESET_STATE, ContinuousLinearMDP, ContinuousPolicy
+from resetfree.theory.oracle import quadrature
 
 Floats = NDArray[np.float64]
 SEEDS = [0, 1, 2, 3]
@@ -24,7 +24,7 @@ def instance(**options: Any) -> ContinuousLinearMDP:
     return mdp
 
 
-def softmax(sharpness: float, mdp: ContinuousLinearMDP) -> quadrature.ContinuousPolicy:
+def softmax(sharpness: float, mdp: ContinuousLinearMDP) -> ContinuousPolicy:
     """A smooth policy that depends on the step."""
 
     def policy(h: int, s: Any) -> Floats:

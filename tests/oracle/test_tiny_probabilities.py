@@ -13,11 +13,12 @@ from tests.property.random_mdps import closed_mdp
 from tests.property.strategies import exact, finite_problems
 
 from resetfree import AssumptionViolated, FiniteMDP, certify_problem, make, solve
-from resetfree.kernels import planning, wide
-from resetfree.oracle.dynamic_programming import may_underflow, temptation
-from resetfree.oracle.fractions import solve_exactly
-from resetfree.oracle.linear_program import best_value, unseen_value
-from resetfree.theorems import least_multiplier, saddle_point
+from resetfree.problems.finite import backward as planning
+from resetfree.theory.oracle import wide
+from resetfree.theory.oracle.dynamic_programming import may_underflow, temptation
+from resetfree.theory.oracle.fractions import solve_exactly
+from resetfree.theory.oracle.linear_program import best_value, unseen_value
+from resetfree.theory.theorems import least_multiplier, saddle_point
 
 
 def lottery(win: float, risks: tuple[float, ...], pay: float = 1.0) -> FiniteMDP:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.problem import Episode
+from resetfree.problems.contract import Episode
 
 Floats = NDArray[np.float64]
 Sample = tuple[int, float, int | None, bool]

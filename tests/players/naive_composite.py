@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.problem import Episode
+from resetfree.problems.contract import Episode
 
 Floats = NDArray[np.float64]
 Step = tuple[int, float, int | None, float]

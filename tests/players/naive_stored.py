@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.features import Features
-from resetfree.problem import Episode
+from resetfree.problems.contract import Episode
+from resetfree.problems.features import Features
 
 Floats = NDArray[np.float64]
 

@@ -13,25 +13,26 @@ from scipy.optimize import linprog
 from tests.players.naive import Sample, record
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.experiments.method import Method, Setting
-from resetfree.experiments.methods.cmdp_literature import METHODS
-from resetfree.finite import FiniteMDP
-from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round, begin, play
-from resetfree.oracle.dynamic_programming import solve
-from resetfree.oracle.exact import Evaluator
-from resetfree.players.counted import Counted
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.game.loop import begin, play
+from resetfree.players.baselines.ghosh_softmax import GhoshSoftmax
+from resetfree.players.baselines.opdop import Opdop
+from resetfree.players.baselines.opt_cmdp import OptCmdp, OptCmdpState
+from resetfree.players.baselines.opt_primal_dual import OptPrimalDual
+from resetfree.players.baselines.triple_q import TripleQ
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.one_multiplier import OneMultiplier
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.dual.virtual_queue import VirtualQueue
-from resetfree.players.primal.baselines.ghosh_softmax import GhoshSoftmax
-from resetfree.players.primal.baselines.opdop import Opdop
-from resetfree.players.primal.baselines.opt_cmdp import OptCmdp, OptCmdpState
-from resetfree.players.primal.baselines.opt_primal_dual import OptPrimalDual
-from resetfree.players.primal.baselines.triple_q import TripleQ
-from resetfree.players.trials import Scripted, corners
-from resetfree.problem import Episode, FiniteProblem
+from resetfree.players.shared.counts import Counted
+from resetfree.players.testing.trial_problems import Scripted, corners
+from resetfree.problems.contract import Episode
+from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.studies.suites.method import Method, Setting
+from resetfree.studies.suites.methods.cmdp_literature import METHODS
+from resetfree.theory.oracle.dynamic_programming import solve
+from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 PRIMALS: list[PrimalPlayer[Any]] = [

@@ -16,28 +16,29 @@ from scipy.optimize import linprog
 from tests.property.random_mdps import closed_mdp, rough_mdp
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.experiments.method import Method, Setting
-from resetfree.experiments.methods.reset_free_literature import METHODS
-from resetfree.finite import FiniteMDP
-from resetfree.game import PrimalPlayer, Round, begin, play
-from resetfree.kernels.extended import best_in_ball
-from resetfree.kernels.q_learning import learn_backwards
-from resetfree.kernels.safe_mixtures import best_mixture
-from resetfree.oracle.dynamic_programming import evaluate
-from resetfree.oracle.exact import Evaluator
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import PrimalPlayer, Round
+from resetfree.game.loop import begin, play
+from resetfree.players.baselines._reset_free import epsilon_greedy
+from resetfree.players.baselines.constant_safe import ConstantSafe
+from resetfree.players.baselines.leave_no_trace import LeaveNoTrace
+from resetfree.players.baselines.mdp_exp2 import MdpExp2, estimates
+from resetfree.players.baselines.medal import Medal, matching_reward
+from resetfree.players.baselines.olsvi_fh import OlsviFH
+from resetfree.players.baselines.one_step_shield import OneStepShield
+from resetfree.players.baselines.oracle_shield import OracleShield
+from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.baselines.slucb_qvi import SlucbQvi, known_safe, without_safe_action
+from resetfree.players.baselines.slucb_qvi_kernel import best_mixture
+from resetfree.players.baselines.ucrl2 import UCRL2
+from resetfree.players.baselines.ucrl2_kernel import best_in_ball
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal.baselines._seen import epsilon_greedy
-from resetfree.players.primal.baselines.constant_safe import ConstantSafe
-from resetfree.players.primal.baselines.leave_no_trace import LeaveNoTrace
-from resetfree.players.primal.baselines.mdp_exp2 import MdpExp2, estimates
-from resetfree.players.primal.baselines.medal import Medal, matching_reward
-from resetfree.players.primal.baselines.olsvi_fh import OlsviFH
-from resetfree.players.primal.baselines.one_step_shield import OneStepShield
-from resetfree.players.primal.baselines.oracle_shield import OracleShield
-from resetfree.players.primal.baselines.slucb_qvi import SlucbQvi, known_safe, without_safe_action
-from resetfree.players.primal.baselines.ucrl2 import UCRL2
-from resetfree.policy import as_policy, check_policy
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.tabular_policy import as_policy, check_policy
+from resetfree.studies.suites.method import Method, Setting
+from resetfree.studies.suites.methods.reset_free_literature import METHODS
+from resetfree.theory.oracle.dynamic_programming import evaluate
+from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 PLAYERS: list[type[PrimalPlayer[Any]]] = [

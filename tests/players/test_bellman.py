@@ -20,9 +20,9 @@ import pytest
 from numpy.typing import NDArray
 
 import resetfree as rf
-from resetfree.game import Round
+from resetfree.game.contract import Round
 from resetfree.players.primal.linear_ucb import LinearState, LinearUCB
-from resetfree.policy import uniform
+from resetfree.problems.finite.tabular_policy import uniform
 
 Floats = NDArray[np.float64]
 EPISODES = 4000

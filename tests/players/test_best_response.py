@@ -7,12 +7,12 @@ import pytest
 from tests.property.random_mdps import rough_mdp, sparse_policy
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.game import begin, play
-from resetfree.oracle.dynamic_programming import best_response, evaluate, solve
-from resetfree.oracle.exact import Evaluator
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.loop import begin, play
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.primal.best_response import BestResponse
+from resetfree.theory.oracle.dynamic_programming import best_response, evaluate, solve
+from resetfree.theory.oracle.exact import Evaluator
 
 MULTIPLIERS = (0.0, 0.3, 1.0, 7.0, 1e6)
 

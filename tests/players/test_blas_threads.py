@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from resetfree.players.primal._threads import libraries, one_thread
+from resetfree.players.shared.threads import libraries, one_thread
 
 # Matrices large enough for OpenBLAS to split: with the threads that it chooses, one and two give different values.
 RUN = """

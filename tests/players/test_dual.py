@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 import resetfree as rf
-from resetfree.errors import InvalidInput
-from resetfree.game import DualPlayer, Plan, PrimalPlayer, Round, begin, play
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import dump, load
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.game.loop import begin, play
 from resetfree.players import discover, make_player
 from resetfree.players.dual.adagrad import AdagradNorm
 from resetfree.players.dual.coin_betting import CoinBetting
@@ -24,9 +26,8 @@ from resetfree.players.dual.counting import Counting
 from resetfree.players.dual.optimistic_gradient import OptimisticGradient
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.dual.search import Search
-from resetfree.problem import Episode, Problem
-from resetfree.sets import Ball, ConvexSet, for_features, svec_features
-from resetfree.state import dump, load
+from resetfree.problems.contract import Episode, Problem
+from resetfree.theory.sets import Ball, ConvexSet, for_features, svec_features
 
 Floats = NDArray[np.float64]
 Feasible = Literal["auto", "ball"]

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput
-from resetfree.features import Features, discover, make_features
-from resetfree.game import DualPlayer, Plan, Round
-from resetfree.players.dual._common import functions
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import dump, load
+from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.players.dual.adagrad import AdagradNorm
 from resetfree.players.dual.constant_step import ConstantStep
 from resetfree.players.dual.optimistic_gradient import OptimisticGradient
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.problem import Episode, Problem
-from resetfree.sets import Ball, OrthantBall
-from resetfree.state import dump, load
+from resetfree.players.shared.multiplier_functions import functions
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.features import Features, discover, make_features
+from resetfree.theory.sets import Ball, OrthantBall
 
 Floats = NDArray[np.float64]
 B = 5.0

@@ -11,10 +11,10 @@ from tests.players.test_support_elimination import resets_of
 from tests.test_large import assert_same
 
 import resetfree as rf
-from resetfree.assumptions import close, feasibility, unsafe_pairs
-from resetfree.contexts import with_contexts
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.problems.finite.contexts import with_contexts
+from resetfree.theory.assumptions import close, feasibility, unsafe_pairs
 
 KINDS = ("stationary", "layered", "contexts", "ends")
 FORGETFUL = ConstantPenalty(C=0.0)

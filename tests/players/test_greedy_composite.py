@@ -10,18 +10,19 @@ import pytest
 from tests.players.naive_composite import PROBLEMS, Naive, with_features
 
 import resetfree as rf
-from resetfree.errors import InvalidInput
-from resetfree.experiments.method import Setting
-from resetfree.experiments.methods.linear import METHODS
-from resetfree.game import Game, Round, begin, play
-from resetfree.oracle.dynamic_programming import best_response
-from resetfree.oracle.exact import Evaluator
-from resetfree.players.checks import check_primal
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.pairs import features_of
 from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, dyadic
-from resetfree.players.trials import Scripted
+from resetfree.players.shared.pair_features import features_of
+from resetfree.players.testing.battery import check_primal
+from resetfree.players.testing.trial_problems import Scripted
+from resetfree.studies.suites.method import Setting
+from resetfree.studies.suites.methods.linear import METHODS
+from resetfree.theory.oracle.dynamic_programming import best_response
+from resetfree.theory.oracle.exact import Evaluator
 
 
 def game_of(

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from tests.players.naive import Sample, backward, record
 
 import resetfree as rf
-from resetfree.algorithm1 import algorithm1
-from resetfree.errors import InvalidInput
-from resetfree.game import Game, Round, begin, play
-from resetfree.oracle.dynamic_programming import evaluate
-from resetfree.oracle.exact import Evaluator
-from resetfree.players.pairs import features_of
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import dump
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game, begin, play
+from resetfree.players.algorithm1 import algorithm1
 from resetfree.players.primal.linear_ucb import LinearState, LinearUCB
-from resetfree.state import dump
+from resetfree.players.shared.pair_features import features_of
+from resetfree.theory.oracle.dynamic_programming import evaluate
+from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 
@@ -181,7 +182,7 @@ def test_before_any_data_it_is_optimistic() -> None:
 
 def test_both_forms_of_the_regression_agree() -> None:
     """The same game in the pairs form and in the features form."""
-    from resetfree.kernels import regression
+    from resetfree.players.shared.kernels import ridge as regression
 
     phi = features_of(rf.make("random-linear-v0", n_states=8, n_actions=3).problem())
     rng = np.random.default_rng(3)

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from tests.players.naive_composite import PROBLEMS, Naive, Pass
 
 import resetfree as rf
-from resetfree.errors import InvalidInput
-from resetfree.game import Game, Round, begin, play
-from resetfree.oracle.dynamic_programming import best_response
-from resetfree.players.checks import check_primal
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.pairs import features_of
 from resetfree.players.primal.lsvi_ucb_pp import WeightedLSVI
-from resetfree.players.trials import Scripted
-from resetfree.problem import Episode
+from resetfree.players.shared.pair_features import features_of
+from resetfree.players.testing.battery import check_primal
+from resetfree.players.testing.trial_problems import Scripted
+from resetfree.problems.contract import Episode
+from resetfree.theory.oracle.dynamic_programming import best_response
 
 GROWING = Scripted((0.0, 0.5, 1.0, 1.0, 4.0, 2.0))
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree import state as saving
-from resetfree.errors import InvalidInput, NotCertifiable, ResetFreeError
-from resetfree.game import Plan, Round
-from resetfree.kernels.imagination import Model, _danger, choose, imagine, judge
-from resetfree.players.primal._stored import NO_ACTION
+from resetfree.core import state as saving
+from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
+from resetfree.game.contract import Plan, Round
 from resetfree.players.primal.model_search import FAR, Learned, LinearScores, ModelSearch, _judges, _scaled, _unscaled
-from resetfree.problem import Episode, Problem
-from resetfree.transitions import Floats
+from resetfree.players.primal.model_search_kernel import Model, _danger, choose, imagine, judge
+from resetfree.players.shared.stored_transitions import NO_ACTION
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.transitions import Floats
 
 PUSH = np.array([[0.0, -0.1], [0.0, 0.0], [0.0, 0.1]])  # what each action adds to (place, speed)
 MOVE = np.array([[1.0, 0.1], [0.05, 1.0]])  # place and speed, pushed outwards: left alone, the agent leaves [-1, 1]

@@ -10,11 +10,12 @@ import pytest
 from tests.players.naive_composite import PROBLEMS, Naive, with_features
 
 import resetfree as rf
-from resetfree.errors import InvalidInput
-from resetfree.game import Game, Round, begin, play
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.pairs import features_of
 from resetfree.players.primal.perturbed_history import PerturbedHistory
+from resetfree.players.shared.pair_features import features_of
 
 
 def game_of(

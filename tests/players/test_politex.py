@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import rough_mdp
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.finite import FiniteMDP
-from resetfree.game import PrimalPlayer, Round, begin, play
-from resetfree.oracle.dynamic_programming import evaluate, solve
-from resetfree.oracle.exact import Evaluator
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import PrimalPlayer, Round
+from resetfree.game.loop import begin, play
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.primal.best_response import BestResponse
 from resetfree.players.primal.politex import Politex
-from resetfree.players.trials import Scripted
-from resetfree.problem import Episode
+from resetfree.players.testing.trial_problems import Scripted
+from resetfree.problems.contract import Episode
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.theory.oracle.dynamic_programming import evaluate, solve
+from resetfree.theory.oracle.exact import Evaluator
 
 ROOT5 = sqrt(5.0)  # |(2, 1)|: lambda* is 2 at A and 1 at B
 A = 0  # the dangerous start

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.errors import InvalidInput
-from resetfree.game import Game, Round, begin, play
-from resetfree.oracle.exact import Evaluator
-from resetfree.players.checks import check_primal
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.rlsvi import RLSVI
 from resetfree.players.primal.ucbvi import UCBVI
+from resetfree.players.testing.battery import check_primal
+from resetfree.theory.oracle.exact import Evaluator
 
 
 def game_of(mdp: rf.FiniteMDP, player: Any, C: float, episodes: int, seed: int = 0) -> tuple[Game, Iterator[Round]]:

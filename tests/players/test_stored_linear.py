@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from tests.players.naive_stored import Naive, greedy
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, ResetFreeError
-from resetfree.features.random_fourier import RandomFourier
-from resetfree.game import Game, Round, begin, play
-from resetfree.oracle import quadrature
-from resetfree.players.checks import check_primal
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.state import dump
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.primal.greedy_composite import GreedyComposite
 from resetfree.players.primal.stored_linear import LinearValues, StoredLinear, StoredState
 from resetfree.players.primal.uniform import Uniform
-from resetfree.players.trials import Plane, Scripted, corners, equal, same_round, saved_and_loaded
-from resetfree.problem import Episode, Problem
-from resetfree.state import dump
+from resetfree.players.testing.battery import check_primal
+from resetfree.players.testing.trial_problems import Plane, Scripted, corners, equal, same_round, saved_and_loaded
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.theory.oracle import quadrature
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.assumptions import largest_closed_set, unsafe_pairs
-from resetfree.errors import InvalidInput
-from resetfree.game import Plan, Round
-from resetfree.oracle.dynamic_programming import safe_sets
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.support_elimination import EliminationState, SupportElimination
+from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.theory.assumptions import largest_closed_set, unsafe_pairs
 
 Bools = NDArray[np.bool_]
 

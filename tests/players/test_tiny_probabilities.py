@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.certify import certify
 from resetfree.players import discover
 from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.theory.certificates import certify
 
 TINY = 1e-300
 

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.game import DualPlayer, Game, Round, begin, play
-from resetfree.oracle.dynamic_programming import best_response, evaluate
-from resetfree.oracle.exact import Evaluator
-from resetfree.players.checks import check_primal
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import DualPlayer, Round
+from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal._large import LargeCounts
 from resetfree.players.primal.ucbvi import UCBVI
-from resetfree.players.trials import Scripted
-from resetfree.problem import Episode
+from resetfree.players.shared.large_problems import LargeCounts
+from resetfree.players.testing.battery import check_primal
+from resetfree.players.testing.trial_problems import Scripted
+from resetfree.problems.contract import Episode
+from resetfree.theory.oracle.dynamic_programming import best_response, evaluate
+from resetfree.theory.oracle.exact import Evaluator
 
 Floats = NDArray[np.float64]
 Sample = tuple[int, int, float, int | None]  # state, action, reward, successor

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree import FiniteMDP
-from resetfree.assumptions import close
-from resetfree.contexts import with_contexts
-from resetfree.finite import Boundary
+from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.mdp import Boundary
+from resetfree.theory.assumptions import close
 
 Floats = NDArray[np.float64]
 

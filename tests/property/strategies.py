@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from resetfree import FiniteMDP
-from resetfree.contexts import with_contexts
-from resetfree.finite import Boundary
+from resetfree.problems.finite.contexts import with_contexts
+from resetfree.problems.finite.mdp import Boundary
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]

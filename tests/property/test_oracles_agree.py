@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.property.strategies import Floats, exact, finite_problems, policies
 
 from resetfree import AssumptionViolated, FiniteMDP, evaluate, make, simulate, solve
-from resetfree.oracle.dynamic_programming import best_response, can_leave, can_reset, safe_sets
-from resetfree.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly
-from resetfree.oracle.linear_program import best_value, least_multiplier
-from resetfree.policy import random_policy
+from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.theory.oracle.dynamic_programming import best_response, can_leave, can_reset
+from resetfree.theory.oracle.fractions import best_lagrangian, evaluate_exactly, exact_model, solve_exactly
+from resetfree.theory.oracle.linear_program import best_value, least_multiplier
 
 
 def close(left: float, right: float | Fraction, tolerance: float) -> bool:

@@ -12,11 +12,11 @@ from tests.property.random_mdps import closed_mdp, rough_mdp, sparse_policy
 from tests.property.strategies import exact, finite_problems
 
 from resetfree import FiniteMDP, evaluate, solve
-from resetfree.assumptions import check, close, feasibility, reachable_starts
-from resetfree.oracle.dynamic_programming import Solution
-from resetfree.policy import random_policy
-from resetfree.regret import Rounds, dual_regret, exact_rounds, primal_regret, regret, resets
-from resetfree.theorems import (
+from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.theory.assumptions import check, close, feasibility, reachable_starts
+from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.regret import Rounds, dual_regret, exact_rounds, primal_regret, regret, resets
+from resetfree.theory.theorems import (
     certify_problem,
     least_multiplier,
     reduction,

@@ -16,12 +16,12 @@ from tests.report.conftest import EPISODES, EVIL, pump
 from tests.report.reading import Page, read
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.errors import InvalidInput, RunError
-from resetfree.problem import Intervention
-from resetfree.report.html import write_report
-from resetfree.report.html.building import build
-from resetfree.report.html.groups import Collection, Group, collect
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.problems.contract import Intervention
+from resetfree.show.cli import main
+from resetfree.show.report.html import write_report
+from resetfree.show.report.html.assembling import build
+from resetfree.show.report.html.groups import Collection, Group, collect
 
 Files = dict[str, list[Path]]
 

@@ -12,17 +12,17 @@ from tests.report.conftest import EPISODES
 from tests.report.reading import Page, read
 
 import resetfree as rf
-from resetfree.certify import anytime
-from resetfree.experiments.statistics import interval
-from resetfree.regret import dual_regret, primal_regret
-from resetfree.report.html import write_report
-from resetfree.report.html.bounds import rate
-from resetfree.report.html.groups import Group, collect
-from resetfree.report.html.learning import figures, time_line
-from resetfree.report.html.maps import policy_map
-from resetfree.report.html.series import POINTS, curve, growth, shown
-from resetfree.report.html.tables import certificates, failures, overview
 from resetfree.runs.runfile import connect, read_checkpoint
+from resetfree.show.report.html import write_report
+from resetfree.show.report.html.bounds import rate
+from resetfree.show.report.html.groups import Group, collect
+from resetfree.show.report.html.html_tables import certificates, failures, overview
+from resetfree.show.report.html.learning_curves import figures, time_line
+from resetfree.show.report.html.maps import policy_map
+from resetfree.show.report.html.series import POINTS, curve, growth, shown
+from resetfree.studies.statistics import interval
+from resetfree.theory.certificates import anytime
+from resetfree.theory.regret import dual_regret, primal_regret
 
 Files = dict[str, list[Path]]
 

@@ -13,10 +13,10 @@ import pytest
 from tests.report.conftest import EVIL, pump
 from tests.report.reading import Page, read
 
-from resetfree.report import style
-from resetfree.report.html import write_report
-from resetfree.report.html.page import PALETTE
-from resetfree.report.html.svg import THEMED
+from resetfree.show.report import style
+from resetfree.show.report.html import write_report
+from resetfree.show.report.html.page import PALETTE
+from resetfree.show.report.html.svg import THEMED
 
 Files = dict[str, list[Path]]
 

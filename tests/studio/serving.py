@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from resetfree.studio.app import Studio
-from resetfree.studio.server import Server
+from resetfree.show.studio.app import Studio
+from resetfree.show.studio.server import Server
 
 GRID = {"rows": ["S...", ".XX.", "...G"], "slip": 0.1, "horizon": 8}
 
@@ -171,7 +171,7 @@ def free_port() -> int:
 def served(folder: Path, *words: str, token: str = "") -> Iterator[Served]:
     """`resetfree studio` until the block ends, then Ctrl-C."""
     port = free_port()
-    command = [sys.executable, "-m", "resetfree.cli", "studio", "--folder", str(folder), "--port", str(port)]
+    command = [sys.executable, "-m", "resetfree.show.cli", "studio", "--folder", str(folder), "--port", str(port)]
     command += ["--no-browser", *words, *(["--token", token] if token else [])]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(

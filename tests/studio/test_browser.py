@@ -171,7 +171,7 @@ def test_answer_a_reset_request_from_the_page(page: Page, studio: Served) -> Non
 
 def test_answer_a_run_of_a_terminal(page: Page, studio: Served) -> None:
     path = studio.folder / "terminal.rfrun"
-    command = [sys.executable, "-m", "resetfree.cli", "run", "drawn-by-hand-v0", "--operator", "http", "--primal"]
+    command = [sys.executable, "-m", "resetfree.show.cli", "run", "drawn-by-hand-v0", "--operator", "http", "--primal"]
     process = subprocess.Popen(
         [*command, "uniform", "--episodes", "2", "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

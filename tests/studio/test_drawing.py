@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resetfree as rf
-from resetfree.assumptions import close, feasibility, largest_closed_set, reachable_starts
-from resetfree.oracle.dynamic_programming import safe_sets
-from resetfree.studio.drawing import TEMPLATES, check, options_of
+from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.show.studio.drawing import TEMPLATES, check, options_of
+from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
 
 
 def test_symbols_mean_what_they_say() -> None:

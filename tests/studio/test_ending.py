@@ -16,8 +16,8 @@ import pytest
 from tests.studio.serving import Served, until
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.studio.security import is_loopback
+from resetfree.show.cli import main
+from resetfree.show.studio.security import is_loopback
 
 # Reports and certificates that would take ten minutes, and that nobody can hurry.
 FOREVER = """
@@ -115,7 +115,7 @@ def test_who_ends_the_studio_in_a_long_episode_is_told_and_need_not_wait(tmp_pat
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.1", "localhost"])
 def test_a_host_beyond_this_machine_comes_with_a_warning(tmp_path: Path, host: str) -> None:
-    command = [sys.executable, "-m", "resetfree.cli", "studio", "--no-browser", "--port", "0", "--host", host]
+    command = [sys.executable, "-m", "resetfree.show.cli", "studio", "--no-browser", "--port", "0", "--host", host]
     with subprocess.Popen(
         [*command, "--folder", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -14,12 +14,12 @@ import pytest
 from tests.studio.serving import until
 
 import resetfree as rf
-from resetfree.operators import OperatorReset
-from resetfree.studio import limits
-from resetfree.studio.files import Folder
-from resetfree.studio.following import Following
-from resetfree.studio.operators import Distant
-from resetfree.studio.sessions import Sessions
+from resetfree.problems.operators import OperatorReset
+from resetfree.show.studio import limits
+from resetfree.show.studio.files import Folder
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.operators import Distant
+from resetfree.show.studio.sessions import Sessions
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ import pytest
 from tests.studio.serving import GRID, Served, end, served, until
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.studio import limits
+from resetfree.show.cli import main
+from resetfree.show.studio import limits
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_a_malformed_run_file_is_a_sentence_for_whoever_opens_it(studio: Served)
 
 
 def test_beyond_loopback_a_token_is_made_up_and_needed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "resetfree.cli", "studio", "--no-browser", "--host", "0.0.0.0", "--port", "0"]
+    command = [sys.executable, "-m", "resetfree.show.cli", "studio", "--no-browser", "--host", "0.0.0.0", "--port", "0"]
     process = subprocess.Popen([*command, "--folder", str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -313,7 +313,7 @@ def test_a_killed_server_loses_nothing_that_cannot_be_played_again(tmp_path: Pat
 
 def test_a_run_that_a_terminal_writes_is_followed(studio: Served) -> None:
     path = studio.folder / "terminal.rfrun"
-    command = [sys.executable, "-m", "resetfree.cli", "run", "pits-v0", "--episodes", "20000", "--out", str(path)]
+    command = [sys.executable, "-m", "resetfree.show.cli", "run", "pits-v0", "--episodes", "20000", "--out", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         until(path.exists)

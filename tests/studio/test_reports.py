@@ -16,9 +16,10 @@ import pytest
 from tests.studio.serving import GRID, Here, until
 
 import resetfree as rf
-from resetfree.studio import limits, reporting
-from resetfree.studio.children import ChildFailed, Children
-from resetfree.studio.files import Folder
+from resetfree.show.studio import limits
+from resetfree.show.studio import report_jobs as reporting
+from resetfree.show.studio.children import ChildFailed, Children
+from resetfree.show.studio.files import Folder
 
 SLEEPS = "import time; time.sleep(600)"
 
@@ -112,7 +113,7 @@ def test_only_so_many_at_once_and_none_after_the_end() -> None:
 
 def test_a_report_has_bounded_memory_and_time() -> None:
     text = (
-        "import resource; from resetfree.studio.reporting import bound; bound(1 << 30, 50.5); "
+        "import resource; from resetfree.show.studio.report_jobs import bound; bound(1 << 30, 50.5); "
         "assert resource.getrlimit(resource.RLIMIT_CPU) == (51, 51)\n"
         "try:\n    bytearray(2 << 30)\nexcept MemoryError:\n    print('bounded')"
     )
@@ -124,7 +125,7 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
     """A process that is held to less than what Python with NumPy needs still ends in a sentence or by a signal."""
     rf.learn("grid-v0", "uniform", episodes=30, path=tmp_path / "mine.rfrun")
     text = (
-        "import sys; from resetfree.studio import limits, reporting; limits.REPORT_MEMORY = 1 << 27; "
+        "import sys; from resetfree.show.studio import limits, reporting; limits.REPORT_MEMORY = 1 << 27; "
         f"sys.exit(reporting.main({str(tmp_path / 'page.html')!r}, {str(tmp_path / 'mine.rfrun')!r}))"
     )
     with pytest.raises(rf.RunError):
@@ -135,7 +136,7 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
 def test_a_reporter_ends_when_its_studio_is_gone() -> None:
     """Killed with SIGKILL, the studio can end nobody; who works for it looks for itself."""
     child = (
-        "import os, threading, time; from resetfree.studio import reporting; reporting.LOOK = 0.05; "
+        "import os, threading, time; from resetfree.show.studio import reporting; reporting.LOOK = 0.05; "
         "threading.Thread(target=reporting._follow, args=(os.getppid(),)).start(); "
         "print(os.getpid(), flush=True); time.sleep(600)"
     )

@@ -12,14 +12,14 @@ import pytest
 from tests.studio.serving import GRID, until
 
 import resetfree as rf
-from resetfree.certify.anytime import resets_upper
-from resetfree.studio import limits
-from resetfree.studio.drawing import options_of
-from resetfree.studio.files import Folder
-from resetfree.studio.following import Following
-from resetfree.studio.frames import History
-from resetfree.studio.scenes import scene_of
-from resetfree.studio.sessions import Session, Sessions
+from resetfree.show.studio import limits
+from resetfree.show.studio.drawing import options_of
+from resetfree.show.studio.files import Folder
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.frames import History
+from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.sessions import Session, Sessions
+from resetfree.theory.certificates.anytime import resets_upper
 
 TWO = [{"primal": "support-elimination"}, {"primal": "linear-ucb"}]
 

@@ -15,10 +15,10 @@ import pytest
 from starlette.requests import Request
 
 import resetfree as rf
-from resetfree.studio import limits
-from resetfree.studio.app import Studio
-from resetfree.studio.security import TooLarge, body_of
-from resetfree.studio.server import Server
+from resetfree.show.studio import limits
+from resetfree.show.studio.app import Studio
+from resetfree.show.studio.security import TooLarge, body_of
+from resetfree.show.studio.server import Server
 
 
 def request(messages: list[dict[str, Any]], **headers: str) -> Request:

@@ -13,9 +13,9 @@ import pytest
 from tests.studio.serving import Served, served, until
 
 import resetfree as rf
-from resetfree.studio import limits
-from resetfree.studio.files import Folder
-from resetfree.studio.sessions import Session, Sessions
+from resetfree.show.studio import limits
+from resetfree.show.studio.files import Folder
+from resetfree.show.studio.sessions import Session, Sessions
 
 ROUNDS = 6
 

@@ -15,11 +15,11 @@ import pytest
 from tests.studio.serving import GRID, Here, until
 
 import resetfree as rf
-from resetfree.studio import limits
-from resetfree.studio.app import Studio
-from resetfree.studio.following import Following
-from resetfree.studio.sessions import Session
-from resetfree.studio.watching import Channel, Sent
+from resetfree.show.studio import limits
+from resetfree.show.studio.app import Studio
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.sessions import Session
+from resetfree.show.studio.watching import Channel, Sent
 
 WATCHERS = 16
 STEPS = 8

@@ -8,8 +8,8 @@ from pathlib import Path
 import resetfree as rf
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect
-from resetfree.sweeps import Folder, Plan, parse_plan
-from resetfree.sweeps.trial import Trial
+from resetfree.studies.sweeps import Folder, Plan, parse_plan
+from resetfree.studies.sweeps.trial import Trial
 
 SMALL = """
 [sweep]

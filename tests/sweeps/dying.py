@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import resetfree as rf
-from resetfree.problem import Episode, FiniteProblem, State
+from resetfree.problems.contract import Episode, State
+from resetfree.problems.finite.mdp import FiniteProblem
 
 BEFORE = 40  # episodes until a checkpoint has been written for certain
 AFTER = 60  # and the episode of the end

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from tests.sweeps.common import SMALL, assert_alone, fragile, hearing
 
-from resetfree.cli import main
 from resetfree.runs.ledger import read
-from resetfree.sweeps import Folder, parse_plan
+from resetfree.show.cli import main
+from resetfree.studies.sweeps import Folder, parse_plan
 
 ROOT = Path(__file__).parents[2]
 ONE = SMALL.replace("seeds = 2", "seeds = 1").replace("[0.1, 0.2]", "0.2")
@@ -140,7 +140,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "resetfree.cli",
+        "resetfree.show.cli",
         "sweep",
         str(file),
         "--engine",

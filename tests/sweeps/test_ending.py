@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from tests.sweeps.common import assert_alone, fragile, hearing, resumed_at, started
 
-from resetfree.cli import main
-from resetfree.errors import InvalidInput, RunError
-from resetfree.experiments.workers import Workers, stopping
-from resetfree.sweeps import Folder, parse_plan, run_sweep
-from resetfree.sweeps.running import standing
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.show.cli import main
+from resetfree.studies.sweeps import Folder, parse_plan, run_sweep
+from resetfree.studies.sweeps.sweep_runner import standing
+from resetfree.studies.workers import Workers, stopping
 
 ROOT = Path(__file__).parents[2]
 GOOD = '[[trial]]\nproblem = "grid-v0"\nprimal = "uniform"\n'
@@ -64,7 +64,7 @@ def test_a_trial_that_takes_too_long_is_ended_with_all_that_it_started(
         return 0.0
 
     with monkeypatch.context() as patch:
-        patch.setattr("resetfree.experiments.workers._Worker.seconds", property(limit_once_it_hangs))
+        patch.setattr("resetfree.studies.workers._Worker.seconds", property(limit_once_it_hangs))
         count = run_sweep(plan, folder, engine="local", workers=1, time_limit=60.0)
     assert (count.done, count.failed) == (0, 1)
     assert "took longer than its time limit of 60 seconds, and was ended" in count.errors[0][1]
@@ -109,7 +109,7 @@ def test_one_signal_ends_a_sweep_whose_trial_hangs(tmp_path: Path, number: signa
     marker.write_text("")
     text = fragile("hanging", marker) + GOOD
     file.write_text(text)
-    command = [sys.executable, "-m", "resetfree.cli", "sweep", str(file), "--out", str(folder.path)]
+    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(folder.path)]
     command += ["--engine", "local", "--workers", "2", "--json"]
     process = subprocess.Popen(
         hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -182,6 +182,6 @@ class Stillborn:
 
 
 def test_processes_that_cannot_start_are_not_started_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.experiments.workers.FAILURES", 2)
+    monkeypatch.setattr("resetfree.studies.workers.FAILURES", 2)
     with pytest.raises(RunError, match="2 processes in a row died"), Workers(1, Stillborn()) as workers:
         list(workers.do(deque([1])))

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from tests.sweeps.common import assert_alone, prepared
 
-from resetfree.cli import main
-from resetfree.runs import drafts
+from resetfree.core import drafts
 from resetfree.runs.ledger import read
-from resetfree.sweeps import Folder, parse_plan
+from resetfree.show.cli import main
+from resetfree.studies.sweeps import Folder, parse_plan
 
 ROOT = Path(__file__).parents[2]
 RUN = ["run", "grid-v0", "--primal", "uniform", "--dual", "counting", "--episodes", "4000"]
@@ -35,7 +35,7 @@ primal = "uniform"
 
 def play(*words: str, room: int | None = None) -> subprocess.CompletedProcess[str]:
     """A command; `room`: bytes that a file may have."""
-    command = [sys.executable, "-m", "resetfree.cli", *words]
+    command = [sys.executable, "-m", "resetfree.show.cli", *words]
     if room is not None:
         command = prepared(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))", *command)
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -215,7 +215,7 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_others_stay(tmp_pat
 
 def test_an_output_that_is_full_is_one_sentence() -> None:
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "resetfree.cli", "list", "--json"]
+        command = [sys.executable, "-m", "resetfree.show.cli", "list", "--json"]
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "The output cannot be written: No space left on device.\n"

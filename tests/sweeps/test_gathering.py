@@ -13,13 +13,13 @@ import pytest
 from tests.sweeps.common import SMALL, fragile, started
 
 import resetfree as rf
-from resetfree.errors import RunError
-from resetfree.sweeps import Folder, Plan, gather, gathering
-from resetfree.sweeps.gathering import MEASURES, read_curve
-from resetfree.sweeps.reporting import draw, read_summary, write_markdown
-from resetfree.sweeps.summary import STATISTICS, summarise
-from resetfree.sweeps.trial import Errand, run_trial
-from resetfree.tracking import marked
+from resetfree.core.errors import RunError
+from resetfree.runs.tracking import marked
+from resetfree.show.report.sweep_pictures import draw, read_summary, write_markdown
+from resetfree.studies.sweeps import Folder, Plan, gather, gathering
+from resetfree.studies.sweeps.gathering import MEASURES, read_curve
+from resetfree.studies.sweeps.summary import STATISTICS, summarise
+from resetfree.studies.sweeps.trial import Errand, run_trial
 
 
 def played(text: str, path: Path, leave: int = 0) -> tuple[Plan, Folder]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.sweeps.common import prepared
 
-from resetfree.errors import InvalidInput, RunError
-from resetfree.sweeps import Folder, parse_plan
-from resetfree.sweeps.folder import LARGEST
-from resetfree.sweeps.plan import read_plan
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.studies.sweeps import Folder, parse_plan
+from resetfree.studies.sweeps.folder import LARGEST
+from resetfree.studies.sweeps.plan import read_plan
 
 HEAD = "[sweep]\nepisodes = 1\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'
@@ -54,7 +54,7 @@ def test_what_asks_for_too_much_is_refused_before_it_is_made(text: str, sentence
 def answer(*words: str) -> tuple[int, str]:
     """What a command says within the bounds."""
     limit = f"resource.setrlimit(resource.RLIMIT_DATA, ({ROOM}, {ROOM}))"
-    command = prepared(limit, sys.executable, "-m", "resetfree.cli", *words)
+    command = prepared(limit, sys.executable, "-m", "resetfree.show.cli", *words)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr

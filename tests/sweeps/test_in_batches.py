@@ -12,9 +12,10 @@ from tests.sweeps.common import started
 
 import resetfree as rf
 from resetfree.runs.ledger import read
-from resetfree.sweeps import SweepStopped, gather, in_batches, run_sweep
-from resetfree.sweeps.in_batches import choose_batches, play_batches
-from resetfree.sweeps.trial import Errand
+from resetfree.studies.engines import in_batches
+from resetfree.studies.engines.in_batches import choose_batches, play_batches
+from resetfree.studies.sweeps import SweepStopped, gather, run_sweep
+from resetfree.studies.sweeps.trial import Errand
 
 pytest.importorskip("jax")
 TWO = """
@@ -56,7 +57,7 @@ def test_the_rounds_are_those_of_the_local_engine(tmp_path: Path, monkeypatch: p
 
 
 def test_a_stopped_batch_goes_on_where_it_stood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from resetfree.batched import batch
+    from resetfree.studies.engines.batched import batch
 
     monkeypatch.setattr(batch, "LONGEST", 10)  # four segments
     plan, folder = started(TWO, tmp_path / "s")

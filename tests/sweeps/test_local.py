@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from tests.sweeps.common import SMALL, assert_alone, fragile, resumed_at, started
 
-from resetfree.errors import InvalidInput, RunError, UnknownName
-from resetfree.experiments.workers import Workers
-from resetfree.runs.lock import WriterLock
-from resetfree.sweeps import Count, Folder, SweepStopped, local, run_sweep
-from resetfree.sweeps.running import standing
-from resetfree.sweeps.trial import Errand, run_trial
+from resetfree.core.errors import InvalidInput, RunError, UnknownName
+from resetfree.core.lock import WriterLock
+from resetfree.studies.engines import local
+from resetfree.studies.sweeps import Count, Folder, SweepStopped, run_sweep
+from resetfree.studies.sweeps.sweep_runner import standing
+from resetfree.studies.sweeps.trial import Errand, run_trial
+from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,7 +146,7 @@ def test_a_killed_driver_leaves_nobody_behind_and_is_simply_started_again(tmp_pa
     file = tmp_path / "s.toml"
     file.write_text(text)
     plan, folder = started(text, tmp_path / "s")
-    command = [sys.executable, "-m", "resetfree.cli", "sweep", str(file), "--out", str(folder.path)]
+    command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(folder.path)]
     driver = subprocess.Popen([*command, "--engine", "local", "--workers", "2"], stderr=subprocess.DEVNULL)
     while not any(folder.trial_file(trial.id).exists() for trial in plan.trials):
         assert driver.poll() is None
@@ -161,7 +162,7 @@ def test_a_killed_driver_leaves_nobody_behind_and_is_simply_started_again(tmp_pa
 
 
 def test_a_trial_that_another_process_plays_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.sweeps.trial.PATIENCE", 0.0)
+    monkeypatch.setattr("resetfree.studies.sweeps.trial.PATIENCE", 0.0)
     plan, folder = started(SMALL, tmp_path / "s")
     trial = plan.trials[0]
     file = folder.trial_file(trial.id)

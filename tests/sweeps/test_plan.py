@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resetfree.errors import InvalidInput, ResetFreeError
-from resetfree.sweeps.plan import check_plan, parse_plan, read_plan
-from resetfree.sweeps.trial import Trial
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.studies.sweeps.plan import check_plan, parse_plan, read_plan
+from resetfree.studies.sweeps.trial import Trial
 
 HEAD = "[sweep]\nepisodes = 10\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'

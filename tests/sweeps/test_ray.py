@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from tests.sweeps.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
-from resetfree.errors import RunError
+from resetfree.core.errors import RunError
 from resetfree.runs.ledger import read
-from resetfree.sweeps import Count, Folder, Plan, SweepStopped, on_ray, parse_plan, run_sweep
-from resetfree.sweeps.on_ray import _on_loopback
+from resetfree.studies.engines import on_ray
+from resetfree.studies.engines.on_ray import _on_loopback
+from resetfree.studies.sweeps import Count, Folder, Plan, SweepStopped, parse_plan, run_sweep
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +86,15 @@ def processes_of(pid: int, name: str) -> list[int]:
 
 def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], Plan, Folder, list[str]]:
     (tmp_path / "s.toml").write_text(text)
-    command = [sys.executable, "-m", "resetfree.cli", "sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "s")]
+    command = [
+        sys.executable,
+        "-m",
+        "resetfree.show.cli",
+        "sweep",
+        str(tmp_path / "s.toml"),
+        "--out",
+        str(tmp_path / "s"),
+    ]
     command += ["--engine", "ray", "--workers", "2", "--json"]
     process = subprocess.Popen(
         hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import trim_mean
 
-from resetfree.experiments.statistics import SEED
-from resetfree.sweeps.summary import RESAMPLES, interquartile_mean, summarise
+from resetfree.studies.statistics import SEED
+from resetfree.studies.sweeps.summary import RESAMPLES, interquartile_mean, summarise
 
 
 @settings(deadline=None)  # the first call imports

@@ -14,11 +14,11 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.errors import RunError
-from resetfree.runs.learning import Stopped
-from resetfree.tracking import TensorBoard, marked, track_columns, tracked
-from resetfree.tracking.tracker import PER_DECADE, ROUND, best_values
+from resetfree.core.errors import RunError
+from resetfree.runs.learn import Stopped
+from resetfree.runs.tracking import TensorBoard, marked, track_columns, tracked
+from resetfree.runs.tracking.tracker import PER_DECADE, ROUND, best_values
+from resetfree.show.cli import main
 
 SUMS = ("regret", "resets", "realised_resets")
 
@@ -97,9 +97,8 @@ def test_without_a_folder_nothing_is_written_or_imported(tmp_path: Path) -> None
 
     with tracked(note, None, "grid-v0", 10, {}) as progress:
         assert progress is note
-    code = (
-        "import sys, resetfree.cli; print([m for m in ('tensorboardX', 'pyarrow', 'ray', 'jax') if m in sys.modules])"
-    )
+    slow = ("tensorboardX", "pyarrow", "ray", "jax")
+    code = f"import sys, resetfree.show.cli; print([m for m in {slow} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from resetfree.errors import InvalidInput, UnknownName
-from resetfree.game import DualPlayer, PrimalPlayer
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.game.contract import DualPlayer, PrimalPlayer
 
 Role: TypeAlias = Literal["primal", "dual"]
 BASES: dict[Role, Any] = {"primal": PrimalPlayer, "dual": DualPlayer}

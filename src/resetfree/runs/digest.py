@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.runs.run import COLUMNS, Fit
+from resetfree.runs.columns import COLUMNS
+from resetfree.theory.certificates.record import Fit
 
 TABLE = (
     "CREATE TABLE digests (k INTEGER NOT NULL, interventions INTEGER NOT NULL, checkpoint BLOB NOT NULL, "

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from resetfree.errors import InvalidInput
-from resetfree.gym.options import DOTTED, of_adapter
-from resetfree.registry import problems
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.gym.options import DOTTED, of_adapter
+from resetfree.problems.registry import problems
 from resetfree.runs.runfile import named
 
 LARGEST = 2**28  # of `ProblemSpec.size`: what is made and solved within seconds and a gigabyte
@@ -32,8 +32,8 @@ def followed(
     {'horizon': 50, 'reset_when': 'terminated'}
     >>> followed({"problem": "gym:CartPole-v1", "problem_options": {"reset_when": "mine:fell"}})
     Traceback (most recent call last):
-    resetfree.errors.InvalidInput: The run names code for 'reset_when'. Nothing is run because a file names it: say it
-    again with --set reset_when=mine:fell.
+    resetfree.core.errors.InvalidInput: The run names code for 'reset_when'. Nothing is run because a file names it:
+    say it again with --set reset_when=mine:fell.
     """
     problem, said = spec["problem"], said or {}
     for key, value in spec["problem_options"].items():

@@ -20,13 +20,13 @@ from typing import Any, NoReturn, Self
 
 from numpy.typing import NDArray
 
-from resetfree.certificate import Certificate
-from resetfree.errors import RunError
-from resetfree.problem import Intervention
+from resetfree.core.certificate import Certificate
+from resetfree.core.drafts import lacks_room
+from resetfree.core.errors import RunError
+from resetfree.core.lock import WriterLock
+from resetfree.problems.contract import Intervention
+from resetfree.runs.columns import COLUMNS
 from resetfree.runs.digest import Chain, beginning
-from resetfree.runs.drafts import lacks_room
-from resetfree.runs.lock import WriterLock
-from resetfree.runs.run import COLUMNS, Fit
 from resetfree.runs.runfile import (
     APPLICATION_ID,
     BROKEN,
@@ -46,6 +46,7 @@ from resetfree.runs.runfile import (
     surroundings,
     write_checkpoint,
 )
+from resetfree.theory.certificates.record import Fit
 
 BATCH = 4096  # rounds held in memory; more of them wait in the open transaction
 INSERT = f"INSERT INTO rounds ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"

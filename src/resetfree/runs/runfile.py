@@ -6,14 +6,10 @@ word: no views, no triggers, nothing that SQLite would run. Arrays are uncompres
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import platform
-import re
 import sqlite3
-import struct
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,12 +22,14 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.arguments import is_special
-from resetfree.errors import InvalidInput, RunError
-from resetfree.problem import State
+from resetfree.core.arguments import is_special
+from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.problems.contract import State
 from resetfree.runs import digest
-from resetfree.runs.run import COLUMNS, Fit
+from resetfree.runs.columns import COLUMNS
 from resetfree.runs.spec import validate
+from resetfree.theory.certificates.record import Fit
 
 APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
 FORMAT = 2  # the only one that this version reads
@@ -40,11 +38,6 @@ START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
 MOST_TEXT = 2**24  # characters of one text of JSON that are looked into
-MOST_AXES = 16
-DTYPE = re.compile(r"[<|]([biuf][1248]|c8|c16|[US]\d{1,9})")
-HEADER = re.compile(
-    r"\{'descr': '([^']{1,12})', 'fortran_order': (True|False), 'shape': \((\d{0,18}(?:, ?\d{1,18})*,?)\), \} *\n"
-)
 # What parsing a stranger's data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # `next_start`, where states are numbers, of an episode after which a reset had to be performed first
@@ -288,61 +281,6 @@ def check_arrays(arrays: dict[str, NDArray[Any]]) -> None:
             raise InvalidInput(
                 f"A checkpoint must hold arrays of numbers or text. Got {array.dtype} in '{name}' instead."
             )
-
-
-def pack(arrays: dict[str, NDArray[Any]]) -> bytes:
-    """Named arrays as uncompressed .npz."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-def unpack(packed: bytes) -> dict[str, NDArray[Any]]:
-    """What `pack` packed; raises ValueError for anything else, and unpickles nothing.
-
-    Sizes are compared with the bytes that are there before anything is made of them, and headers are read by a pattern.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            items = archive.infolist()
-            if any(item.compress_type != zipfile.ZIP_STORED for item in items):
-                raise ValueError("its arrays are compressed, which ours never are")  # a small file could fill memory
-            if sum(item.file_size for item in items) > len(packed):
-                raise ValueError("its arrays are larger than itself")  # several that lie in one place
-            return {item.filename.removesuffix(".npy"): _array(archive.read(item)) for item in items}
-    except (zipfile.BadZipFile, EOFError, KeyError, OSError, NotImplementedError, RuntimeError, struct.error) as error:
-        raise ValueError(f"its arrays cannot be read ({error})") from error
-
-
-def _array(data: bytes) -> NDArray[Any]:
-    """One .npy file; raises ValueError."""
-    if data[:6] != b"\x93NUMPY" or data[6:7] not in (b"\x01", b"\x02"):
-        raise ValueError("an array in it is none of NumPy's")
-    wide = 2 if data[6] == 1 else 4
-    begin = 8 + wide + int.from_bytes(data[8 : 8 + wide], "little")
-    found = HEADER.fullmatch(data[8 + wide : begin].decode("latin-1"))
-    if found is None:
-        raise ValueError("an array in it has a header that is none of ours")
-    dtype, shape = plain_dtype(found[1], len(data)), tuple(int(n) for n in found[3].split(",") if n.strip())
-    n = math.prod(shape)
-    if len(shape) > MOST_AXES or n * dtype.itemsize != len(data) - begin:
-        raise ValueError(f"an array in it has {len(data) - begin} bytes for shape {shape}")
-    flat = np.frombuffer(data, dtype=dtype, count=n, offset=begin) if n else np.empty(0, dtype=dtype)
-    if dtype.kind == "b" and n and flat.view(np.uint8).max() > 1:
-        raise ValueError("an array in it has Booleans that are none")
-    return flat.reshape(shape, order="F" if found[2] == "True" else "C").copy()
-
-
-def plain_dtype(text: Any, most: int) -> np.dtype[Any]:
-    """A type of numbers or text by NumPy's short name, of at most so many bytes; raises ValueError."""
-    if not isinstance(text, str) or DTYPE.fullmatch(text) is None:
-        raise ValueError(f"an array in it has the type {str(text)[:20]!r}, which ours never have")
-    if text[1] in "US" and int(text[2:]) * (4 if text[1] == "U" else 1) > most:
-        raise ValueError("an array in it has text that is longer than itself")
-    try:
-        return np.dtype(text)
-    except TypeError as error:
-        raise ValueError(f"an array in it has the type {text!r}, which there is not") from error
 
 
 def encode_start(s1: State) -> str:

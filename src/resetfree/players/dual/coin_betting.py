@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from resetfree.game import DualPlayer, Plan, Round, Statement
-from resetfree.players.dual._common import positive, signal
-from resetfree.problem import Problem, State
+from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.multiplier_functions import positive, signal
+from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.game import DualPlayer, Plan, Round, Statement
-from resetfree.players.dual._common import Functions, Theta, bounded, functions, positive, root, signal
-from resetfree.problem import Problem, State
+from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, root, signal
+from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Literal
 
-from resetfree.errors import InvalidInput
-from resetfree.game import DualPlayer, Plan, Round, Statement
-from resetfree.players.dual._common import bounded, positive, root, signal
-from resetfree.problem import Problem, State
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.multiplier_functions import bounded, positive, root, signal
+from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)

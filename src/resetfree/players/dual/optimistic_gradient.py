@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput
-from resetfree.game import DualPlayer, Plan, Round, Statement
-from resetfree.players.dual._common import Functions, Theta, bounded, functions, positive, root, signal
-from resetfree.problem import Problem, State
-from resetfree.transitions import Floats
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, root, signal
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 HINTS = ("last", "frequency")
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.errors import InvalidInput
-from resetfree.game import DualPlayer, Plan, Round, Statement
-from resetfree.players.dual._common import bounded, not_negative, positive, root
-from resetfree.problem import Problem, State
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.multiplier_functions import bounded, not_negative, positive, root
+from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.planning import Model, best_lagrangian
-from resetfree.oracle.dynamic_programming import solve
-from resetfree.oracle.exact import model_behind
-from resetfree.problem import Problem, State
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.backward import Model, best_lagrangian
+from resetfree.problems.finite.mdp import model_behind
+from resetfree.theory.oracle.dynamic_programming import solve
 
 
 @dataclass

@@ -12,14 +12,23 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.errors import InvalidInput
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.composite import greedy_plan
-from resetfree.players.pairs import features_of
-from resetfree.players.primal._linear import Samples, Switching, add, doubled, multiplier, no_samples, one_of, sensible
-from resetfree.problem import Problem, State
-from resetfree.state import require
-from resetfree.transitions import Floats
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import require
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.composite_players import (
+    Samples,
+    Switching,
+    add,
+    doubled,
+    multiplier,
+    no_samples,
+    one_of,
+    sensible,
+)
+from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.pair_features import features_of
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 Width: TypeAlias = Literal["tuned", "theory"]
 NO_NOISE = np.empty((0, 0))

@@ -13,16 +13,16 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.lazy_softmax import Widths
-from resetfree.kernels.regression import Regression, empty, learn_episode, softmax_plan
-from resetfree.players.pairs import features_of
-from resetfree.players.primal._lazy import SoftmaxPass
-from resetfree.players.seen import SMALL, SeenCounts
-from resetfree.problem import Problem, State
-from resetfree.transitions import Bools, Floats
-from resetfree.widths import paper_beta, softmax_alpha, theory_beta
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.kernels.lazy_softmax import Widths
+from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
+from resetfree.players.shared.lazy_plans import SoftmaxPass
+from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
 Width: TypeAlias = Literal["tuned", "theory", "paper"]
 

@@ -11,10 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.weighted import learn_by_variance, monotone_plan
-from resetfree.players.pairs import features_of
-from resetfree.players.primal._linear import (
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.primal.lsvi_ucb_pp_kernel import learn_by_variance, monotone_plan
+from resetfree.players.shared.composite_players import (
     Samples,
     Switching,
     doubled,
@@ -24,8 +23,9 @@ from resetfree.players.primal._linear import (
     remember,
     sensible,
 )
-from resetfree.problem import Problem, State
-from resetfree.transitions import Floats
+from resetfree.players.shared.pair_features import features_of
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 class Pass(NamedTuple):

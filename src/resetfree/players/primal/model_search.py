@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from resetfree.errors import NotCertifiable
-from resetfree.features._scaling import Scaling, fit_scaling
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.imagination import Model, imagine, judge
-from resetfree.players.primal._linear import multiplier, sensible
-from resetfree.players.primal._stored import NO_ACTION, Rows, check_pooling, no_rows, vectors
-from resetfree.problem import Problem, State
-from resetfree.state import require, within
-from resetfree.transitions import Floats
+from resetfree.core.errors import NotCertifiable
+from resetfree.core.state import require, within
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.primal.model_search_kernel import Model, imagine, judge
+from resetfree.players.shared.composite_players import multiplier, sensible
+from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.features._scaling import Scaling, fit_scaling
+from resetfree.problems.finite.transitions import Floats
 
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
 NEIGHBOURS = 10  # states beside each reset state that tell how far it reaches

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.composite import greedy_plan
-from resetfree.players.pairs import features_of
-from resetfree.players.primal._linear import Samples, add, multiplier, no_samples, sensible
-from resetfree.problem import Problem, State
-from resetfree.transitions import Floats
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.composite_players import Samples, add, multiplier, no_samples, sensible
+from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.pair_features import features_of
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

@@ -13,15 +13,15 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.assumptions.safety import reachable_starts
-from resetfree.errors import InvalidInput, NotCertifiable
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.action_values import Counts, counted_values, exponential_weights, true_values
-from resetfree.kernels.planning import Model
-from resetfree.oracle.exact import model_behind
-from resetfree.players.counted import GROWING, ROOM, absorb, check_successors
-from resetfree.problem import Problem, State
-from resetfree.transitions import Bools, Floats
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
+from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.backward import Model, exponential_weights
+from resetfree.problems.finite.mdp import model_behind
+from resetfree.problems.finite.safety import reachable_starts
+from resetfree.problems.finite.transitions import Bools, Floats
 
 Values: TypeAlias = Literal["counts", "exact"]
 LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (400 MB)

@@ -11,11 +11,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from resetfree.errors import InvalidInput
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.counting import HOEFFDING, composite_plan
-from resetfree.players.primal._counts import ALL, CountState, Ties, check_episodes, check_ties, fresh, learn, multiplier
-from resetfree.problem import Problem, State
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.count_players import (
+    ALL,
+    CountState,
+    Ties,
+    check_episodes,
+    check_ties,
+    fresh,
+    learn,
+    multiplier,
+)
+from resetfree.players.shared.kernels.count_planning import HOEFFDING, composite_plan
+from resetfree.problems.contract import Problem, State
 
 
 @dataclass(frozen=True)

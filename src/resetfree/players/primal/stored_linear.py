@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.errors import InvalidInput
-from resetfree.features import FeatureMap, Features
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.stored import decide, plan_stored
-from resetfree.players.primal._linear import Switching, multiplier, one_of, sensible
-from resetfree.players.primal._stored import NO_ACTION, Rows, check_pooling, no_rows, vectors
-from resetfree.players.primal._stored_ridge import (
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import require, within
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
+from resetfree.players.shared.composite_players import Switching, multiplier, one_of, sensible
+from resetfree.players.shared.stored_ridge import (
     Ridge,
     add_rows,
     features_of_rows,
@@ -29,10 +28,11 @@ from resetfree.players.primal._stored_ridge import (
     no_ridge,
     use_features,
 )
-from resetfree.players.primal._threads import on_one_thread
-from resetfree.problem import Problem, State
-from resetfree.state import require, within
-from resetfree.transitions import Floats
+from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.players.shared.threads import on_one_thread
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.features import FeatureMap, Features
+from resetfree.problems.finite.transitions import Floats
 
 MOST_FEATURES = 2000  # matrices of so many features squared are still inverted in seconds
 SHARE = 0.05  # by which log det grows per feature between two plans, where nothing else is said

@@ -12,12 +12,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from resetfree.errors import InvalidInput
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, Bonus, composite_plan
-from resetfree.kernels.elimination import endless_sets, episode_sets
-from resetfree.kernels.seen import STATES
-from resetfree.players.primal._counts import (
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import require, within
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
+from resetfree.players.shared.count_players import (
     CountState,
     Ties,
     check_episodes,
@@ -26,10 +25,11 @@ from resetfree.players.primal._counts import (
     multiplier,
     noise_of,
 )
-from resetfree.players.primal._large import Bad, LargeCounts, begin
-from resetfree.problem import Problem, State
-from resetfree.state import require, within
-from resetfree.transitions import Bools
+from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
+from resetfree.players.shared.kernels.visited import STATES
+from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Bools
 
 
 @dataclass

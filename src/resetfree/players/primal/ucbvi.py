@@ -12,12 +12,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.errors import InvalidInput
-from resetfree.game import Plan, PrimalPlayer, Round, Statement
-from resetfree.kernels.counting import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
-from resetfree.kernels.counting import Bonus as Widths
-from resetfree.players.counted import sizes
-from resetfree.players.primal._counts import (
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.count_players import (
     ALL,
     CountState,
     Ties,
@@ -27,8 +24,11 @@ from resetfree.players.primal._counts import (
     multiplier,
     noise_of,
 )
-from resetfree.players.primal._large import LargeCounts, begin
-from resetfree.problem import Problem, State
+from resetfree.players.shared.counts import sizes
+from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
+from resetfree.players.shared.kernels.count_planning import Bonus as Widths
+from resetfree.players.shared.large_problems import LargeCounts, begin
+from resetfree.problems.contract import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
 Width: TypeAlias = Literal["tuned", "theory"]

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from resetfree.game import Plan, PrimalPlayer, Round
-from resetfree.problem import Problem, State
-from resetfree.transitions import Floats
+from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

@@ -1,1 +1,0 @@
-"""Registered problems, one file each; `resetfree.registry` finds them by looking in here."""

@@ -1,0 +1,102 @@
+"""What a player is, and the one record that goes to both of them.
+
+A player is a frozen dataclass of hyperparameters; what it has learned
+is a separate value made by `init`, so that checkpoints, tests and batches need nothing from the player.
+
+Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r and V_c of its policy at s_1^k.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from resetfree.problems.contract import Episode, Problem, State
+
+P = TypeVar("P")
+D = TypeVar("D")
+MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What the primal player commits to in one round.
+
+    Paper: pi^k, V_{r,1}^k, V_{c,1}^k.
+    """
+
+    policy: Any  # pi^k, in the form that the problem's rollout takes
+    v_r: float  # own estimate of V_r at s_1^k
+    v_c: float  # own estimate of V_c at s_1^k
+    upper: float = float("nan")  # what the player holds to be above V*(s_1^k), if it says so (composite optimism)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What one episode of the game produced: the only message in the system."""
+
+    k: int  # counted from 1
+    s1: State
+    lam: float
+    plan: Plan
+    episode: Episode
+    cost_signal: float  # what the dual player is told: see FEEDBACK
+    exact: tuple[float, float] | None  # V_r and V_c of the policy at s_1^k, where an oracle is there
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Which constants a player uses here, and whether a theorem covers it with them."""
+
+    constants: dict[str, float | str | bool]
+    covered: bool
+    why: str  # one sentence: which theorem, or what it lacks
+    most_resets: float | None = (
+        None  # resets that no path can exceed where Assumption 1 holds, if there is such a number
+    )
+
+
+class Player(ABC):
+    """What both players have: a name, and hyperparameters as the fields of a frozen dataclass."""
+
+    name: ClassVar[str]
+    refuses: ClassVar[tuple[str, ...]] = ()  # corners of the contract battery that it refuses with an error
+    vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """What the player says about itself before a run; logged with it."""
+        return Statement({}, False, "no theorem is claimed for this player")
+
+
+class PrimalPlayer(Player, Generic[P]):
+    """Chooses the policy. Planning is a pure function of the state: asking twice changes nothing."""
+
+    @abstractmethod
+    def init(self, problem: Problem, episodes: int, seed: int) -> P:
+        """A fresh state: a dataclass of arrays and numbers (see `state`)."""
+
+    @abstractmethod
+    def plan(self, state: P, s1: State, lam: float) -> Plan:
+        """The policy for an episode that starts at s1 under the multiplier lam."""
+
+    @abstractmethod
+    def update(self, state: P, round: Round) -> P:
+        """Learn from a round; may change `state` and return it."""
+
+
+class DualPlayer(Player, Generic[D]):
+    """Chooses the multiplier function, seen one start at a time."""
+
+    @abstractmethod
+    def init(self, problem: Problem, episodes: int, seed: int) -> D:
+        """A fresh state: a dataclass of arrays and numbers (see `state`)."""
+
+    @abstractmethod
+    def multiplier(self, state: D, s1: State, ask: Callable[[float], Plan]) -> float:
+        """lambda^k(s1) >= 0; `ask` tells what the primal player would plan under a multiplier."""
+
+    @abstractmethod
+    def update(self, state: D, round: Round) -> D:
+        """Learn from a round; may change `state` and return it."""

@@ -1,0 +1,90 @@
+"""The two-player game of the reduction, on one screen: read this first.
+
+In episode k the dual player names a multiplier for the start s_1^k, the primal player answers with a policy, the policy
+is played, and both learn from the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.problems.contract import Episode, Problem, State
+
+P = TypeVar("P")
+D = TypeVar("D")
+
+
+def _exact_cost(plan: Plan, episode: Episode, exact: tuple[float, float] | None) -> float:
+    if exact is None:
+        raise NotCertifiable("The feedback 'exact' needs an oracle, which only finite problems have.")
+    return exact[1]
+
+
+FEEDBACK: dict[str, Callable[[Plan, Episode, tuple[float, float] | None], float]] = {
+    "optimistic": lambda plan, episode, exact: plan.v_c,  # the paper: the primal player's own estimate
+    "realised": lambda plan, episode, exact: float(episode.reset),  # unbiased for V_c
+    "exact": _exact_cost,  # V_c itself, for experiments
+}
+
+
+@dataclass(slots=True)
+class Game:
+    """Where a game stands: all that a checkpoint must hold."""
+
+    k: int  # rounds played
+    s1: State  # start of the next episode; None if a reset must be performed before there is one
+    primal: Any
+    dual: Any
+    rng: np.random.Generator  # the only source of chance
+    why: str = "start"  # what calls for the reset where s1 is None: see `Problem.perform_reset`
+
+
+def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
+    """A game before its first round; everything random in it comes from `seed`."""
+    if episodes < 1:
+        raise InvalidInput(f"The 'episodes' of a game must be a positive integer. Got {episodes} instead.")
+    rng = np.random.default_rng(seed)
+    s1 = None if problem.persistent else problem.first_start(rng.random())
+    return Game(0, s1, primal.init(problem, episodes, seed), dual.init(problem, episodes, seed), rng)
+
+
+def stand(problem: Problem, game: Game) -> None:
+    """Have a reset performed if the next episode cannot start without one."""
+    if game.s1 is None:
+        game.s1 = problem.perform_reset(game.rng.random(), game.why)
+
+
+def play(
+    problem: Problem,
+    primal: PrimalPlayer[P],
+    dual: DualPlayer[D],
+    game: Game,
+    *,
+    episodes: int,
+    feedback: str = "optimistic",
+    oracle: Callable[[Any, State], tuple[float, float]] | None = None,
+) -> Iterator[Round]:
+    """Play until `episodes` rounds are played; `game` is always where the last yielded round left it.
+
+    Paper: two-player game.
+
+    oracle: (policy, s1) -> exact V_r and V_c, where it is known.
+    """
+    signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
+    while game.k < episodes:
+        stand(problem, game)
+        s1 = game.s1
+        lam = dual.multiplier(game.dual, s1, lambda y, s1=s1: primal.plan(game.primal, s1, y))  # type: ignore[misc]
+        plan = primal.plan(game.primal, s1, lam)
+        episode = problem.rollout(plan.policy, s1, game.rng.random(n_uniforms))
+        exact = None if oracle is None else oracle(plan.policy, s1)
+        this = Round(game.k + 1, s1, lam, plan, episode, signal(plan, episode, exact), exact)
+        game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
+        game.k, game.s1, game.why = this.k, episode.next_start, "reset"
+        yield this

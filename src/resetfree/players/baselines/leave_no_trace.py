@@ -1,0 +1,140 @@
+"""Leave No Trace: a forward agent that earns, and a reset agent whose value decides when the forward agent must stop.
+
+After Eysenbach, Gu, Ibarz and Levine (2018). Kept: two agents, a forward one on the task's reward and a reset agent
+whose task is to return to where episodes started (called reset states there: the good ones); Q_reset as an ensemble,
+of which the smallest member counts; before a forward action is taken, Q_reset(s, a) < q_min aborts it and hands over to
+the reset agent; an abort ends nothing for the forward agent; after the forward agent the reset agent brings the system
+back (`returns`). Adapted: tables in place of deep networks, learned by Q-learning from the same steps, backwards
+through each episode, so Q_reset(s, a) is the discounted chance of coming back to a start; policies are Markov and
+committed for an episode, so the abort is a switch of actions in the states where it applies and not for the rest of
+the episode; the reset agent has an episode of its own only where the last one ended outside the starts; the starts are
+those seen, the first one and where resets put the agent; members begin at random values above q_min, since with the
+smallest of untrained tables nothing would ever be tried, and each learns from a random half of the steps; a hard reset
+is the protocol's reset, not a decision after failed attempts. From memory: the size of the ensemble (smaller here).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.baselines._reset_free import check, epsilon_greedy, restarts_are_told, successors
+from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.shared.counts import sizes
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Bools, Floats
+
+
+@dataclass
+class TraceState:
+    """Both agents' tables."""
+
+    q: Floats  # [L, S, A] forward
+    n: NDArray[np.int64]  # [L, S, A]
+    back: Floats  # [m, L, S, A] Q_reset, one per member
+    n_back: NDArray[np.int64]  # [m, L, S, A]
+    starts: Bools  # [S] where episodes are known to start after a reset, and the first start
+    k: int  # episodes seen
+    forward: bool  # whether the last episode was the forward agent's
+    seed: int = field(metadata={"saved": False})
+    horizon: int = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class LeaveNoTrace(PrimalPlayer[TraceState]):
+    """Epsilon-greedy forward actions, except those with min Q_reset < q_min, for which the reset agent's stands in.
+
+    q_min: threshold of the abort.  members: of the ensemble.  epsilon: share of random forward actions.
+    discount: of both agents (None: 1 - 1 / (2 H)).  rate: least learning rate.
+    returns: whether the reset agent brings the system back after a forward episode that ended elsewhere, as in the
+      original; the protocol here does not ask for it, and without it nothing is spent on the way back.
+    pooled: one table for all steps, as in the original (stationary problems).
+
+    >>> import resetfree as rf
+    >>> player = LeaveNoTrace(epsilon=0.0)
+    >>> state = player.init(rf.make("grid-v0").problem(), 10, 0)
+    >>> player.plan(state, 0, 0.0).policy[0, 0].tolist()  # nothing is known
+    [0.2, 0.2, 0.2, 0.2, 0.2]
+    """
+
+    name: ClassVar[str] = "leave-no-trace"
+    q_min: float = 0.7
+    members: int = 5
+    epsilon: float = 0.1
+    discount: float | None = None
+    rate: float = 0.1
+    returns: bool = True
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        check(
+            self.name, q_min=(self.q_min, 0.0, 1.0), members=(self.members, 1, 1000), epsilon=(self.epsilon, 0.0, 1.0),
+            discount=(0.5 if self.discount is None else self.discount, 0.0, 1.0), rate=(self.rate, 0.0, 1.0),
+        )  # fmt: skip
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> TraceState:
+        """Forward values zero, Q_reset random above q_min."""
+        restarts_are_told(problem, self.name)
+        shape = sizes(problem, self.pooled, self.name)
+        draws = np.random.default_rng([seed, 0]).random((self.members, *shape))
+        return TraceState(
+            np.zeros(shape), np.zeros(shape, dtype=np.int64), self.q_min + (1.0 - self.q_min) * draws,
+            np.zeros((self.members, *shape), dtype=np.int64), np.zeros(shape[1], dtype=np.bool_), 0, False, seed,
+            problem.horizon,
+        )  # fmt: skip
+
+    def plan(self, state: TraceState, s1: State, lam: float) -> Plan:
+        """The forward policy with its aborts, or the reset agent's; no estimate of V_c, and v_c = 0 promises nothing.
+
+        The multiplier does not enter.
+        """
+        weakest = state.back.min(axis=0)
+        back = epsilon_greedy(weakest, 0.0)
+        rows = back
+        if self.is_forward(state, s1):
+            rows = epsilon_greedy(state.q, self.epsilon)
+            aborted = weakest < self.q_min
+            rows = np.where(aborted, 0.0, rows) + (rows * aborted).sum(axis=-1, keepdims=True) * back
+        policy = np.ascontiguousarray(np.broadcast_to(rows, (state.horizon, *rows.shape[1:])))
+        return Plan(policy, min(max(float(state.q[0, s1].max()), 0.0), float(state.horizon)), 0.0)
+
+    def is_forward(self, state: TraceState, s1: State) -> bool:
+        """Whether the coming episode is the forward agent's."""
+        return not (self.returns and state.forward and not state.starts[s1])
+
+    def update(self, state: TraceState, round: Round) -> TraceState:
+        """Both agents learn from every step."""
+        episode = round.episode
+        state.forward = self.is_forward(state, round.s1)
+        if state.k == 0:
+            state.starts[round.s1] = True
+        if episode.reset:
+            state.starts[episode.next_start] = True
+        m = len(episode.actions)
+        after = successors(episode)
+        dead = np.zeros(m, dtype=np.bool_)
+        dead[-1] = episode.reset
+        home = state.starts[after] & ~dead
+        discount = 1.0 - 0.5 / state.horizon if self.discount is None else self.discount
+        walk = (episode.states[:m].astype(np.int64), episode.actions, after)
+        everything = np.ones(m, dtype=np.bool_)
+        learn_backwards(state.q, state.n, *walk, episode.rewards, dead, everything, discount, self.rate)
+        used = np.random.default_rng([state.seed, 1 + state.k]).random((self.members, m)) < 0.5
+        for i in range(self.members):
+            learn_backwards(
+                state.back[i], state.n_back[i], *walk, home.astype(np.float64), home | dead, used[i], discount,
+                self.rate,
+            )  # fmt: skip
+        state.k += 1
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Nothing is proved."""
+        return Statement(
+            {"q_min": self.q_min, "members": self.members, "epsilon": self.epsilon, "returns": self.returns}, False,
+            "no theorem: the original is empirical, and its tables here are tuned",
+        )  # fmt: skip

@@ -1,0 +1,74 @@
+"""OPDOP, optimistic primal-dual proximal policy optimisation, on tables.
+
+Original: Ding, Wei, Yang, Wang, Jovanovic, "Provably efficient safe exploration via primal-dual policy optimization"
+(2020), for linear kernel (mixture) models.
+Kept: the policy step with its mixing, the step sizes, and values of the last policy that are optimistic for reward
+  and for cost. Its dual is `one-multiplier` with the step 1/sqrt(K).
+Adapted: counts in place of the regression on value-dependent features; a bonus of H scale / sqrt(n) on rewards and of
+  scale / sqrt(n) off costs; a cost on arrival in [0, 1] in place of the utility; the multiplier stays in [0, B], since
+  the original's interval [0, 2 H / gamma] needs a policy that is safe with a margin gamma; `speed` multiplies the step.
+From memory: the constants of the steps, and that round k's values use the data before round k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import ClassVar
+
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
+from resetfree.players.baselines._mirror import TRAP, MirrorState, begin, learn, next_plan
+from resetfree.problems.contract import Problem, State
+
+
+@dataclass(frozen=True)
+class Opdop(PrimalPlayer[MirrorState]):
+    """pi^k proportional to pitilde^{k-1} exp(alpha (Q_r^{k-1} - Y^{k-1} Q_c^{k-1})).
+
+    alpha = sqrt(log A) / (H^2 sqrt(K)); pitilde = (1 - theta) pi + theta / A with theta = 1/K.
+
+    scale: of the bonus.  speed: factor on alpha (1 in the original).  pooled: one set of counts for all steps.
+
+    >>> import resetfree as rf
+    >>> round(Opdop().statement(rf.make("grid-v0").problem(), 100).constants["alpha"], 6)
+    0.001982
+    """
+
+    name: ClassVar[str] = "opdop"
+    scale: float = 0.1
+    speed: float = 1.0
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        check_numbers(self.name, scale=self.scale, speed=self.speed)
+
+    def alpha(self, problem: Problem, episodes: int) -> float:
+        """The step of the policy."""
+        root = sqrt(positive_episodes(episodes, self.name))
+        return self.speed * sqrt(log(problem.n_actions)) / (problem.horizon**2 * root)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
+        """The uniform policy."""
+        alpha = self.alpha(problem, episodes)
+        return begin(problem, self.pooled, alpha, 1.0 / episodes, self.scale, self.name)
+
+    def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
+        """The policy that the past has made; the multiplier at hand comes into the next one."""
+        return next_plan(state, s1, lam)
+
+    def update(self, state: MirrorState, round: Round) -> MirrorState:
+        """One step of the policy, then the counts."""
+        learn(state, round)
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Never covered."""
+        constants: dict[str, float | str | bool] = {
+            "alpha": self.alpha(problem, episodes), "theta": 1.0 / episodes, "scale": self.scale,
+        }  # fmt: skip
+        why = (
+            "no theorem here: that of Ding et al. asks for one start and for a policy that is safe with a margin, and "
+            f"at threshold zero there is none; {TRAP}"
+        )
+        return Statement(constants, False, why)

@@ -1,0 +1,75 @@
+"""OptPrimalDual-CMDP: mirror ascent on the policy with optimistic, truncated values.
+
+Original: Efroni, Mannor, Pirotta, "Exploration-exploitation in constrained MDPs" (2020), their third algorithm.
+Kept: pi^{k+1} proportional to pi^k exp(t_K (Q_r^k - lam^k Q_c^k)) with truncated optimistic values of pi^k on the data
+  before round k; the multiplier lam <- [lam + V_c / t_lam]_+ without a cap (`one-multiplier` with capped=False).
+Adapted: maximised reward in place of minimised cost; one constraint, with threshold zero and a cost on arrival in
+  [0, 1]; bonuses of H scale / sqrt(n) on rewards and scale / sqrt(n) off costs, which stand for the sums of the
+  original's reward and transition bonuses; `speed` multiplies the step.
+From memory: t_K = sqrt(2 log A / (H^2 (1 + rho^2) K)) and t_lam = H sqrt(K) / rho, where rho bounds the best
+  multiplier: here B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import ClassVar
+
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
+from resetfree.players.baselines._mirror import TRAP, MirrorState, begin, learn, next_plan
+from resetfree.problems.contract import Problem, State
+
+
+@dataclass(frozen=True)
+class OptPrimalDual(PrimalPlayer[MirrorState]):
+    """pi^{k+1} proportional to pi^k exp(t_K (Q_r^k - lam^k Q_c^k)), t_K = sqrt(2 log A / (H^2 (1 + B^2) K)).
+
+    B: bound on the multipliers.  scale: of the bonus.  speed: factor on t_K (1 in the original).
+    pooled: one set of counts for all steps.
+
+    >>> import resetfree as rf
+    >>> round(OptPrimalDual(B=3.0).statement(rf.make("grid-v0").problem(), 100).constants["t_K"], 6)
+    0.007092
+    """
+
+    name: ClassVar[str] = "opt-primal-dual"
+    B: float | None = None
+    scale: float = 0.1
+    speed: float = 1.0
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        check_numbers(self.name, B=self.B, scale=self.scale, speed=self.speed)
+
+    def step(self, problem: Problem, episodes: int) -> float:
+        """t_K, the step of the policy."""
+        if self.B is None:
+            raise InvalidInput("The 'B' of opt-primal-dual must be a bound on the multipliers. Got None instead.")
+        # B * B is infinite where B**2 raises: a multiplier of 1e200 is what a reset probability of 1e-200 needs.
+        squared = problem.horizon**2 * (1.0 + self.B * self.B) * positive_episodes(episodes, self.name)
+        return self.speed * sqrt(2.0 * log(problem.n_actions) / squared)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
+        """The uniform policy."""
+        return begin(problem, self.pooled, self.step(problem, episodes), 0.0, self.scale, self.name)
+
+    def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
+        """The policy that the past has made; the multiplier at hand comes into the next one."""
+        return next_plan(state, s1, lam)
+
+    def update(self, state: MirrorState, round: Round) -> MirrorState:
+        """One step of the policy, then the counts."""
+        learn(state, round)
+        return state
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Never covered."""
+        constants: dict[str, float | str | bool] = {"t_K": self.step(problem, episodes), "scale": self.scale}
+        why = (
+            "no theorem here: that of Efroni et al. asks for one start and for a policy that is safe with a margin, "
+            f"and at threshold zero there is none; {TRAP}"
+        )
+        return Statement(constants, False, why)

@@ -1,0 +1,124 @@
+"""SLUCB-QVI: optimistic values where every single step must be safe enough, beginning from a known safe action.
+
+After Amani, Thrampoulidis and Yang (2021, "Safe reinforcement learning with linear function approximation"), in its
+randomised form for finitely many actions. Kept: the constraint is on each step's own cost, here the probability of a
+reset at the next step, which must be at most tau; a safe action is known in every state, with known cost; the cost of
+the others is bounded from above by its confidence set, and a distribution over the actions is played whose bounded cost
+is at most tau, so that the safe set grows from the known action; optimistic values of rewards, inflated by
+kappa = 2 H / (tau - tau_0) + 1 (`inflated`). Adapted: one-hot features, for which taking out the safe action's
+direction leaves the other pairs' counts as they are; the known action is the first safe one of the oracle, so
+tau_0 = 0; where the problem has none, its assumption fails and the action least likely to be reset stands in; tuned
+widths scale H / sqrt(n) and scale / sqrt(n). From memory: kappa and the regression on the orthogonal complement.
+
+With tau = 0 only the known action's bound is ever small enough: the safe set never grows, and nothing is learned. And a
+tau above 0 bounds each step's risk, not the episode's: up to tau per step, and more where a danger lies further ahead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.baselines._reset_free import check
+from resetfree.players.baselines.shielded_kernel import one_step_actions
+from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
+from resetfree.players.shared.counts import Counted
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.mdp import FiniteMDP, model_behind
+from resetfree.theory.oracle.dynamic_programming import solve
+
+
+@dataclass
+class SlucbState:
+    """Counts, and the known safe actions."""
+
+    seen: Counted
+    safe: NDArray[np.int16] = field(metadata={"saved": False})  # [H, S]
+    n_actions: int = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class SlucbQvi(PrimalPlayer[SlucbState]):
+    """The best mixture of actions whose bounded one-step risk is at most tau; the multiplier does not enter.
+
+    tau: threshold on the risk of each step.  scale: of the bonuses.  inflated: multiply the reward's bonus by kappa.
+    pooled: one set of counts for all steps (stationary problems).
+
+    >>> import resetfree as rf
+    >>> problem = rf.make("grid-v0").problem()
+    >>> SlucbQvi(tau=0.1).kappa(problem.horizon)
+    161.0
+    >>> SlucbQvi(tau=0.0).statement(problem, 100).why
+    'at threshold zero its safe set never grows: it plays the known safe action for ever (told a safe action per state)'
+    """
+
+    name: ClassVar[str] = "slucb-qvi"
+    tau: float = 0.05
+    scale: float = 0.1
+    inflated: bool = False
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        check(self.name, tau=(self.tau, 0.0, 1.0), scale=(self.scale, 0.0, inf))
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> SlucbState:
+        """Look behind the problem for the safe actions."""
+        seen = Counted.nothing(problem, self.pooled, self.name)
+        return SlucbState(seen, known_safe(model_behind(problem)), problem.n_actions)
+
+    def plan(self, state: SlucbState, s1: State, lam: float) -> Plan:
+        """One backward pass; it bounds steps and not episodes, so v_c = 0 promises nothing."""
+        horizon, n_states = state.safe.shape
+        policy, v_r = np.empty((horizon, n_states, state.n_actions)), np.empty(n_states)
+        beta = self.scale * horizon * (self.kappa(horizon) if self.inflated else 1.0)
+        safe_mixture_plan(
+            state.seen.counts, state.seen.n_transitions, beta, self.scale, self.tau, state.safe, policy, v_r
+        )
+        return Plan(policy, float(v_r[s1]), 0.0)
+
+    def update(self, state: SlucbState, round: Round) -> SlucbState:
+        """Count."""
+        state.seen.learn(round.episode)
+        return state
+
+    def kappa(self, horizon: int) -> float:
+        """The inflation 2 H / (tau - tau_0) + 1 with tau_0 = 0."""
+        return 2.0 * horizon / self.tau + 1.0 if self.tau > 0 else 1.0
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Its theorem is about another constraint."""
+        constants: dict[str, float | str | bool] = {
+            "tau": self.tau, "scale": self.scale, "kappa": self.kappa(problem.horizon), "inflated": self.inflated,
+            "oracle": True,
+        }  # fmt: skip
+        if self.tau == 0:
+            why = "at threshold zero its safe set never grows: it plays the known safe action for ever"
+        else:
+            why = (
+                "its theorem bounds each step's risk by tau > 0, with proved widths; resets may then grow like K H tau"
+            )
+        return Statement(constants, False, why + " (told a safe action per state)")
+
+
+def known_safe(mdp: FiniteMDP) -> NDArray[np.int16]:
+    """[H, S] the first action of Abar, else the first that is not reset at once, else pi*'s."""
+    solution = solve(mdp, starts=[])
+    at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
+    one_step_actions(mdp.model, at_once)
+    result = solution.policy
+    for mask in (at_once, solution.safe_actions):
+        result = np.where(mask.any(axis=2), mask.argmax(axis=2), result).astype(np.int16)
+    return result
+
+
+def without_safe_action(mdp: FiniteMDP) -> tuple[int, int] | None:
+    """A step (from 1) and a state in which every action can be reset at once, if there is one."""
+    at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
+    one_step_actions(mdp.model, at_once)
+    found = np.argwhere(~at_once.any(axis=2) & ~mdp.reset)
+    return None if len(found) == 0 else (int(found[0, 0]) + 1, int(found[0, 1]))

@@ -1,0 +1,98 @@
+"""UCRL2 for episodes of H steps without resets in between: the best policy in the best plausible model.
+
+After Jaksch, Ortner and Auer (2010). Kept: L1 balls of radius sqrt(14 S ln(2 A t / delta) / n) around the empirical
+transitions and intervals of half-width sqrt(7 ln(2 S A t / delta) / (2 n)) around the mean rewards, extended value
+iteration, epochs that end when some pair's count has doubled, t and the counts frozen at the start of an epoch.
+Adapted: the planning horizon is H with backward induction instead of average reward; whether a count has doubled is
+asked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
+is worth -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memory: the constants 14 and 7/2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import log
+from typing import ClassVar
+
+import numpy as np
+
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.baselines._reset_free import check
+from resetfree.players.baselines.ucrl2_kernel import extended_plan
+from resetfree.players.shared.counts import Counted, check_multiplier
+from resetfree.problems.contract import Problem, State
+
+
+@dataclass
+class UCRL2State:
+    """Counts now, and as they were when the epoch began."""
+
+    seen: Counted
+    frozen: Counted
+    t: int  # steps before the epoch
+    steps: int  # steps so far
+    epoch: int  # counted from 1
+    horizon: int = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class UCRL2(PrimalPlayer[UCRL2State]):
+    """Extended value iteration over H steps on r - lam c, with frozen counts within an epoch.
+
+    scale: factor on both radii; 1 is the original.  delta: its failure probability.
+    pooled: one set of counts for all steps, as in the original (stationary problems).
+
+    >>> import resetfree as rf
+    >>> player = UCRL2()
+    >>> state = player.init(rf.make("grid-v0").problem(), 10, 0)
+    >>> player.plan(state, 0, 0.0).v_r  # nothing is known, so everything is possible
+    8.0
+    """
+
+    name: ClassVar[str] = "ucrl2"
+    scale: float = 1.0
+    delta: float = 0.05
+    pooled: bool = False
+
+    def __post_init__(self) -> None:
+        check(self.name, scale=(self.scale, 0.0, 1e100), delta=(self.delta, 1e-300, 1.0))
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> UCRL2State:
+        """No data yet."""
+        seen = Counted.nothing(problem, self.pooled, self.name)
+        return UCRL2State(seen, seen.copy(), 0, 0, 1, problem.horizon)
+
+    def plan(self, state: UCRL2State, s1: State, lam: float) -> Plan:
+        """One pass on the epoch's counts; it has no estimate of V_c of its own, and v_c = 0 promises nothing."""
+        lam = check_multiplier(lam)
+        n_states = state.frozen.tried.shape[1]
+        policy, v = np.empty((state.horizon, n_states), dtype=np.int16), np.empty(n_states)
+        factor_p, factor_r = self.factors(state)
+        extended_plan(state.frozen.counts, state.frozen.n_transitions, factor_p, factor_r, lam, policy, v)
+        upper = float(v[s1])
+        return Plan(policy, min(max(upper, 0.0), float(state.horizon)), 0.0, upper)
+
+    def update(self, state: UCRL2State, round: Round) -> UCRL2State:
+        """Count; a new epoch begins when some pair was tried as often in this one as in all before."""
+        state.seen.learn(round.episode)
+        state.steps += len(round.episode.actions)
+        before = state.frozen.tried
+        if (state.seen.tried - before >= np.maximum(before, 1)).any():
+            state.frozen, state.t, state.epoch = state.seen.copy(), state.steps, state.epoch + 1
+        return state
+
+    def factors(self, state: UCRL2State) -> tuple[float, float]:
+        """The squared radii of transitions and rewards, times n."""
+        n_states, n_actions = state.frozen.tried.shape[1:]
+        t = max(state.t, 1)
+        factor_p = 14.0 * n_states * log(2.0 * n_actions * t / self.delta)
+        factor_r = 3.5 * log(2.0 * n_states * n_actions * t / self.delta)
+        return self.scale**2 * factor_p, self.scale**2 * factor_r
+
+    def statement(self, problem: Problem, episodes: int) -> Statement:
+        """Its theorem is about another criterion."""
+        return Statement(
+            {"scale": self.scale, "delta": self.delta, "pooled": self.pooled}, False,
+            "its theorem is about the average reward of a communicating stationary problem without resets"
+            + ("" if self.scale == 1.0 else ", and with the radii as they were"),
+        )  # fmt: skip

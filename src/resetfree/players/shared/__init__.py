@@ -1,0 +1,1 @@
+"""What several players use: counts, regressions, multiplier functions, compiled planning, batched forms."""

@@ -1,0 +1,254 @@
+"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once: `kernels.counting.composite_plan`.
+
+Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the widths, V the composite value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from resetfree.core.errors import InvalidInput
+from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.players.primal.ucbvi import UCBVI
+from resetfree.players.shared.batched import batched_counts as counts
+from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at
+from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
+from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
+from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.count_players import JITTER
+from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
+from resetfree.problems.contract import Problem
+
+
+class Learned(NamedTuple):
+    """Counts, what decides ties, and which actions elimination leaves."""
+
+    counts: counts.Counts
+    largest_lam: Any  # [rows], or None where nobody asks
+    fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
+    visited: Any  # [S, rows]
+    found: Any  # [A, rows] states that an action was the first to find
+    allowed: Any  # [1 or H, A, S, rows], or None: all
+
+
+@dataclass(frozen=True)
+class Optimistic:
+    """What of a `UCBVI` or `SupportElimination` a program is compiled for; its numbers travel beside it."""
+
+    n_layers: int
+    form: int
+    learned_ties: bool
+    monotone: bool
+    noisy: bool
+    allowed_layers: int  # 0 without elimination
+    endless: bool  # whether its one layer is for a life without end; an episode of one step has one layer too
+    samples_actions: bool = False
+
+    @classmethod
+    def read(
+        cls, player: UCBVI | SupportElimination, problem: Problem, episodes: int
+    ) -> tuple[Optimistic, dict[str, Any]]:
+        """The static part, and the numbers; ties that rounding would break are refused."""
+        if player.ties == "first":
+            raise InvalidInput(
+                f"The 'ties' of {player.name} must be random or learned in the batched engine, where rounding differs. "
+                "Got 'first' instead."
+            )
+        fresh: Any = player.init(problem, episodes, 0)
+        data = fresh if isinstance(player, UCBVI) else fresh.data
+        numbers = {"log_term": data.log_term, "noise": data.noise}
+        learned = player.ties == "learned"
+        if isinstance(player, UCBVI):
+            static = cls(len(data.tried), player.form, learned, player.monotone, data.noise > 0, 0, False)
+            return static, {**numbers, "cost_part": float(player.cost_part)}
+        form = BERNSTEIN if player.width == "tuned" else HOEFFDING
+        static = cls(len(data.tried), form, learned, False, data.noise > 0, len(fresh.allowed), fresh.endless)
+        return static, {**numbers, "cost_part": 0.0}
+
+    @staticmethod
+    def by_seed(problem: Problem, seeds: list[int]) -> dict[str, Any]:
+        """[A, S, rows] the chance in breaking ties, which each run draws from its own seed."""
+        assert problem.n_states is not None
+        pairs = (problem.n_states, problem.n_actions)
+        chance = np.array([np.random.default_rng(seed).random(pairs) for seed in seeds])
+        return {"jitter": np.ascontiguousarray(chance.transpose(2, 1, 0))}
+
+    def begin(self, shape: Shape, given: dict[str, Any]) -> Learned:
+        """Nothing seen: everything is as good as can be."""
+        A, S, rows = given["jitter"].shape
+        ties = self.learned_ties
+        return Learned(
+            counts.no_counts(shape, self.n_layers, rows),
+            np.zeros(rows) if self.monotone else None,
+            np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
+            np.zeros((S, rows), dtype=np.bool_) if ties else None,
+            np.zeros((A, rows)) if ties else None,
+            np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
+        )
+
+    def plan(
+        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, s1: Array, lam: Array, k: Array,
+        u: Uniforms, evaluate: bool,
+    ) -> Plan:  # fmt: skip
+        """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
+        c = state.counts
+        if self.allowed_layers:
+            lam = jnp.zeros_like(lam)  # elimination plans for the reward alone
+        elif self.monotone:
+            lam = jnp.maximum(lam, state.largest_lam)
+        prefer = self._prefer(given, state)
+
+        def step(values: Values, h: Any) -> tuple[Values, Array]:
+            dead = c.known
+            if shape.end_resets:
+                dead = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, c.known_last, c.known)
+            worst: tuple[Any, ...] = (-lam, 0.0, 1.0, -lam)
+            after = tuple(jnp.where(dead, w, v) for w, v in zip(worst, values, strict=False))
+            q, q_r, q_c, low = self._estimates(shape, tables, given, c, h, lam, after)
+            if state.allowed is not None:
+                may = layer(state.allowed, h)
+                some = jnp.any(may, axis=0) if shape.n_actions > FEW else _any([may[a] for a in range(len(may))])
+                q = [jnp.where(some & ~may[a], -jnp.inf, x) for a, x in enumerate(q)]
+            tried = layer(c.tried, h)
+            top, best = q[0], jnp.zeros(q[0].shape, dtype=jnp.int32)
+            most, liked = tried[0], prefer[0] + jnp.zeros_like(q[0])
+            for a in range(1, shape.n_actions):
+                more = q[a] > top
+                top, best = jnp.where(more, q[a], top), jnp.where(more, a, best)
+                most, liked = jnp.where(more, tried[a], most), jnp.where(more, prefer[a], liked)
+            for a in range(shape.n_actions):
+                tie = q[a] >= top - TIE
+                rather = tie & ((tried[a] > most) | ((tried[a] == most) & (prefer[a] > liked)))
+                best, most = jnp.where(rather, a, best), jnp.where(rather, tried[a], most)
+                liked = jnp.where(rather, prefer[a], liked)
+            v_r, v_c = _of(best, q_r), _of(best, q_c)
+            now = (top, v_r, v_c) if self.form != TWO_SIDED else (top, v_r, v_c, low)
+            return tuple(jnp.where(c.known, 0.0, x) for x in now), jnp.where(c.known, 0, best)
+
+        values, actions, exact, _ = backward(
+            shape, tables, step, 4 if self.form == TWO_SIDED else 3, u.action, len(lam), evaluate=evaluate, keep=False
+        )
+        v, v_r, v_c = (at_state(x, s1) for x in values[:3])
+        return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+
+    def _prefer(self, given: dict[str, Any], state: Learned) -> Array:
+        """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
+        jitter: Array = given["jitter"]
+        if not self.learned_ties:
+            return jitter
+        opened = (state.counts.tried > 0).any(axis=0)  # pairs tried at some step
+        score = (state.found - state.fatal.sum(axis=1)) / (1.0 + opened.sum(axis=1))
+        return jnp.asarray(score[:, None] + JITTER * jitter)
+
+    def _estimates(
+        self, shape: Shape, tables: Tables, given: dict[str, Any], c: counts.Counts, h: Any, lam: Array, after: Values
+    ) -> tuple[list[Array], list[Array], list[Array], Array]:
+        """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
+        log_term, cost_part = given["log_term"], given["cost_part"]
+        cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
+        rest = cap - 1.0
+        reach = rest + cost_part * lam
+        can_move = jnp.asarray(h) < shape.n_transitions
+        sums = counts.over_successors(tables, c, h, *after)
+        tried, earned = counts.tries(c, h), counts.earnings(tables, c, h)
+        low = jnp.broadcast_to(-lam, after[0].shape)
+        q, q_r, q_c = [], [], []
+        for a, n in enumerate(tried):
+            moves = n if c.seen is None else layer(c.seen, h)[a].sum(axis=0).astype(jnp.float64)
+            moved = can_move & (moves > 0)
+            inverse = jnp.where(moved, 1.0 / jnp.maximum(moves, 1.0), 0.0)
+            unmoved = can_move & (moves == 0)
+            mean = jnp.where(unmoved, rest, sums[0][a] * inverse)
+            mean_r = jnp.where(unmoved, rest, sums[1][a] * inverse)
+            mean_c = sums[2][a] * inverse
+            bonus = reach * jnp.sqrt(0.5 * log_term * inverse)
+            if self.form != HOEFFDING:
+                root = jnp.sqrt(2.0 * log_term * inverse)
+                fewer = jnp.maximum(moves - 1.0, 1.0)
+                fast = 7.0 * log_term / (3.0 * fewer)
+                if self.form == BERNSTEIN:
+                    square = _spread(tables, c, h, a, after[1], mean_r)
+                    sharp = root * jnp.sqrt(square * inverse) + rest * fast
+                    risk = jnp.sqrt(jnp.maximum(mean_c * (1.0 - mean_c), 0.0))
+                    sharp = sharp + cost_part * lam * (root * risk + fast)
+                else:
+                    square = _spread(tables, c, h, a, after[0], mean)
+                    gap = _spread(tables, c, h, a, after[0] - after[3], jnp.zeros_like(mean))
+                    sharp = root * (jnp.sqrt(square / fewer) + jnp.sqrt(gap / fewer)) + reach * fast
+                bonus = jnp.where(moved & (moves > 1), jnp.minimum(bonus, sharp), bonus)
+            if self.noisy:
+                bonus = bonus + given["noise"] * jnp.sqrt(2.0 * log_term / jnp.maximum(n, 1.0))
+            pay, untried = earned[a] / jnp.maximum(n, 1.0), n == 0
+            q.append(jnp.where(untried, cap, jnp.maximum(jnp.minimum(pay + mean + bonus, cap), -lam)))
+            q_r.append(jnp.where(untried, cap, jnp.minimum(jnp.maximum(pay + mean_r, 0.0), cap)))
+            q_c.append(jnp.where(untried, 0.0, jnp.minimum(mean_c, 1.0)))
+            if self.form == TWO_SIDED:
+                mean_low = jnp.where(unmoved, -lam, sums[3][a] * inverse)
+                low = jnp.where(untried, low, jnp.maximum(low, pay + mean_low - bonus))
+        return q, q_r, q_c, low
+
+    def learn(
+        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, path: Path, lam: Array, plan: Plan
+    ) -> Learned:
+        """Count the steps that were taken; say anew what can still be safe."""
+        new = state._replace(counts=counts.count(shape, state.counts, path))
+        if self.monotone:
+            new = new._replace(largest_lam=jnp.maximum(state.largest_lam, lam))
+        if self.learned_ties:
+            new = _learn_ties(shape, new, path)
+        if self.endless:
+            new = new._replace(allowed=endless_sets(tables, new.counts, state.allowed))
+        elif self.allowed_layers:
+            new = new._replace(allowed=episode_sets(shape, tables, new.counts))
+        return new
+
+
+def _spread(tables: Tables, c: counts.Counts, h: Any, a: int, v: Array, mean: Array) -> Array:
+    """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
+    successor = layer(tables.successor, h)[a]
+    seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]
+    if len(successor) > FEW:
+        return (seen * (take(v, successor) - mean) ** 2).sum(axis=0)
+    total = seen[0] * (take(v, successor[0]) - mean) ** 2
+    for j in range(1, len(successor)):
+        total = total + seen[j] * (take(v, successor[j]) - mean) ** 2
+    return total
+
+
+def _of(best: Array, per_action: list[Array]) -> Array:
+    result = per_action[0]
+    for a, x in enumerate(per_action[1:], start=1):
+        result = jnp.where(best == a, x, result)
+    return result
+
+
+def _any(parts: list[Array]) -> Array:
+    result = parts[0]
+    for part in parts[1:]:
+        result = result | part
+    return result
+
+
+def _learn_ties(shape: Shape, state: Learned, path: Path) -> Learned:
+    """Which pair was fatal, and which action was the first to find a state.
+
+    A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.
+    """
+    steps, states, actions = (jnp.arange(n, dtype=jnp.int32) for n in (shape.horizon, shape.n_states, shape.n_actions))
+    fatal = path.moved & path.reset & (steps[:, None] == path.steps - 1)
+    came = path.moved & ~fatal  # [H, rows] arrived somewhere that is no reset state
+    earlier = (path.state[None] == path.arrived[:, None]) & (steps[:, None] >= steps)[:, :, None]
+    new = came & ~earlier.any(axis=1) & ~at_state(state.visited, path.arrived)
+    acted = path.action[:, None] == actions[:, None]  # [H, A, rows]
+    there = path.arrived[:, None] == states[:, None]  # [H, S, rows]
+    last = jnp.take_along_axis(path.action * shape.n_states + path.state, path.steps[None] - 1, axis=0)
+    pairs = jnp.arange(shape.n_actions * shape.n_states, dtype=jnp.int32)[:, None] == last
+    pairs = pairs.reshape(state.fatal.shape) & (path.reset & fatal.any(axis=0))
+    visited = state.visited | (path.state[0] == states[:, None]) | (there & came[:, None]).any(axis=0)
+    found = state.found + (acted & new[:, None]).sum(axis=0)
+    return state._replace(fatal=state.fatal | pairs, visited=visited, found=found)

@@ -1,0 +1,115 @@
+"""What the players that plan greedily on the composite r - lam c share: their data, and checks of what they are given.
+
+Legend: phi features of pairs [S*A, d]; reg the ridge constant; L layers of data, one per step or one for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isfinite, log
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.players.shared.kernels.composite import learn_counted
+from resetfree.players.shared.kernels.ridge import Regression, empty
+from resetfree.players.shared.pair_features import features_of
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.transitions import Bools, Floats
+
+Switching: TypeAlias = Literal["every", "rare"]  # when a player plans anew
+
+
+@dataclass
+class Samples:
+    """The regression of all steps taken, which reset states are known, and the sizes of the problem."""
+
+    k: int  # episodes seen
+    regression: Regression
+    log_det: Floats  # [L] log det Lam, less its value without data
+    known: Bools  # [S] states seen to be reset states
+    known_last: Bools  # [S] states in which the end of an episode was seen to be a reset
+    phi: Floats = field(metadata={"saved": False})  # what the regression's form needs of the features
+    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
+    shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
+    n_transitions: int = field(metadata={"saved": False})
+    end_resets: bool = field(metadata={"saved": False})
+
+
+def no_samples(problem: Problem, name: str, *, pooled: bool, reg: float, by_features: bool = False) -> Samples:
+    """No data yet; refuses problems that are not finite and layered problems if pooled.
+
+    by_features: keep the regression in the form of features unless they are one-hot.
+    """
+    if problem.n_states is None:
+        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
+    if pooled and not problem.stationary:
+        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+    horizon, n_states = problem.horizon, problem.n_states
+    n_layers, n_pairs = 1 if pooled else horizon, n_states * problem.n_actions
+    d = n_pairs if problem.phi is None else problem.phi.shape[2]
+    width = d if by_features else min(n_pairs, d)
+    entries = n_layers * (width**2 + n_states * width)
+    if 8 * entries > problem.room:
+        raise InvalidInput(
+            f"The player '{name}' keeps {8 * entries / 1e9:.1f} GB of regression for this problem, which must be at "
+            f"most {problem.room / 1e9:.0f} GB: use features of smaller dimension."
+        )
+    phi = features_of(problem)
+    if by_features and problem.phi is not None:
+        gram = np.tile(np.eye(d) / reg, (n_layers, 1, 1))
+        width2 = np.tile((phi**2).sum(axis=1) / reg, (n_layers, 1))
+        regression = Regression(gram, np.zeros((n_layers, n_states, d)), np.zeros((n_layers, d)), width2)
+    else:
+        regression, phi = empty(phi, n_states, n_layers, reg)
+    return Samples(
+        0, regression, np.zeros(n_layers), np.zeros(n_states, dtype=np.bool_), np.zeros(n_states, dtype=np.bool_), phi,
+        np.zeros(horizon, dtype=np.int64) if pooled else np.arange(horizon), (horizon, n_states, problem.n_actions),
+        problem.n_transitions, problem.end_resets,
+    )  # fmt: skip
+
+
+def add(data: Samples, episode: Episode) -> None:
+    """Add the steps that were taken; remember which states turned out to be reset states."""
+    learn_counted(
+        data.regression, data.phi, data.log_det, data.layer_of_step, data.shape[2], episode.states, episode.actions,
+        episode.rewards,
+    )  # fmt: skip
+    remember(data, episode)
+
+
+def remember(data: Samples, episode: Episode) -> None:
+    """One more episode, and the reset state in which it ended, if it did."""
+    if episode.reset:
+        where = episode.states[-1]
+        data.known_last[where] = True
+        if not data.end_resets or len(episode.actions) < data.n_transitions:
+            data.known[where] = True
+    data.k += 1
+
+
+def doubled(data: Samples, log_det: Floats) -> bool:
+    """Whether the determinant of some layer is at least twice what it was."""
+    return bool((data.log_det - log_det).max() >= log(2.0))
+
+
+def multiplier(lam: float) -> float:
+    """`lam`, or a sentence that it is none."""
+    if not (lam >= 0 and isfinite(lam)):
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+    return lam
+
+
+def sensible(name: str, **settings: tuple[float | None, bool]) -> None:
+    """Refuse a setting whose second entry is not true; None stands for a default and is always good."""
+    for what, (value, good) in settings.items():
+        if value is not None and not (isfinite(value) and good):
+            raise InvalidInput(f"The '{what}' of {name} must be a sensible number. Got {value} instead.")
+
+
+def one_of(name: str, what: str, value: str, among: tuple[str, ...]) -> None:
+    """Refuse a word that is not one of those."""
+    if value not in among:
+        raise InvalidInput(f"The '{what}' of {name} must be {' or '.join(among)}. Got {value!r} instead.")

@@ -1,0 +1,154 @@
+"""What the players on counts share: the counts of a finite problem as a state, how they grow, and what is too large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Round
+from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_multiplier, check_successors, sizes
+from resetfree.players.shared.kernels.action_values import Counts
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.transitions import Bools, Floats
+
+ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
+JITTER = 0.1  # weight of chance beside what was learned about actions
+Ties: TypeAlias = Literal["first", "random", "learned"]
+
+
+@dataclass
+class CountState:
+    """What was seen, and the constants of this run."""
+
+    k: int  # episodes seen
+    largest_lam: float  # largest multiplier so far
+    tried: NDArray[np.int64]  # [L, S, A]
+    earned: Floats  # [L, S, A]
+    moved: NDArray[np.int64]  # [L, S, A]
+    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
+    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
+    known: Bools  # [S] states whose entering was a reset
+    known_last: Bools  # [S] likewise at the end of an episode
+    opened: Bools  # [S, A] pairs tried at some step
+    fatal: Bools  # [S, A] pairs that were reset
+    visited: Bools  # [S] states seen
+    found: Floats  # [A] states that an action was the first to find
+    prefer: Floats  # [S, A] which action to take among equally good ones
+    horizon: int = field(metadata={"saved": False})
+    n_transitions: int = field(metadata={"saved": False})
+    end_resets: bool = field(metadata={"saved": False})
+    log_term: float = field(metadata={"saved": False})  # L in the widths
+    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
+    seed: int = field(metadata={"saved": False})
+    nothing: Floats = field(metadata={"saved": False})  # [0, 0, 0]
+    jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
+    ties: Ties = field(metadata={"saved": False})
+
+    @property
+    def counts(self) -> Counts:
+        """The counts as one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+    def check_loaded(self) -> None:
+        """See `check_successors`."""
+        check_successors(self)
+
+
+def fresh(
+    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
+) -> CountState:
+    """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
+    shape = sizes(problem, pooled, name)
+    if seed < 0:
+        raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
+    size = whole_size(problem, shape)
+    if size > problem.room:
+        raise InvalidInput(
+            f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
+            f"most {problem.room / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
+        )
+    n, pairs = shape[1], shape[1:]
+    chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
+    return CountState(
+        0, 0.0, np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
+        np.zeros((*shape, ROOM), dtype=np.int32), np.zeros((*shape, ROOM), dtype=np.int64),
+        np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
+        np.zeros(pairs, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(shape[2]), chance.copy(),
+        problem.horizon, problem.n_transitions, problem.end_resets, log_term, noise, seed, np.zeros((0, 0, 0)), chance,
+        ties,
+    )  # fmt: skip
+
+
+def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:
+    """Bytes of the counts of all [L, S, A] pairs, and of a policy."""
+    return shape[0] * shape[1] * shape[2] * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
+
+
+def learn(state: CountState, round: Round) -> CountState:
+    """Count the steps that were taken; remember a state that turned out to be a reset state."""
+    episode = round.episode
+    absorb(state, episode)
+    if state.ties == "learned" and discover(state, episode) is not None:
+        score = (state.found - state.fatal.sum(axis=0)) / (1.0 + state.opened.sum(axis=0))
+        state.prefer[:] = score + JITTER * state.jitter
+    state.k += 1
+    state.largest_lam = max(state.largest_lam, float(round.lam))
+    return state
+
+
+def discover(state: Any, episode: Episode) -> tuple[Floats, Floats] | None:
+    """How many pairs of each action were tried and were reset for the first time, None if nothing new was seen.
+
+    Preferred are actions that elsewhere found new states and were not reset, per pair tried; chance decides the rest.
+    """
+    states, actions = episode.states, episode.actions
+    if not episode.reset and state.opened[states[: len(actions)], actions].all() and state.visited[states].all():
+        return None
+    opened, fatal = np.zeros_like(state.found), np.zeros_like(state.found)
+    state.visited[states[0]] = True
+    for h, a in enumerate(actions):
+        s = states[h]
+        opened[a] += not state.opened[s, a]
+        state.opened[s, a] = True
+        if h + 1 == len(states):
+            break
+        if episode.reset and h + 1 == len(actions):
+            fatal[a] += not state.fatal[s, a]
+            state.fatal[s, a] = True
+        elif not state.visited[states[h + 1]]:
+            state.visited[states[h + 1]] = True
+            state.found[a] += 1.0
+    return opened, fatal
+
+
+def multiplier(state: Any, lam: float, monotone: bool) -> float:
+    """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
+    named = check_multiplier(lam)
+    return max(named, state.largest_lam) if monotone else named
+
+
+def noise_of(problem: Problem, noise: float, width: str) -> float:
+    """The noise in rewards that a width is made for: a proved one covers at least what the problem may have.
+
+    >>> import resetfree as rf
+    >>> coins = rf.make("grid-v0").replace(noise="bernoulli").problem()
+    >>> noise_of(coins, 0.0, "tuned"), noise_of(coins, 0.0, "theory"), noise_of(coins, 0.8, "theory")
+    (0.0, 0.5, 0.8)
+    """
+    return max(noise, problem.reward_noise) if width == "theory" else noise
+
+
+def check_ties(name: str, ties: str) -> None:
+    """A known way to break them."""
+    if ties not in ("first", "random", "learned"):
+        raise InvalidInput(f"The 'ties' of {name} must be first, random or learned. Got {ties!r} instead.")
+
+
+def check_episodes(name: str, episodes: int) -> None:
+    """A run has at least one."""
+    if episodes < 1:
+        raise InvalidInput(f"The 'episodes' of {name} must be a positive integer. Got {episodes} instead.")

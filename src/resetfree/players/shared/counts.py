@@ -1,0 +1,109 @@
+"""Counts of a finite problem as (part of) a player's state: how they begin, how they grow, what is too large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.state import require, within
+from resetfree.players.shared.kernels.action_values import Counts, count
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.transitions import Bools, Floats
+
+ROOM = 4  # successors per pair to begin with; rows grow as more are seen
+GROWING = {"grows": (3,)}  # successors per pair
+LARGEST = 50_000_000  # entries of counts that are still sensible (400 MB)
+
+
+@dataclass
+class Counted:
+    """How often what was seen, pooled over the steps (one layer) or not."""
+
+    tried: NDArray[np.int64]  # [L, S, A]
+    earned: Floats  # [L, S, A]
+    moved: NDArray[np.int64]  # [L, S, A]
+    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
+    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
+    known: Bools  # [S] states whose entering was a reset
+    known_last: Bools  # [S] likewise at the end of an episode
+    n_transitions: int = field(metadata={"saved": False})
+    end_resets: bool = field(metadata={"saved": False})
+
+    @classmethod
+    def nothing(cls, problem: Problem, pooled: bool, name: str) -> Counted:
+        """No data yet; refuses what the player called `name` cannot count."""
+        rows = sizes(problem, pooled, name)
+        entries = ROOM * rows[0] * rows[1] * rows[2]
+        if entries > LARGEST or 24 * entries > problem.room:
+            raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
+        return cls(
+            np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
+            np.zeros((*rows, ROOM), dtype=np.int32), np.zeros((*rows, ROOM), dtype=np.int64),
+            np.zeros(rows[1], dtype=np.bool_), np.zeros(rows[1], dtype=np.bool_), problem.n_transitions,
+            problem.end_resets,
+        )  # fmt: skip
+
+    @property
+    def counts(self) -> Counts:
+        """As one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+    def learn(self, episode: Episode) -> None:
+        """See `absorb`."""
+        absorb(self, episode)
+
+    def check_loaded(self) -> None:
+        """See `check_successors`."""
+        check_successors(self)
+
+    def copy(self) -> Counted:
+        """The same counts in arrays of their own."""
+        return replace(
+            self, tried=self.tried.copy(), earned=self.earned.copy(), moved=self.moved.copy(),
+            successor=self.successor.copy(), seen=self.seen.copy(), known=self.known.copy(),
+            known_last=self.known_last.copy(),
+        )  # fmt: skip
+
+
+def absorb(state: Any, episode: Episode) -> None:
+    """Count the steps that were taken, and remember a state that turned out to be a reset state.
+
+    state: anything with the fields of `Counted`; its rows grow when a pair has more successors than they have room for.
+    """
+    h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
+    while h < len(episode.actions):
+        state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
+        state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
+        h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
+    if episode.reset:
+        where = episode.states[-1]
+        state.known_last[where] = True
+        if not state.end_resets or len(episode.actions) < state.n_transitions:
+            state.known[where] = True
+
+
+def check_successors(state: Any) -> None:
+    """What was loaded into anything with the fields of `Counted`: successors are states."""
+    require(state.successor.shape == state.seen.shape, "successors and their numbers must have one shape")
+    require(within(state.successor, 0, len(state.known)), "successors must be states")
+
+
+def sizes(problem: Problem, pooled: bool, name: str) -> tuple[int, int, int]:
+    """Layers, states and actions of a table; a sentence where there can be none."""
+    if problem.n_states is None:
+        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
+    if pooled and not problem.stationary:
+        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+    return 1 if pooled else problem.horizon, problem.n_states, problem.n_actions
+
+
+def check_multiplier(lam: float) -> float:
+    """A multiplier that makes sense, or a sentence."""
+    if not (lam >= 0 and isfinite(lam)):
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+    return float(lam)

@@ -1,0 +1,126 @@
+"""The state of the players on counts where the problem is large: what was seen, and what that leaves possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.state import require, within
+from resetfree.game.contract import Plan, Round
+from resetfree.players.shared.count_players import JITTER, CountState, Ties, discover, fresh, whole_size
+from resetfree.players.shared.counts import sizes
+from resetfree.players.shared.kernels.count_planning import Bonus
+from resetfree.players.shared.kernels.lazy_composite import link, spread
+from resetfree.players.shared.kernels.visited import NEWS, STATES, Numbers
+from resetfree.players.shared.lazy_plans import CompositePass
+from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
+from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Bools, Floats
+
+NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
+
+
+@dataclass
+class LargeCounts:
+    """As `CountState`, in the size of what was seen (and one byte, or one number for breaking ties, per pair)."""
+
+    k: int  # episodes seen
+    largest_lam: float  # largest multiplier so far
+    seen: SeenCounts
+    opened: Bools  # [S, A] pairs tried at some step
+    fatal: Bools  # [S, A] pairs that were reset
+    visited: Bools  # [S] states seen
+    found: Floats  # [A] states that an action was the first to find
+    n_opened: Floats  # [A] how many pairs were tried
+    n_fatal: Floats  # [A] how many pairs were reset
+    score: Floats  # [A] the preference for an action is score + weight jitter
+    weight: float
+    shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
+    log_term: float = field(metadata={"saved": False})  # L in the widths
+    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
+    jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
+    ties: Ties = field(metadata={"saved": False})
+
+    def learn(self, round: Round) -> None:
+        """Count the steps that were taken."""
+        self.seen.learn(round.episode)
+        new = discover(self, round.episode) if self.ties == "learned" else None
+        if new is not None:
+            self.n_opened += new[0]
+            self.n_fatal += new[1]
+            self.score[:] = (self.found - self.n_fatal) / (1.0 + self.n_opened)
+            self.weight = JITTER
+        self.k += 1
+        self.largest_lam = max(self.largest_lam, float(round.lam))
+
+    def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
+        """The optimistic plan, worked out where it is asked for."""
+        # The score changes with the next episode, and a plan must not.
+        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, self.score.copy(), self.weight, self.jitter)
+        return Plan(policy, *policy.values(s1))
+
+
+@dataclass
+class Bad:
+    """From where a reset can no longer be avoided, as far as was seen; kept by looking at what an episode changed."""
+
+    bad: Bools = field(metadata=GROWING)  # [M, 1 or H]: one for a life without end, or one per step of an episode
+    head: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
+    before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
+    follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
+    n_edges: int
+    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
+
+    @classmethod
+    def nothing(cls, n_layers: int, endless: bool) -> Bad:
+        """Everything can be safe."""
+        return cls(
+            np.zeros((ROOM, n_layers), dtype=np.bool_), np.full(ROOM, -1, dtype=np.int64),
+            np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64), 0, endless,
+        )  # fmt: skip
+
+    def check_loaded(self) -> None:
+        """Every edge is in one list of predecessors, and each list ends."""
+        n = self.n_edges
+        fits = n <= min(len(self.before), len(self.follow)) and len(self.bad) == len(self.head)
+        require(fits, "predecessors must be within their arrays")
+        follow = self.follow[:n]
+        require(within(self.before[:n], 0, len(self.head)), "predecessors must be numbers of states")
+        require((follow < np.arange(n)).all() and within(follow, -1, n), "lists of predecessors must end")
+        require(within(self.head, -1, n), "lists of predecessors must begin with an edge")
+        linked = np.concatenate([follow, self.head])
+        require(len(np.unique(linked[linked >= 0])) == (linked >= 0).sum(), "edges must be in one list each")
+
+    def learn(self, data: SeenCounts, round: Round) -> None:
+        """After `data` has learned the same round; a state that was known before changes nothing any more."""
+        n_seen = int(data.size[STATES])
+        self.bad, self.head = longer(self.bad, n_seen, 0), longer(self.head, n_seen, -1)
+        n_edges = self.n_edges + int(data.size[NEWS])
+        self.before, self.follow = longer(self.before, n_edges), longer(self.follow, n_edges)
+        counts, episode = data.counts, round.episode
+        self.n_edges = int(link(counts, self.head, self.before, self.follow, self.n_edges))
+        last = int(data.number[episode.states[-1]])
+        known, at_end = bool(data.known[last]), bool(data.known_last[last])
+        if data.size[NEWS] or episode.reset:
+            spread(
+                counts, data.n_transitions, self.head, self.before, self.follow, self.n_edges, last if known else -1,
+                last if at_end else -1, self.bad, self.endless,
+            )  # fmt: skip
+
+
+def begin(
+    problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
+) -> CountState | LargeCounts:
+    """Nothing seen yet, in the form that suits the size of the problem."""
+    shape = sizes(problem, pooled, name)
+    if whole_size(problem, shape) <= SMALL or seed < 0:
+        return fresh(problem, name, pooled, ties, log_term, noise, seed)
+    n, pairs = shape[1], shape[1:]
+    found, n_opened, n_fatal, score = np.zeros((4, shape[2]))
+    return LargeCounts(
+        0, 0.0, SeenCounts.nothing(problem, pooled), np.zeros(pairs, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
+        np.zeros(n, dtype=np.bool_), found, n_opened, n_fatal, score, 1.0, (problem.horizon, *pairs), log_term,
+        noise, np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs), ties,
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""Known features phi of state-action pairs in finite problems."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.contract import Problem
+from resetfree.problems.finite.transitions import Floats
+
+
+def features_of(problem: Problem) -> Floats:
+    """[S*A, d] the known features, one-hot if there are none.
+
+    >>> import resetfree as rf
+    >>> features_of(rf.make("grid-v0").problem()).shape, features_of(rf.make("random-linear-v0").problem()).shape
+    ((60, 60), (120, 6))
+    """
+    assert problem.n_states is not None
+    n = problem.n_states * problem.n_actions
+    if problem.phi is None and 8 * n * n > problem.room:
+        raise InvalidInput(f"One-hot features of {n:,} pairs take {8e-9 * n * n:.1f} GB, which is too much.")
+    return np.eye(n) if problem.phi is None else np.ascontiguousarray(problem.phi.reshape(n, -1))

@@ -1,0 +1,102 @@
+"""Every transition that was seen, for players that look at all of them again.
+
+Legend: row j is a state in the order of visit; its action leads to row j + 1. The last row of an episode has no action.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import require
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.transitions import Bools, Floats
+
+T = TypeVar("T", bound=np.generic)
+NO_ACTION = -1
+LEAST_ROOM = 256
+GROWING = {"grows": (0,)}
+
+
+@dataclass
+class Rows:
+    """Arrays with room to spare; the first `n` rows count."""
+
+    n: int
+    state: Floats = field(metadata=GROWING)  # [room, D]
+    action: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [room] NO_ACTION where an episode ends
+    reward: Floats = field(metadata=GROWING)  # [room] for the action of this row
+    dead: Bools = field(metadata=GROWING)  # [room] whether the row is a reset state
+
+    def add(self, episode: Episode) -> None:
+        """Append an episode, its last state included."""
+        states = vectors(episode.states)
+        m, length = len(episode.actions), len(states)
+        self._make_room(length)
+        new = slice(self.n, self.n + length)
+        self.state[new] = states
+        self.action[new], self.reward[new], self.dead[new] = NO_ACTION, 0.0, False
+        self.action[self.n : self.n + m] = episode.actions
+        self.reward[self.n : self.n + m] = episode.rewards
+        if episode.reset:
+            self.dead[self.n + length - 1] = True
+        elif length == m:  # the last action earned without moving the agent: no transition is known for it
+            self.action[self.n + length - 1] = NO_ACTION
+        self.n += length
+
+    def check_loaded(self) -> None:
+        """There are as many rows as are said, and the last one ends an episode."""
+        sizes = {len(part) for part in (self.state, self.action, self.reward, self.dead)}
+        require(len(sizes) == 1 and max(sizes) >= 1 and self.n <= max(sizes), "rows must be as many as are said")
+        require(self.ends_at(self.n), "last row must end an episode")
+
+    def ends_at(self, n: int) -> bool:
+        """Whether an episode ends with the first n rows."""
+        return n == 0 or (n <= self.n and bool(self.action[n - 1] == NO_ACTION))
+
+    def _make_room(self, length: int) -> None:
+        for name in ("state", "action", "reward", "dead"):
+            setattr(self, name, roomy(getattr(self, name), self.n, self.n + length))
+
+
+def no_rows(problem: Problem) -> Rows:
+    """Nothing seen yet."""
+    size = 1 if problem.low is None else len(problem.low)
+    room = LEAST_ROOM
+    return Rows(
+        0, np.zeros((room, size)), np.zeros(room, dtype=np.int64), np.zeros(room), np.zeros(room, dtype=np.bool_)
+    )
+
+
+def roomy(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
+    """The array, or a larger one with the same first `used` rows, which has room for `needed`.
+
+    Room is doubled, so that adding rows costs the same on average however many there are.
+
+    >>> roomy(np.array([3.0, 4.0]), 1, 5).tolist()
+    [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    room = len(array)
+    if room >= needed:
+        return array
+    while room < needed:
+        room *= 2
+    new = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+    new[:used] = array[:used]
+    return new
+
+
+def vectors(states: NDArray[np.generic]) -> Floats:
+    """[n, D] states as vectors: numbers become vectors of one entry."""
+    array = np.asarray(states, dtype=np.float64)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def check_pooling(problem: Problem, name: str) -> None:
+    """Stored transitions are pooled over the steps of an episode."""
+    if not problem.stationary:
+        raise InvalidInput(f"The player '{name}' pools its data over steps. Got dynamics that change with the step.")

@@ -1,0 +1,275 @@
+"""What the contract battery looks for: each function says what is wrong with a player (after "Got"), or None."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.state import dump
+from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.players.testing.trial_problems import (
+    Scripted,
+    Tempted,
+    Yielding,
+    bandit,
+    equal,
+    fill,
+    has_bound,
+    played,
+    same,
+    same_round,
+    saved_and_loaded,
+    seen_rows,
+    snapshot,
+    temptation,
+    vector_bandit,
+)
+from resetfree.problems.contract import Problem
+from resetfree.problems.finite.mdp import model_behind
+from resetfree.problems.finite.tabular_policy import as_policy
+
+TOLERANCE = 1e-9
+MULTIPLIERS = (0.0, 3.0, 0.1, 40.0)  # asked in between, to see whether asking leaves a trace
+VECTORS = "vectors"  # the corner whose states are vectors
+Seats: TypeAlias = Callable[[Any], tuple[Any, Any]]  # who sits where: (primal, dual)
+
+
+# Checks of both roles.
+
+
+def settings(player: Any, problem: Problem) -> str | None:
+    """A frozen dataclass, a name, and settings that a run file can hold as JSON."""
+    params = getattr(type(player), "__dataclass_params__", None)
+    if params is None or not params.frozen:
+        return f"{type(player).__name__}, which is not a frozen dataclass"
+    if not isinstance(getattr(type(player), "name", None), str):
+        return f"{type(player).__name__}, which has no name"
+    for f in fields(player):
+        try:
+            json.dumps(getattr(player, f.name), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            return f"'{f.name}' ({error})"
+    return None
+
+
+def plain_state(seats: Seats, side: str, player: Any, problem: Problem) -> str | None:
+    """A checkpoint holds arrays and numbers; anything else would have to be pickled."""
+    game, _ = played(problem, *seats(player), 6)
+    state = getattr(game, side)
+    if not is_dataclass(state):
+        return f"{type(state).__name__}, which is not a dataclass"
+    try:
+        arrays = dump(state)
+    except InvalidInput as error:
+        return f"one that cannot be saved ({error})"
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufcU":
+            return f"'{name}' of type {array.dtype}"
+    return None
+
+
+def same_seed(seats: Seats, player: Any, problem: Problem) -> str | None:
+    """Two games from one seed."""
+    (_, one), (_, other) = (played(problem, *seats(player), 30) for _ in range(2))
+    return _first_difference(one, other)
+
+
+def save_and_load(seats: Seats, player: Any, problem: Problem) -> str | None:
+    """A game that was stopped in the middle against one that was not."""
+    (whole, one), (parts, other) = saved_and_loaded(problem, *seats(player), 30)
+    for side in ("primal", "dual"):
+        if not same(snapshot(getattr(whole, side)), snapshot(getattr(parts, side))):
+            return _first_difference(one, other) or f"another state of the {side} player at the end"
+    return _first_difference(one, other)
+
+
+def _first_difference(one: list[Round], other: list[Round]) -> str | None:
+    for a, b in zip(one, other, strict=True):
+        if not same_round(a, b):
+            return f"a difference in round {a.k}"
+    return None
+
+
+def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Problem) -> str | None:
+    """A few rounds, or an error of resetfree before the first of them where the player says that it refuses this.
+
+    lenient: whether it may refuse without having said so (finite players, vectors).
+    """
+    says_so = refused(player, corner)
+    try:
+        if says_so:
+            fill(player, problem).init(problem, 12, 7)
+            return "no error from 'init', though it says that it refuses this"
+        played(problem, *seats(player), 12)
+    except ResetFreeError:
+        if not (says_so or (lenient and not getattr(player, "vectors_only", False))):
+            raise
+    return None
+
+
+def refused(player: Any, corner: str) -> bool:
+    """Whether a player says that it refuses a corner: by name, or all finite ones."""
+    return corner in getattr(player, "refuses", ()) or (getattr(player, "vectors_only", False) and corner != VECTORS)
+
+
+def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
+    """A `B` that is no bound must not get as far as the first episode."""
+    if not has_bound(player):
+        return None
+    for bad in (-1.0, float("nan")):
+        try:
+            replace(player, B=bad).init(problem, 10, 0)
+        except ResetFreeError:
+            continue
+        return f"B = {bad} taken without a word"
+    return None
+
+
+# Checks of primal players.
+
+
+def rows(player: Any, problem: Problem) -> str | None:
+    """Probabilities, or actions that exist."""
+    _, rounds = played(problem, player, Scripted(), 30)
+    for this in rounds:
+        policy = this.plan.policy
+        array = seen_rows(policy, [this]) if callable(policy) else np.asarray(policy)
+        if np.issubdtype(array.dtype, np.integer):
+            if array.min() < 0 or array.max() >= problem.n_actions:
+                return f"actions {array.min()}..{array.max()} of {problem.n_actions} in round {this.k}"
+            continue
+        if array.shape[-1] != problem.n_actions:
+            return f"rows of {array.shape[-1]} entries for {problem.n_actions} actions"
+        off = ~((array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1.0) <= TOLERANCE))
+        if off.any():
+            return f"{array[off][0].tolist()} in round {this.k}"
+    return None
+
+
+def ranges(player: Any, problem: Problem) -> str | None:
+    """Estimates within what values can be."""
+    _, rounds = played(problem, player, Scripted(), 30)
+    for this in rounds:
+        v_r, v_c = this.plan.v_r, this.plan.v_c
+        if not (-TOLERANCE <= v_r <= problem.horizon + TOLERANCE and -TOLERANCE <= v_c <= 1 + TOLERANCE):
+            return f"v_r = {v_r}, v_c = {v_c} with H = {problem.horizon} in round {this.k}"
+    return None
+
+
+def planning(player: Any, problem: Problem) -> str | None:
+    """State and answers are the same however often, and whatever else, is asked."""
+    game, rounds = played(problem, player, Scripted(), 8)
+    player = fill(player, problem)
+    before = snapshot(game.primal)
+    first = player.plan(game.primal, game.s1, 0.5)
+    kept = _said(first, rounds)
+    for lam in MULTIPLIERS:
+        player.plan(game.primal, rounds[0].s1, lam)
+    if not same(before, snapshot(game.primal)):
+        return "a state that planning changed"
+    if not equal(kept, _said(first, rounds)):
+        return "a policy that a later plan has overwritten"
+    again = player.plan(game.primal, game.s1, 0.5)
+    if not (equal(first.v_r, again.v_r) and equal(first.v_c, again.v_c)):
+        return "other estimates when asked again"
+    return None if equal(kept, _said(again, rounds)) else "another policy when asked again"
+
+
+def _said(plan: Plan, rounds: list[Round]) -> Any:
+    """A copy of a policy, or what it says in the states of some rounds where it is a function."""
+    return seen_rows(plan.policy, rounds) if callable(plan.policy) else np.array(plan.policy)
+
+
+def learns_to_earn(player: Any, problem: Problem) -> str | None:
+    """Both orders of the two actions, so that a fixed choice does not pass."""
+    if not getattr(player, "learns", True):
+        return None
+    for paying in (0, 1):
+        trial: Problem = vector_bandit(paying) if getattr(player, "vectors_only", False) else bandit(paying)
+        game, _ = played(trial, player, Scripted((0.0,)), 200)
+        plan = fill(player, trial).plan(game.primal, game.s1, 0.0)
+        policy = plan.policy
+        row = policy(1, game.s1) if callable(policy) else as_policy(policy, model_behind(trial))[0, 0]
+        if np.argmax(row) != paying:
+            return f"probabilities {np.asarray(row).tolist()} where action {paying} pays"
+    return None
+
+
+def primal_bad_input(player: Any, problem: Problem) -> str | None:
+    """Bad multipliers, no episodes, and a bound that is none."""
+    game, _ = played(problem, player, Scripted(), 4)
+    player = fill(player, problem)
+    questions: dict[str, Callable[[], Plan]] = {
+        f"lam = {lam}": partial(player.plan, game.primal, game.s1, lam) for lam in (float("nan"), -1.0)
+    }
+    questions["0 episodes"] = lambda: player.plan(player.init(problem, 0, 0), game.s1, 0.5)
+    for what, ask in questions.items():
+        try:
+            plan = ask()
+        except ResetFreeError:
+            continue
+        numbers = [plan.v_r, plan.v_c] if callable(plan.policy) else [plan.v_r, plan.v_c, *np.ravel(plan.policy)]
+        if not np.isfinite(numbers).all():
+            return f"numbers that are not finite for {what}"
+    return _refuses_bad_bound(player, problem)
+
+
+# Checks of dual players.
+
+
+def _asker(problem: Problem, s1: Any) -> Callable[[float], Plan]:
+    """What the game hands to a dual player, with a scripted opponent behind it."""
+    opponent: PrimalPlayer[Any] = Yielding()
+    state = opponent.init(problem, 10, 0)
+    return lambda lam: opponent.plan(state, s1, lam)
+
+
+def multipliers(player: Any, problem: Problem) -> str | None:
+    """Every multiplier of a game against an opponent who yields."""
+    _, rounds = played(problem, Yielding(), player, 60)
+    for this in rounds:
+        if not (np.isfinite(this.lam) and this.lam >= 0):
+            return f"{this.lam} in round {this.k}"
+    return None
+
+
+def naming(player: Any, problem: Problem) -> str | None:
+    """State and answers are the same however often, and for whatever starts, is asked."""
+    game, rounds = played(problem, Yielding(), player, 8)
+    player = fill(player, problem)
+    before = snapshot(game.dual)
+    first = player.multiplier(game.dual, game.s1, _asker(problem, game.s1))
+    for this in rounds:
+        player.multiplier(game.dual, this.s1, _asker(problem, this.s1))
+    if not same(before, snapshot(game.dual)):
+        return "a state that asking changed"
+    again = player.multiplier(game.dual, game.s1, _asker(problem, game.s1))
+    return None if equal(first, again) else f"{again} after {first} when asked again"
+
+
+def learns_to_stop(player: Any, problem: Problem) -> str | None:
+    """The last quarter of a game against the best response."""
+    if not getattr(player, "learns", True):
+        return None
+    _, rounds = played(temptation(), Tempted(), player, 200)
+    late = sum(this.episode.reset for this in rounds[-50:])
+    return f"{late} resets in the last 50 episodes" if late > 10 else None
+
+
+def dual_bad_input(player: Any, problem: Problem) -> str | None:
+    """No episodes, and a bound that is none."""
+    filled = fill(player, problem)
+    s1 = problem.first_start(0.5)
+    try:
+        lam = filled.multiplier(filled.init(problem, 0, 0), s1, _asker(problem, s1))
+    except ResetFreeError:
+        return _refuses_bad_bound(filled, problem)
+    if not (np.isfinite(lam) and lam >= 0):
+        return f"the multiplier {lam} for 0 episodes"
+    return _refuses_bad_bound(filled, problem)

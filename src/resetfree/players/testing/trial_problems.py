@@ -1,0 +1,272 @@
+"""What the contract battery plays: small problems, one per corner of the protocol, and scripted opponents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.state import dump, load
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.game.loop import Game, begin, play
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.features import make_features
+from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.assumptions.multipliers import dual_class
+
+PIT = 3  # the last of four states
+
+
+@cache
+def corners() -> dict[str, Any]:
+    """Problems by name, each a corner in which a player may stumble; action 0 is never reset in any of them.
+
+    All are finite but the last, whose states are vectors.
+
+    >>> list(corners())
+    ['physical', 'literal', 'layered', 'one-step', 'one-action', 'no-reset-states', 'features', 'vectors']
+    """
+    rng = np.random.default_rng(20230718)
+    reset = np.arange(4) == PIT
+    move, pay = _moves(rng, (4, 2, 4)), rng.random((4, 2))
+    made = {
+        "physical": FiniteMDP(move, pay, reset, 3),
+        "literal": FiniteMDP(move, pay, reset, 3, boundary="literal"),
+        "layered": FiniteMDP(_moves(rng, (3, 4, 2, 4)), rng.random((3, 4, 2)), reset, 3, xi=np.eye(4)),
+        "one-step": FiniteMDP(move, pay, reset, 1),
+        "one-action": FiniteMDP(move[:, :1], pay[:, :1], reset, 3),
+        "no-reset-states": FiniteMDP(move, pay, np.zeros(4, dtype=bool), 3),
+        "features": _linear(rng),
+    }
+    finite = {name: mdp.replace(name=name).problem() for name, mdp in made.items()}
+    return {**finite, "vectors": Plane("vectors", 3, (0.3, 0.8), danger=1.5)}
+
+
+def bandit(paying: int) -> FiniteProblem:
+    """One state, two actions: one pays 1, the other nothing; no resets."""
+    pay = np.zeros((1, 2))
+    pay[0, paying] = 1.0
+    return FiniteMDP(np.ones((1, 2, 1)), pay, [False], 1, name="bandit").problem()
+
+
+class Plane(Problem):
+    """States (x, y): x is halved in each step, y is noise; action 1 adds up to `danger` to x, and x > 1 is a reset."""
+
+    def __init__(self, name: str, horizon: int, pay: tuple[float, float], danger: float) -> None:
+        self.name, self.horizon, self.n_actions, self.n_states = name, horizon, 2, None
+        self.stationary, self.n_transitions, self.end_resets = True, horizon, False
+        self.phi, self.xi = None, None
+        self.features, self.low, self.high = make_features("polynomial"), np.array([-0.5, -1.0]), np.array([2.0, 1.0])
+        self._pay, self._danger = pay, danger
+
+    @property
+    def n_uniforms(self) -> int:
+        """Per step one for the action and two for where it leads; one for a restart."""
+        return 3 * self.horizon + 1
+
+    def first_start(self, u: float) -> Floats:
+        """Left or right of the middle."""
+        return np.array([u - 0.5, 0.0])
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play a function (h, s) -> probabilities."""
+        if not callable(policy):
+            raise InvalidInput(f"A policy of '{self.name}' must be a function. Got {type(policy).__name__} instead.")
+        states, actions, reset = [np.asarray(start)], [], False
+        for h in range(self.horizon):
+            action = int(u[3 * h] >= policy(h + 1, states[-1])[0])
+            actions.append(action)
+            x = states[-1][0] / 2 + action * self._danger * u[3 * h + 1]
+            states.append(np.array([x, 2.0 * u[3 * h + 2] - 1.0]))
+            reset = bool(x > 1.0)
+            if reset:
+                break
+        next_start = self.first_start(u[-1]) if reset else states[-1]
+        rewards = np.array([self._pay[a] for a in actions])
+        return Episode(np.array(states), np.array(actions, dtype=np.int64), rewards, reset, next_start)
+
+
+def vector_bandit(paying: int) -> Plane:
+    """One step from a state that means nothing: one action pays 1, the other nothing; no resets."""
+    return Plane("vector-bandit", 1, (float(paying == 0), float(paying == 1)), danger=0.0)
+
+
+def temptation() -> FiniteProblem:
+    """One step: action 0 pays nothing, action 1 pays 1 and is reset; a multiplier of 1 takes the temptation away."""
+    move = np.zeros((2, 2, 2))
+    move[:, 0, 0] = move[:, 1, 1] = 1.0
+    return FiniteMDP(move, [[0.0, 1.0], [0.0, 0.0]], [False, True], 1, name="temptation").problem()
+
+
+def _moves(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Random rows; action 0 never enters the pit, the others often do."""
+    rows = rng.dirichlet(np.full(4, 0.7), size=shape[:-1])
+    rows[..., 1:, PIT] += 0.4
+    rows[..., 0, PIT] = 0.0
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))
+
+
+def _linear(rng: np.random.Generator) -> FiniteMDP:
+    """P = phi nu and r = phi omega with three components, the last of which is the pit."""
+    nu = np.zeros((3, 4))
+    nu[:2, :3], nu[2, PIT] = rng.dirichlet(np.ones(3), size=2), 1.0
+    phi = rng.dirichlet(np.ones(3), size=(4, 2))
+    phi[:, 0, 2] = 0.0
+    phi /= phi.sum(axis=2, keepdims=True)
+    xi = np.stack([np.ones(4), np.linspace(0.0, 1.0, 4)], axis=1) / np.sqrt(2.0)
+    return FiniteMDP(phi @ nu, phi @ np.array([0.2, 0.4, 1.0]), np.arange(4) == PIT, 3, phi=phi, xi=xi)
+
+
+@dataclass
+class Turns:
+    """How many rounds an opponent has seen."""
+
+    k: int = 0
+
+
+@dataclass(frozen=True)
+class Scripted(DualPlayer[Turns]):
+    """Goes through given multipliers, round by round."""
+
+    name: ClassVar[str] = "scripted"
+    multipliers: tuple[float, ...] = (0.0, 0.25, 1.0, 4.0)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Turns:
+        """Begin with the first."""
+        return Turns()
+
+    def multiplier(self, state: Turns, s1: State, ask: Callable[[float], Plan]) -> float:
+        """The next one."""
+        return self.multipliers[state.k % len(self.multipliers)]
+
+    def update(self, state: Turns, round: Round) -> Turns:
+        """One further."""
+        state.k += 1
+        return state
+
+
+@dataclass
+class Seat:
+    """What an opponent must know of the problem: H, S (0 where not finite), A."""
+
+    horizon: int
+    n_states: int
+    n_actions: int
+
+
+@dataclass(frozen=True)
+class Yielding(PrimalPlayer[Seat]):
+    """Plays the actions after the first with a weight that falls with the multiplier, and says so in its estimates."""
+
+    name: ClassVar[str] = "yielding"
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Seat:
+        """Sizes are all it needs."""
+        return Seat(problem.horizon, problem.n_states or 0, problem.n_actions)
+
+    def plan(self, state: Seat, s1: State, lam: float) -> Plan:
+        """Weights (1 + lam, 1, ..., 1)."""
+        row = np.ones(state.n_actions)
+        row[0] += lam
+        risk = (state.n_actions - 1) / row.sum()
+        row /= row.sum()
+        policy = np.tile(row, (state.horizon, state.n_states, 1)) if state.n_states else lambda h, s: row
+        return Plan(policy, state.horizon / 2.0, float(risk))
+
+    def update(self, state: Seat, round: Round) -> Seat:
+        """Learns nothing."""
+        return state
+
+
+@dataclass(frozen=True)
+class Tempted(Yielding):
+    """Takes action 1 unless the multiplier is 1 or more, and knows what follows: the best response in `temptation`."""
+
+    name: ClassVar[str] = "tempted"
+
+    def plan(self, state: Seat, s1: State, lam: float) -> Plan:
+        """All or nothing."""
+        risky = int(lam < 1.0)
+        return Plan(np.full((state.horizon, state.n_states), risky), float(risky), float(risky))
+
+
+def has_bound(player: Any) -> bool:
+    """Whether a player's settings have a bound `B` on the multipliers."""
+    return is_dataclass(player) and any(f.name == "B" for f in fields(player))
+
+
+def fill(player: Any, problem: Problem) -> Any:
+    """The player with a `B` that is None replaced by what the oracle says, or by H + 1 where there is none."""
+    if not has_bound(player) or player.B is not None:
+        return player
+    bound: float | None = problem.horizon + 1.0
+    if isinstance(problem, FiniteProblem):
+        detail = dual_class(model_behind(problem)).detail
+        bound = detail.get("B") or detail.get("largest_lambda_star") or 1.0
+    return replace(player, B=bound)
+
+
+def played(problem: Problem, primal: Any, dual: Any, episodes: int, seed: int = 7) -> tuple[Game, list[Round]]:
+    """A game and its rounds."""
+    primal, dual = fill(primal, problem), fill(dual, problem)
+    game = begin(problem, primal, dual, episodes=episodes, seed=seed)
+    return game, list(play(problem, primal, dual, game, episodes=episodes))
+
+
+def saved_and_loaded(
+    problem: Problem, primal: Any, dual: Any, episodes: int, seed: int = 7
+) -> list[tuple[Game, list[Round]]]:
+    """A game and its second half, played on; then the same game, saved in the middle, loaded into fresh states."""
+    primal, dual = fill(primal, problem), fill(dual, problem)
+    whole = begin(problem, primal, dual, episodes=episodes, seed=seed)
+    for _ in play(problem, primal, dual, whole, episodes=episodes // 2):
+        pass
+    parts = begin(problem, primal, dual, episodes=episodes, seed=seed)
+    load(parts.primal, snapshot(whole.primal))
+    load(parts.dual, snapshot(whole.dual))
+    parts.k, parts.s1, parts.rng = whole.k, whole.s1, deepcopy(whole.rng)
+    return [(game, list(play(problem, primal, dual, game, episodes=episodes))) for game in (whole, parts)]
+
+
+def snapshot(state: Any) -> dict[str, NDArray[Any]]:
+    """What a checkpoint would hold, copied."""
+    return {name: np.array(array) for name, array in dump(state).items()}
+
+
+def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> bool:
+    """Whether two snapshots agree, bit for bit."""
+    return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two arrays or numbers agree, type and not-a-numbers included."""
+    a, b = np.asarray(one), np.asarray(other)
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+
+
+def same_round(one: Round, other: Round) -> bool:
+    """Whether two rounds agree in everything that can be compared."""
+    pairs = [
+        (one.k, other.k), (one.s1, other.s1), (one.lam, other.lam), (one.plan.v_r, other.plan.v_r),
+        (one.plan.v_c, other.plan.v_c), (one.plan.upper, other.plan.upper), (one.cost_signal, other.cost_signal),
+        (one.episode.states, other.episode.states), (one.episode.actions, other.episode.actions),
+        (one.episode.next_start, other.episode.next_start),
+    ]  # fmt: skip
+    if callable(one.plan.policy) and equal(one.episode.states, other.episode.states):
+        pairs.append((seen_rows(one.plan.policy, [one]), seen_rows(other.plan.policy, [one])))
+    elif not callable(one.plan.policy):
+        pairs.append((one.plan.policy, other.plan.policy))
+    return all(equal(a, b) for a, b in pairs)
+
+
+def seen_rows(policy: Any, rounds: list[Round]) -> Floats:
+    """[n, A] what a policy that is a function says in every state in which the agent acted in these rounds."""
+    episodes = [this.episode for this in rounds]
+    return np.array([policy(h + 1, e.states[h]) for e in episodes for h in range(len(e.actions))], dtype=np.float64)

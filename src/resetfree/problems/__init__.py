@@ -1,0 +1,1 @@
+"""What is learned on: the contract of a problem, finite models, Gymnasium environments, registered problems, features."""

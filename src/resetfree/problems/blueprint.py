@@ -1,0 +1,246 @@
+"""What a learner may know of a problem, as plain data: with it a run file alone remakes the player, and so the policy.
+
+Arrays of features (phi, xi) and users' functions are not kept: they are the problem, and whoever has them gives it.
+
+Legend: D numbers in a state, A actions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from resetfree.core.arrays import plain_dtype
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.features import FeatureMap, make_features
+from resetfree.problems.features import discover as feature_maps
+from resetfree.problems.fingerprint import describe
+from resetfree.problems.finite.transitions import Floats
+
+MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
+LARGEST = 2**24  # H S A of a table that is made because a file says so
+SIZES = {
+    "n_actions": int,
+    "horizon": int,
+    "n_transitions": int,
+    "n_contexts": int,
+    "stationary": bool,
+    "end_resets": bool,
+}
+PLAIN = (bool, int, float, str, type(None))
+
+
+def blueprint(problem: Problem, s1: State) -> dict[str, Any]:
+    """What `Blueprint` takes; `s1` shows what a state is, where it is known.
+
+    >>> import resetfree as rf
+    >>> found = blueprint(rf.make("grid-v0").problem(), 0)
+    >>> found["n_states"], found["observation"], found["actions"]["values"]
+    (12, {'kind': 'number', 'first': 0, 'count': 12}, [0, 1, 2, 3, 4])
+    """
+    return {
+        **{name: kind(getattr(problem, name)) for name, kind in SIZES.items()},
+        "n_states": None if problem.n_states is None else int(problem.n_states),
+        "reward_noise": float(problem.reward_noise),
+        "low": plain_bounds(problem.low), "high": plain_bounds(problem.high), "phi": problem.phi is not None,
+        "features": plain_features(problem.features),
+        "actions": plain_array(action_array(getattr(problem, "actions", None), problem.n_actions)),
+        "observation": observation_form(problem, s1),
+    }  # fmt: skip
+
+
+class Blueprint(Problem):
+    """A problem that can be learned of and not be played: enough to remake a player's state."""
+
+    xi = None
+    room = 2**29  # a small file must not ask for more
+
+    def __init__(self, name: str, plain: Any) -> None:
+        """plain: what `blueprint` gave, from a file that somebody else may have written."""
+        plain = _checked(plain)
+        self.name = name
+        self.n_states = plain["n_states"]
+        self.horizon, self.n_actions, self.n_transitions = (
+            plain[key] for key in ("horizon", "n_actions", "n_transitions")
+        )
+        self.n_contexts, self.stationary, self.end_resets = (
+            plain[key] for key in ("n_contexts", "stationary", "end_resets")
+        )
+        self.reward_noise = float(plain.get("reward_noise", 0.0))  # files without it were played as if there were none
+        self._has_phi = plain["phi"]
+        self.low, self.high = bounds_from(plain.get("low"), "low"), bounds_from(plain.get("high"), "high")
+        if (self.low is None) != (self.high is None) or len(plain["low"] or ()) != len(plain["high"] or ()):
+            raise InvalidInput("its bounds are not of one length")
+        if plain.get("features") is not None:
+            self.features = features_from(plain["features"])
+
+    @property
+    def phi(self) -> Floats | None:  # type: ignore[override]
+        """None; where the problem has some, whoever asks for them needs the problem."""
+        if self._has_phi:
+            raise InvalidInput("its player learns with features of pairs (phi), which only the problem has")
+        return None
+
+    @property
+    def n_uniforms(self) -> int:
+        """None are needed."""
+        return 0
+
+    def first_start(self, u: float) -> State:
+        """Nobody starts here."""
+        raise InvalidInput(f"'{self.name}' is known from a run file alone and cannot be played: give the problem.")
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Nobody plays here."""
+        raise InvalidInput(f"'{self.name}' is known from a run file alone and cannot be played: give the problem.")
+
+
+def check_start(problem: Problem, s1: Any) -> None:
+    """Refuse a start from a file that is none of the problem's: compiled code looks things up by it."""
+    if problem.n_states is not None:
+        whole = isinstance(s1, int | np.integer) and not isinstance(s1, bool)
+        good, what = whole and 0 <= s1 < problem.n_states, f"a number from 0 to {problem.n_states - 1}"
+    elif problem.low is None:  # a user's own problem, which knows what a start is
+        return
+    else:
+        numbers = isinstance(s1, int | float | np.number | np.ndarray) and np.asarray(s1).dtype.kind in "iuf"
+        good = numbers and np.size(s1) == len(problem.low) and np.isfinite(s1).all()
+        what = f"{len(problem.low)} finite numbers"
+    if not good:
+        raise InvalidInput(f"its start must be {what}, and is {str(s1)[:40]}")
+
+
+def action_array(actions: Any, n_actions: int) -> np.ndarray[Any, Any] | None:
+    """[A, ...] what the learner's actions stand for; None where they are not numbers of one shape."""
+    if actions is None:
+        return np.arange(n_actions)
+    if all(isinstance(one, int) for one in actions):
+        return np.array(actions, dtype=np.int64)
+    arrays = [one for one in actions if isinstance(one, np.ndarray) and one.dtype.kind in "biuf"]
+    if len(arrays) < len(actions) or len({(one.dtype, one.shape) for one in arrays}) > 1:
+        return None
+    return np.stack(arrays)
+
+
+def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:
+    """An array as data that JSON holds, bit for bit; None for one that is too large."""
+    if array is None or array.size > MOST or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+        return None
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
+
+
+def array_from(plain: Any, what: str) -> np.ndarray[Any, Any]:
+    """What `plain_array` gave, checked."""
+    try:
+        dtype, values, shape = plain_dtype(plain["dtype"], 0), plain["values"], plain["shape"]
+        if dtype.kind not in "biuf" or not isinstance(values, list) or len(values) > MOST:
+            raise ValueError(f"it must hold at most {MOST} numbers")
+        if not isinstance(shape, list) or any(type(n) is not int for n in shape) or math.prod(shape) != len(values):
+            raise ValueError("it must hold as many numbers as its shape says")
+        array = np.array(values, dtype=dtype).reshape(shape)
+        if not np.isfinite(array).all():
+            raise ValueError("it must hold finite numbers")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"the {what} in it cannot be read ({error})") from error
+    return array
+
+
+def observation_form(problem: Problem, s1: State) -> dict[str, Any] | None:
+    """How an observation becomes a state, as plain data; None where only the problem can tell."""
+    env = getattr(problem, "env", None)
+    if env is None:  # what is observed is the state
+        if problem.n_states is not None:
+            return {"kind": "number", "first": 0, "count": int(problem.n_states)}
+        if isinstance(s1, int | float | np.number):
+            return {"kind": "scalar"}
+        shape = np.shape(s1 if problem.low is None or isinstance(s1, np.ndarray) else problem.low)
+        return {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
+    space = space_form(env.observation_space)
+    if "seen" in problem.saved():
+        form = {"kind": "numbered", "count": int(problem.n_states or 1) - 1, "space": space}
+    elif problem.n_states is not None:
+        first = int(env.observation_space.start)
+        form = {"kind": "number", "first": first, "count": int(env.observation_space.n)}
+    else:
+        form = {"kind": "vector", "space": space}
+    function = getattr(getattr(problem, "terms", None), "function", None)
+    return form if function is None else {**form, "kind": f"function-{form['kind']}"}
+
+
+def space_form(space: Any) -> dict[str, Any] | None:
+    """The shape of an observation, or those of its parts; None for what is no array."""
+    if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
+        parts = [space_form(part) for part in space.spaces]
+        return {"parts": parts} if all(part is not None for part in parts) else None
+    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}
+
+
+def features_from(plain: Any) -> FeatureMap:
+    """A feature map by its name and settings; nothing that a file names is imported."""
+    if not isinstance(plain, dict) or set(plain) != {"name", "settings"} or not isinstance(plain["name"], str):
+        raise InvalidInput("its features cannot be read")
+    if not isinstance(plain["settings"], dict):
+        raise InvalidInput(f"its features '{plain['name']}' are a user's own, which only the problem has")
+    if isinstance(plain["settings"].get("function"), str):
+        raise InvalidInput("its features name a function, and no code is run because a file names it")
+    return make_features(plain["name"], {key: number(value) for key, value in plain["settings"].items()})
+
+
+def number(value: Any) -> Any:
+    """A setting back from `describe`, which writes infinities as text; other things than plain data are refused."""
+    if not isinstance(value, PLAIN):
+        raise InvalidInput(f"a setting in it must be a number or a word, and is {type(value).__name__}")
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
+def plain_features(features: FeatureMap | None) -> dict[str, Any] | None:
+    """A feature map as data; without its settings where these hold what a file cannot."""
+    if features is None:
+        return None
+    known = feature_maps().get(features.name) is type(features)
+    settings = {f.name: getattr(features, f.name) for f in dataclasses.fields(features)} if known else {}  # type: ignore[arg-type]
+    plain = known and all(isinstance(value, PLAIN) for value in settings.values()) and not settings.get("function")
+    return {"name": features.name, "settings": describe(settings) if plain else None}
+
+
+def plain_bounds(array: Floats | None) -> list[Any] | None:
+    """[D] bounds as data, infinite ones as text; None for too many."""
+    return None if array is None or array.size > MOST else [describe(float(x)) for x in array]
+
+
+def bounds_from(plain: Any, what: str) -> Floats | None:
+    """What `plain_bounds` gave, checked."""
+    if plain is None:
+        return None
+    if not (isinstance(plain, list) and len(plain) <= MOST and all(map(_is_number, plain))):
+        raise InvalidInput(f"its '{what}' cannot be read")
+    return np.array([float(x) for x in plain], dtype=np.float64)
+
+
+def _checked(plain: Any) -> dict[str, Any]:
+    """The sizes must be sizes, before anything is made of them."""
+    if not isinstance(plain, dict):
+        raise InvalidInput("it was written without what a learner knows of its problem")
+    kinds = {**SIZES, "phi": bool}
+    for key, kind in kinds.items():
+        if type(plain.get(key)) is not kind or (kind is int and not 0 <= plain[key] <= LARGEST):
+            raise InvalidInput(f"its '{key}' cannot be {plain.get(key)!r}")
+    noise = plain.get("reward_noise", 0.0)
+    if type(noise) not in (int, float) or not 0 <= noise < math.inf:
+        raise InvalidInput(f"its 'reward_noise' cannot be {noise!r}")
+    n_states = plain.get("n_states")
+    if n_states is not None and (type(n_states) is not int or not 1 <= n_states <= LARGEST):
+        raise InvalidInput(f"its 'n_states' cannot be {n_states!r}")
+    if min(plain["horizon"], plain["n_actions"]) < 1 or plain["n_transitions"] > plain["horizon"]:
+        raise InvalidInput("its sizes cannot be")
+    if math.prod((plain["horizon"], n_states or 1, plain["n_actions"])) > LARGEST:
+        raise InvalidInput(f"its tables would have more than {LARGEST} entries")
+    return plain
+
+
+def _is_number(value: Any) -> bool:
+    return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("inf", "-inf")

@@ -1,0 +1,183 @@
+"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, and one episode.
+
+Legend: S states, A actions, H actions per episode, s_1 its start, tau the step at which a reset state is entered.
+Readings of the episode's end (docs/readings.md, A4):
+  physical  H actions, H transitions, a reset counts on arrival in s_2 .. s_{H+1}, the next episode starts at s_{H+1};
+  literal   states s_1 .. s_H, the last action only earns, the next episode starts at s_H.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arguments import is_sequence, shown, whole
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.finite.transitions import Floats
+
+State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
+Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Episode:
+    """What happened in one episode, and where the next one starts.
+
+    Paper: episode, tau, s_1^{k+1}.
+    """
+
+    states: NDArray[Any]  # s_1, s_2, ... up to the last state seen (a reset state if `reset`)
+    actions: NDArray[np.int64]  # a_1, a_2, ...
+    rewards: Floats  # one per action
+    reset: bool  # whether a reset state was entered
+    next_start: State  # None where somebody must perform a reset before the next episode: see `Problem.perform_reset`
+    original_return: float = float("nan")  # sum of the rewards before they were scaled, where they were
+
+    @property
+    def start(self) -> State:
+        """Where the episode began (s_1)."""
+        return self.states[0]
+
+    @property
+    def reset_at(self) -> int | None:
+        """The step tau at which a reset state was entered, None if there was none."""
+        return len(self.states) if self.reset else None
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of the rewards received."""
+        return float(self.rewards.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One reset that somebody performed."""
+
+    k: int  # episodes that the run had played (0 until the run says so)
+    why: str  # "start" (of a run), "reset" (a reset state was entered) or "resume" (the run was interrupted)
+    detail: str  # what the environment or the person said about it
+    who: str
+    asked: str  # when, in UTC
+    answered: str
+    seconds: float  # between the two
+
+
+class Problem(ABC):
+    """What a learner sees: sizes, features and episodes; neither transitions nor rewards nor the reset set.
+
+    Paper: episodic reset-free RL.
+    """
+
+    name: str
+    horizon: int
+    n_actions: int
+    n_states: int | None  # None where states are not finite
+    stationary: bool  # whether the learner may pool its data over the steps of an episode
+    n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
+    n_contexts: int = 1  # contexts that change between episodes and are part of the state
+    # Sub-Gaussian constant of a reward given step, state and action: 0 where it is deterministic, and 0.5 is right for
+    # whatever lies in [0, 1], which is all that a problem can say that does not know more.
+    reward_noise: float = 0.5
+    end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
+    phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
+    xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
+    features: FeatureMap | None = None  # features of states for linear players, where states are not finite
+    low: Floats | None = None  # [D] bounds of the states, which may be infinite, where these are vectors
+    high: Floats | None = None
+    _model: Any = None  # a FiniteMDP where it is known: for oracles (`finite.mdp.model_behind`), never for learners
+    # Whether the world is somewhere by itself, and no checkpoint can put it back there: to go on takes a reset.
+    persistent: bool = False
+    room: int = 2_000_000_000  # bytes that a player may keep for it
+
+    @property
+    @abstractmethod
+    def n_uniforms(self) -> int:
+        """How many uniform numbers one episode takes, whatever happens in it."""
+
+    @abstractmethod
+    def first_start(self, u: float) -> State:
+        """The start of the very first episode."""
+
+    @abstractmethod
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play one episode with `u` [n_uniforms] as its only source of chance."""
+
+    def perform_reset(self, u: float, why: str) -> State:
+        """Have a reset performed, and tell where the agent stands then; asked of persistent problems only.
+
+        why: "start", "reset" or "resume".
+        """
+        raise NotImplementedError
+
+    def interventions(self) -> list[Intervention]:
+        """The resets that were performed since this was last asked, with who performed them and how long it took."""
+        return []
+
+    def saved(self) -> dict[str, NDArray[Any]]:
+        """What the problem itself learned while it was played, and a run must keep to go on."""
+        return {}
+
+    def restore(self, saved: dict[str, NDArray[Any]]) -> None:  # noqa: B027 (nothing to take back, as a rule)
+        """Take back what `saved` gave."""
+
+
+def simulate(
+    problem: Problem,
+    policy: Any,
+    episodes: int,
+    *,
+    seed: int | np.random.SeedSequence = 0,
+    starts: Starts = "adaptive",
+) -> Iterator[Episode]:
+    """Play one policy for many episodes under the reset-free protocol; everything random comes from one seed.
+
+    starts: "adaptive" (the paper: where the last episode ended, or a restart), a sequence of states, or an adversary
+    `f(k, last_episode) -> state`.
+
+    >>> import resetfree as rf
+    >>> mdp = rf.make("grid-v0")
+    >>> runs = list(simulate(mdp.problem(), rf.solve(mdp).policy, episodes=100, seed=1))
+    >>> sum(e.reset for e in runs)
+    0
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"The 'problem' of simulate must be a Problem. Got {shown(problem)} instead.")
+    episodes = whole(episodes, "'episodes' of simulate", 0)
+    if starts != "adaptive" if isinstance(starts, str) else not callable(starts) and not is_sequence(starts):
+        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {shown(starts)} instead.")
+    if not isinstance(starts, str) and not callable(starts) and len(starts) < episodes:
+        raise InvalidInput(
+            f"The 'starts' must name a state for each of {episodes} episodes. Got {len(starts)} instead."
+        )
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = whole(seed, "'seed' of simulate", 0)
+    rng = np.random.default_rng(seed)
+    start, last = first_start(problem, rng), None
+    for k in range(episodes):
+        if callable(starts):
+            start = starts(k + 1, last)
+        elif not isinstance(starts, str):
+            start = starts[k]
+        elif start is None:
+            start = problem.perform_reset(rng.random(), "reset")
+        last = problem.rollout(policy, start, rng.random(problem.n_uniforms))
+        yield last
+        start = last.next_start
+
+
+def first_start(problem: Problem, rng: np.random.Generator) -> State:
+    """Where a problem begins: a persistent one is put there by a reset."""
+    u = rng.random()
+    return problem.perform_reset(u, "start") if problem.persistent else problem.first_start(u)
+
+
+def draw(cumulative: Floats, u: float) -> int:
+    """Inverse cumulative draw; rounding at the end falls on the last positive probability."""
+    i = int(np.searchsorted(cumulative, u, side="right"))
+    return i if i < len(cumulative) else int(np.searchsorted(cumulative, cumulative[-1]))

@@ -1,0 +1,100 @@
+"""Features of states for linear players, one map per file, found by looking into the folder.
+
+A map is a frozen dataclass of settings; `fit` looks at states that were seen and gives `Features`, a dataclass of
+arrays and numbers that is saved with the run. A linear player takes phi(s, a) = psi(s) in the block of action a, a dual
+player takes xi = psi. docs/features.md says which map is good for what.
+
+Legend: D numbers in a state, d features, psi(s) [d].
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, ClassVar
+
+from resetfree.core.arguments import shown, words
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.problems.finite.transitions import Floats
+
+
+class Features(ABC):
+    """psi: a dataclass of arrays and numbers, as `state.dump` takes it."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """How many features there are."""
+
+    @property
+    @abstractmethod
+    def norm_bound(self) -> float:
+        """What |psi(s)| is at most for every state, inf if there is no such number."""
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether psi(s) >= 0 for every state: then <psi(s), theta> >= 0 wherever theta >= 0."""
+        return False
+
+    @abstractmethod
+    def __call__(self, states: Floats) -> Floats:
+        """Psi [n, d] of states [n, D]."""
+
+
+class FeatureMap(ABC):
+    """How features are made from states: settings, without any data."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Features:
+        """The features for states like these.
+
+        states: [n, D] seen so far (n may be 0).  low, high: [D] bounds, which may be infinite.
+        """
+
+
+@cache
+def discover() -> dict[str, type[FeatureMap]]:
+    """Every feature map by name.
+
+    >>> "random-fourier" in discover()
+    True
+    """
+    found: dict[str, type[FeatureMap]] = {}
+    for info in pkgutil.iter_modules(__path__):
+        if info.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        for cls in vars(module).values():
+            if inspect.isclass(cls) and issubclass(cls, FeatureMap) and cls.__module__ == module.__name__:
+                found[cls.name] = cls
+    return dict(sorted(found.items()))
+
+
+def settings(cls: type[FeatureMap]) -> dict[str, Any]:
+    """Names and defaults of a map's settings.
+
+    >>> settings(discover()["polynomial"])
+    {'degree': 2}
+    """
+    return {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]
+
+
+def make_features(name: str, options: Mapping[str, Any] | None = None) -> FeatureMap:
+    """A feature map by name with some settings set."""
+    known = discover()
+    if words(name, "'name' of features") not in known:
+        raise UnknownName("feature map", name, known)
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")
+    allowed = settings(known[name])
+    for option in options or {}:
+        if option not in allowed:
+            raise UnknownName(f"setting of feature map '{name}'", option, allowed)
+    return known[name](**(options or {}))

@@ -1,0 +1,112 @@
+"""What every feature map asks of its settings and of the states it is given."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.features import Features
+from resetfree.problems.finite.transitions import Floats
+
+MOST_FEATURES = 2000  # a linear player keeps a matrix of so many features squared for each action
+FARTHEST = 1e100  # a state seen beyond this counts as being there, so that no square of a distance overflows
+
+
+class Compiled(Features):
+    """Features that a kernel writes; one state costs a few microseconds."""
+
+    name = "feature map"  # how errors call it
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """D."""
+
+    @abstractmethod
+    def fill(self, states: Floats, out: Floats) -> bool:
+        """Write psi [n, d] into `out`; False if a state holds a nan."""
+
+    def __call__(self, states: Floats) -> Floats:
+        """Psi [n, d] of states [n, D]."""
+        states = np.ascontiguousarray(states, dtype=np.float64)
+        if states.ndim != 2 or states.shape[1] != self.width:
+            raise InvalidInput(f"States for {self.name} must have shape [n, {self.width}]. Got {states.shape} instead.")
+        out = np.empty((len(states), self.dimension))
+        if not self.fill(states, out):
+            raise InvalidInput(f"A state for {self.name} must hold numbers. Got one with a nan instead.")
+        return out
+
+
+class Shares(Compiled):
+    """Features that share out one: none is negative, and |psi(s)| is at most 1; see each map for why."""
+
+    @property
+    def norm_bound(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def non_negative(self) -> bool:
+        """True."""
+        return True
+
+
+def whole(value: object, setting: str, name: str, least: int = 1, most: int | None = None) -> None:
+    """A setting that must be a whole number in a range.
+
+    >>> whole(0, "d", "random-fourier")
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The 'd' of random-fourier must be a whole number from 1. Got 0 instead.
+    """
+    good = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    if not good or (most is not None and value > most):  # type: ignore[operator]
+        upto = "" if most is None else f" to {most}"
+        raise InvalidInput(
+            f"The '{setting}' of {name} must be a whole number from {least}{upto}. Got {value!r} instead."
+        )
+
+
+def positive(value: object, setting: str, name: str) -> None:
+    """A setting that must be a positive number."""
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not good or not 0.0 < value < math.inf:  # type: ignore[operator]
+        raise InvalidInput(f"The '{setting}' of {name} must be a positive number. Got {value!r} instead.")
+
+
+def truth(value: object, setting: str, name: str) -> None:
+    """A setting that must be True or False."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"The '{setting}' of {name} must be true or false. Got {value!r} instead.")
+
+
+def affordable(d: int, D: int, name: str, advice: str) -> None:
+    """Refuse a dimension that no linear player could work with.
+
+    advice: what to do instead, as the end of a sentence.
+    """
+    if d > MOST_FEATURES:
+        size = str(d) if d < 10**9 else f"{float(d):.1e}"
+        raise InvalidInput(
+            f"The feature map {name} must have at most {MOST_FEATURES} features. Got {size} for states of {D} numbers "
+            f"instead: {advice}."
+        )
+
+
+def seen(states: Floats, low: Floats, high: Floats, name: str) -> tuple[Floats, Floats, Floats]:
+    """States and bounds as a map's `fit` takes them, checked."""
+    states, low, high = (np.asarray(x, dtype=np.float64) for x in (states, low, high))
+    if low.ndim != 1 or not len(low) or low.shape != high.shape or not (low <= high).all():
+        raise InvalidInput(
+            f"The bounds for {name} must be numbers of one shape [D] with low <= high. "
+            f"Got {low.tolist()} and {high.tolist()} instead."
+        )
+    if states.ndim != 2 or states.shape[1] != len(low) or np.isnan(states).any():
+        raise InvalidInput(
+            f"The states for {name} must be numbers of shape [n, {len(low)}]. Got shape {states.shape} instead."
+            if states.ndim != 2 or states.shape[1] != len(low)
+            else f"The states for {name} must be numbers. Got one with a nan instead."
+        )
+    return np.clip(states, -FARTHEST, FARTHEST), low, high

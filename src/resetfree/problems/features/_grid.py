@@ -1,0 +1,52 @@
+"""Grids on the coordinates of states: even where there are bounds, at quantiles of what was seen where there are none.
+
+Legend: marks [D, m] of each coordinate, increasing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resetfree.core.state import require
+from resetfree.problems.features._scaling import fit_ends, has_bounds
+from resetfree.problems.finite.transitions import Floats
+
+
+def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
+    """M marks on each coordinate, from end to end.
+
+    Where quantiles of the states seen are not all different the marks are even between the ends.
+
+    >>> seen = np.array([[0.0], [1.0], [2.0], [30.0], [90.0]])
+    >>> fit_marks(seen, np.array([-np.inf]), np.array([np.inf]), 3).tolist()
+    [[0.0, 2.0, 90.0]]
+    >>> fit_marks(seen, np.array([0.0]), np.array([100.0]), 3).tolist()
+    [[0.0, 50.0, 100.0]]
+    """
+    left, right = fit_ends(states, low, high)
+    marks = np.linspace(left, right, m, axis=1)
+    free = np.flatnonzero(~has_bounds(low, high))
+    if len(states) > 1 and len(free):
+        at = np.quantile(states[:, free], np.linspace(0.0, 1.0, m), axis=0).T
+        distinct = (np.diff(at, axis=1) > 1e-12 * (1.0 + np.abs(at[:, 1:]))).all(axis=1)
+        marks[free[distinct]] = at[distinct]
+    return np.ascontiguousarray(marks)
+
+
+def check_marks(marks: Floats) -> None:
+    """Refuse marks that were loaded and do not grow: a place between two of them would lie anywhere."""
+    with np.errstate(over="ignore"):
+        apart = np.diff(marks, axis=1)
+    require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must grow")
+
+
+def per_coordinate(D: int, least: int, most: int, size: int) -> int:
+    """The most marks or cells per coordinate, from `least` to `most`, whose D-th power is at most `size`.
+
+    >>> [per_coordinate(D, 2, 10, 500) for D in (1, 2, 4, 8, 9)]
+    [10, 10, 4, 2, 2]
+    """
+    best = least
+    while best < most and (best + 1) ** D <= size:
+        best += 1
+    return best

@@ -1,0 +1,69 @@
+"""State aggregation: one feature for each cell of a grid, as if all states of a cell were one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
+from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
+from resetfree.problems.features._kernels import cells
+from resetfree.problems.finite.transitions import Floats
+
+USUAL_SIZE = 500  # features at most where 'cells' is left open
+
+
+@dataclass
+class Cells(Shares):
+    """psi(s) is 1 for the cell of s and 0 for the others."""
+
+    marks: Floats  # [D, cells + 1] where cells end
+
+    def check_loaded(self) -> None:
+        """Marks grow."""
+        check_marks(self.marks)
+
+    @property
+    def dimension(self) -> int:
+        """Cells per coordinate to the power D."""
+        return int((self.marks.shape[1] - 1) ** len(self.marks))
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self.marks)
+
+    def fill(self, states: Floats, out: Floats) -> bool:
+        """See `Compiled`."""
+        return cells(states, self.marks, out)
+
+
+@dataclass(frozen=True)
+class Aggregation(FeatureMap):
+    """psi_c(s) = 1[s in cell c] on a grid: even between bounds, else with its ends at quantiles of the states seen.
+
+    A state outside the grid is in the cell at its edge. A cell holds its left end, the last one both.
+
+    cells: per coordinate; left open, up to 10 and as many as make at most 500 features in all.
+
+    >>> import numpy as np
+    >>> psi = Aggregation(cells=4).fit(np.empty((0, 1)), np.zeros(1), np.ones(1), 0)
+    >>> psi(np.array([[0.3], [7.0]])).tolist()
+    [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    """
+
+    name: ClassVar[str] = "aggregation"
+    cells: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            whole(self.cells, "cells", self.name, most=MOST_FEATURES)
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cells:
+        """Nothing is random here."""
+        states, low, high = seen(states, low, high, self.name)
+        D = len(low)
+        n = per_coordinate(D, 2, 10, USUAL_SIZE) if self.cells is None else self.cells
+        affordable(n**D, D, self.name, "lower its 'cells', or take tile-coding, radial-basis or random-fourier")
+        return Cells(fit_marks(states, low, high, n + 1))

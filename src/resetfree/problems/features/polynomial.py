@@ -1,0 +1,85 @@
+"""Polynomials: every product of coordinates up to a total degree.
+
+Legend: z a state in [-1, 1]^D; alpha [D] exponents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from math import comb, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.features._checks import Compiled, affordable, seen, whole
+from resetfree.problems.features._kernels import monomials
+from resetfree.problems.features._scaling import Scaling, fit_interval
+from resetfree.problems.finite.transitions import Floats
+
+
+@dataclass
+class Monomials(Compiled):
+    """psi_0 = amplitude, and psi_j = psi_{parent j} z_{variable j}."""
+
+    scaling: Scaling
+    parent: NDArray[np.int64] = field(metadata={"fixed": True})  # [d] the product that lacks one factor
+    variable: NDArray[np.int64] = field(metadata={"fixed": True})  # [d] that factor
+    amplitude: float
+
+    @property
+    def dimension(self) -> int:
+        """How many features there are."""
+        return len(self.parent)
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self.scaling.centre)
+
+    @property
+    def norm_bound(self) -> float:
+        """1: no monomial of z in [-1, 1] is larger than the constant."""
+        return 1.0
+
+    def fill(self, states: Floats, out: Floats) -> bool:
+        """See `Compiled`."""
+        at = self.scaling
+        return monomials(
+            states, at.centre, at.scale, at.least, at.most, self.parent, self.variable, self.amplitude, out
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Polynomial(FeatureMap):
+    """psi_alpha(s) = z^alpha / sqrt(d) for every alpha with sum at most `degree`.
+
+    z is s brought to [-1, 1] by its bounds, or by the least and greatest value seen where there are none; what lies
+    outside is cut, because a polynomial outside of its data is anything. The constant is the first. |psi(s)| <= 1.
+
+    >>> psi = Polynomial(degree=2).fit(np.empty((0, 2)), -np.ones(2), np.ones(2), 0)
+    >>> (psi(np.array([[0.5, -1.0]])) * 6**0.5).round(9).tolist()   # 1, x, y, x^2, xy, y^2
+    [[1.0, 0.5, -1.0, 0.25, -0.5, 1.0]]
+    """
+
+    name: ClassVar[str] = "polynomial"
+    degree: int = 2
+
+    def __post_init__(self) -> None:
+        whole(self.degree, "degree", self.name, least=0)
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Monomials:
+        """Nothing is random here; only the ends of coordinates without bounds are fitted."""
+        states, low, high = seen(states, low, high, self.name)
+        D = len(low)
+        d = comb(D + self.degree, self.degree)
+        affordable(d, D, self.name, "lower its 'degree'")
+        index: dict[tuple[int, ...], int] = {}
+        for degree in range(self.degree + 1):
+            for factors in combinations_with_replacement(range(D), degree):
+                index[factors] = len(index)
+        parent = np.array([index[factors[:-1]] for factors in index], dtype=np.int64)
+        variable = np.array([factors[-1] if factors else 0 for factors in index], dtype=np.int64)
+        return Monomials(fit_interval(states, low, high, -1.0), parent, variable, 1.0 / sqrt(d))

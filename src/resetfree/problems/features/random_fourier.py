@@ -1,0 +1,57 @@
+"""Random Fourier features: cosines of random directions, whose inner products come close to a Gaussian kernel.
+
+Legend: z a state on one scale [D]; w_j [D] normal directions; d features; l the kernel's length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.features._checks import MOST_FEATURES, positive, seen, whole
+from resetfree.problems.features._cosines import Cosines
+from resetfree.problems.features._scaling import fit_scaling, median_distance
+from resetfree.problems.finite.transitions import Floats
+
+
+@dataclass(frozen=True)
+class RandomFourier(FeatureMap):
+    """psi(s).psi(t) is about exp(-|z(s) - z(t)|^2 / (2 l^2)), with an error whose deviation is at most 1/sqrt(d).
+
+    Each direction gives a cosine and a sine, so |psi(s)| = 1 for even d: for each pair of features the squares of the
+    two sum to 2/d. The error of one pair of states is a mean of d/2 numbers cos(w.(z - z')) with variance at most 1/2.
+
+    d: how many.  bandwidth: how far one state speaks for others, l as a multiple of the median distance of states.
+
+    >>> rng = np.random.default_rng(0)
+    >>> psi = RandomFourier(d=200).fit(rng.normal(size=(50, 2)), np.full(2, -9.0), np.full(2, 9.0), 0)
+    >>> psi(np.zeros((3, 2))).shape, psi.dimension, psi.norm_bound
+    ((3, 200), 200, 1.0)
+    """
+
+    name: ClassVar[str] = "random-fourier"
+    d: int = 200
+    bandwidth: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole(self.d, "d", self.name, most=MOST_FEATURES)
+        positive(self.bandwidth, "bandwidth", self.name)
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cosines:
+        """Directions are drawn from `seed`, the scale is fitted to `states`."""
+        states, low, high = seen(states, low, high, self.name)
+        rng = np.random.default_rng([seed, self.d, len(low)])
+        pairs = (self.d + 1) // 2
+        direction = rng.normal(size=(len(low), pairs))
+        # A sine is a cosine a quarter later. An odd d leaves one cosine alone, whose phase must then be random.
+        phase = np.tile([0.0, -pi / 2], pairs)[: self.d]
+        if self.d % 2:
+            phase[-1] = rng.uniform(0.0, 2.0 * pi)
+        scaling = fit_scaling(states, low, high)
+        length = self.bandwidth * median_distance(scaling(states), rng)
+        weight = np.repeat(direction, 2, axis=1)[:, : self.d] / length
+        return Cosines(scaling, weight, phase, sqrt(2.0 / self.d), sqrt(2.0 * pairs / self.d))

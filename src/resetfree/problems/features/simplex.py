@@ -1,0 +1,76 @@
+"""Features that are not negative and sum to one: the weights of multilinear interpolation on a grid of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
+from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
+from resetfree.problems.features._kernels import interpolated
+from resetfree.problems.finite.transitions import Floats
+
+USUAL_SIZE = 300  # features at most where 'nodes' is left open
+
+
+@dataclass
+class Weights(Shares):
+    """psi(s): how much each node of the grid counts at s."""
+
+    marks: Floats  # [D, nodes]
+
+    def check_loaded(self) -> None:
+        """Marks grow."""
+        check_marks(self.marks)
+
+    @property
+    def dimension(self) -> int:
+        """Nodes per coordinate to the power D."""
+        return int(self.marks.shape[1] ** len(self.marks))
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self.marks)
+
+    def fill(self, states: Floats, out: Floats) -> bool:
+        """See `Compiled`."""
+        return interpolated(states, self.marks, out)
+
+
+@dataclass(frozen=True)
+class Simplex(FeatureMap):
+    """psi(s) >= 0, |psi(s)|_1 = 1, |psi(s)|_2 <= 1, and functions that are linear in each coordinate are exact.
+
+    So the norms that a linear MDP asks of phi hold with psi(s) in the block of an action: P(.|s,a) is a mixture of d
+    distributions per action. Nodes are even between bounds, and at quantiles of the states seen where there are none;
+    a state outside the grid is taken for the nearest one inside.
+
+    nodes: per coordinate; left open, up to 12 and as many as make at most 300 features in all, but two at least.
+
+    >>> import numpy as np
+    >>> psi = Simplex(nodes=3).fit(np.empty((0, 1)), np.zeros(1), np.ones(1), 0)
+    >>> psi(np.array([[0.125], [0.5], [9.0]])).tolist()
+    [[0.75, 0.25, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    name: ClassVar[str] = "simplex"
+    nodes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.nodes is not None:
+            whole(self.nodes, "nodes", self.name, least=2, most=MOST_FEATURES)
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Weights:
+        """Nothing is random here."""
+        states, low, high = seen(states, low, high, self.name)
+        D = len(low)
+        n = per_coordinate(D, 2, 12, USUAL_SIZE) if self.nodes is None else self.nodes
+        affordable(
+            n**D,
+            D,
+            self.name,
+            "lower its 'nodes', or take radial-basis with 'normalised', whose features sum to one too",
+        )
+        return Weights(fit_marks(states, low, high, n))

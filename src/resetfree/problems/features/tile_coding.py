@@ -1,0 +1,88 @@
+"""Tile coding: several grids, each moved a little, with one feature of each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen, whole
+from resetfree.problems.features._grid import check_marks, fit_marks
+from resetfree.problems.features._kernels import tiles
+from resetfree.problems.finite.transitions import Floats
+
+
+@dataclass
+class Tiles(Shares):
+    """psi(s) is 1/sqrt(T) for one tile in each of T tilings, and 0 for the others."""
+
+    marks: Floats  # [D, tiles + 1] where the tiles of a tiling that is not moved end
+    shift: Floats = field(metadata={"fixed": True})  # [T, D] by how much of a tile each tiling is moved
+    block: int = field(metadata={"fixed": True})  # features of one tiling
+    hashed: bool = field(metadata={"fixed": True})  # whether tiles share features
+
+    def check_loaded(self) -> None:
+        """Marks grow."""
+        check_marks(self.marks)
+
+    @property
+    def dimension(self) -> int:
+        """T times the features of one tiling."""
+        return len(self.shift) * self.block
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return len(self.marks)
+
+    def fill(self, states: Floats, out: Floats) -> bool:
+        """See `Compiled`."""
+        return tiles(states, self.marks, self.shift, self.block, self.hashed, out)
+
+
+@dataclass(frozen=True)
+class TileCoding(FeatureMap):
+    """psi(s) = (one-hot of the tile of s in tiling 1, .., in tiling T) / sqrt(T), so |psi(s)| = 1.
+
+    Tiling t is moved by (t (2k+1) mod T) / T tiles in coordinate k = 0, 1, ..: uneven, so that the tilings do not move
+    along one diagonal. Tiles are even between bounds, and at quantiles of the states seen where there are none; a state
+    outside is taken for the nearest one inside.
+
+    T tilings have T (tiles + 1)^D tiles. Where these are more than `at_most`, the tiles of each tiling share at_most/T
+    features by a fixed hash: two tiles far apart may then be one, but never two tiles of the same state, so |psi| stays
+    1. Of n tiles that are in use, about (n-1) T/at_most share the feature of a given one.
+
+    tilings: T.  tiles: per coordinate in one tiling.  at_most: how many features there may be.
+
+    >>> psi = TileCoding(tilings=2, tiles=2).fit(np.empty((0, 1)), np.zeros(1), np.ones(1), 0)
+    >>> (psi(np.array([[0.1], [0.3]])) * 2**0.5).round(9).tolist()   # the second tiling's tiles end at 0.25 and 0.75
+    [[1.0, 0.0, 0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]]
+    """
+
+    name: ClassVar[str] = "tile-coding"
+    tilings: int = 8
+    tiles: int = 4
+    at_most: int = 1024
+
+    def __post_init__(self) -> None:
+        whole(self.tilings, "tilings", self.name)
+        whole(self.tiles, "tiles", self.name, most=MOST_FEATURES)
+        whole(self.at_most, "at_most", self.name, most=MOST_FEATURES)
+        if self.at_most < self.tilings:
+            raise InvalidInput(
+                f"The 'at_most' of {self.name} must be at least its 'tilings', {self.tilings}. "
+                f"Got {self.at_most} instead."
+            )
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Tiles:
+        """Nothing is random here."""
+        states, low, high = seen(states, low, high, self.name)
+        D, T = len(low), self.tilings
+        shift = np.outer(np.arange(T), 2 * np.arange(D) + 1) % T / T
+        block = (self.tiles + 1) ** D
+        hashed = T * block > self.at_most
+        marks = fit_marks(states, low, high, self.tiles + 1)
+        return Tiles(marks, shift, self.at_most // T if hashed else block, hashed)

@@ -1,0 +1,140 @@
+"""A user's own features: any function of the state vector; without one, the state itself and a constant."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.features import FeatureMap, Features
+from resetfree.problems.features._checks import affordable, positive, seen, truth
+from resetfree.problems.features._scaling import fit_interval
+from resetfree.problems.finite.transitions import Floats
+
+Function: TypeAlias = Callable[[Floats], ArrayLike]
+ROUNDING = 1e-9  # by which a norm may miss its bound
+
+
+@dataclass
+class Given(Features):
+    """psi(s) = f(s), or (s, 1) without an f; what a run saves is the dimension and the bound, not the code."""
+
+    function: Function | None = field(metadata={"saved": False})
+    batched: bool = field(metadata={"fixed": True})
+    d: int = field(metadata={"fixed": True})
+    bound: float = field(metadata={"fixed": True})
+    not_negative: bool = field(metadata={"fixed": True})
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers the function gave."""
+        return self.d
+
+    @property
+    def norm_bound(self) -> float:
+        """What was promised, inf if nothing was."""
+        return self.bound
+
+    @property
+    def non_negative(self) -> bool:
+        """What was promised."""
+        return self.not_negative
+
+    def __call__(self, states: Floats) -> Floats:
+        """Psi [n, d]; refused where it is not finite or breaks what was promised."""
+        states = np.asarray(states, dtype=np.float64)
+        if self.function is None:
+            psi = np.concatenate([states, np.ones((len(states), 1))], axis=1)
+        elif self.batched:
+            psi = np.array(self.function(states), dtype=np.float64)
+        else:
+            psi = np.array([np.asarray(self.function(s), dtype=np.float64).ravel() for s in states], dtype=np.float64)
+            psi = psi.reshape(len(states), -1) if len(states) else np.empty((0, self.dimension))
+        if psi.shape != (len(states), self.dimension) or not np.isfinite(psi).all():
+            raise InvalidInput(
+                f"The 'function' of user must give {self.dimension} finite numbers per state. "
+                f"Got shape {psi.shape} for {len(states)} states instead."
+            )
+        if self.norm_bound < inf:
+            largest = float(np.sqrt((psi**2).sum(axis=1)).max(initial=0.0))
+            if largest > self.norm_bound * (1.0 + ROUNDING):
+                raise InvalidInput(
+                    f"The 'bound' of user must be at least every |psi(s)|. Got {self.norm_bound:g} where one is "
+                    f"{largest:g} instead."
+                )
+        if self.non_negative and (psi < 0).any():
+            raise InvalidInput("The 'function' of user must not be negative, as promised. Got a negative one instead.")
+        return psi
+
+
+@dataclass(frozen=True)
+class UserFeatures(FeatureMap):
+    """psi(s) = function(s); without a function psi(s) = (s, 1).
+
+    The run file names the function and does not hold its code: to continue a run it must be there again.
+
+    function: of a state [D], gives d numbers; or "module:name" of one.  bound: what |psi(s)| is at most, inf if nobody
+    knows; a state that breaks it is refused.  batched: whether the function takes states [n, D] and gives [n, d]; its
+    rows must not depend on each other.  non_negative: whether psi(s) >= 0 is promised.
+
+    >>> psi = UserFeatures(lambda s: (s[0] * s[1], 1.0)).fit(np.empty((0, 2)), np.zeros(2), np.ones(2), 0)
+    >>> psi(np.array([[2.0, 3.0]])).tolist(), psi.norm_bound
+    ([[6.0, 1.0]], inf)
+    """
+
+    name: ClassVar[str] = "user"
+    function: Function | str | None = None
+    bound: float = inf
+    batched: bool = False
+    non_negative: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bound != inf:
+            positive(self.bound, "bound", self.name)
+        truth(self.batched, "batched", self.name)
+        truth(self.non_negative, "non_negative", self.name)
+        if isinstance(self.function, str):
+            found_function(self.function)
+        elif self.function is not None and not callable(self.function):
+            raise InvalidInput(
+                f"The 'function' of {self.name} must be a function or module:name. Got {self.function!r} instead."
+            )
+
+    def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Given:
+        """The function is tried on a state seen, or else on the middle of the bounds, to learn how many it gives."""
+        states, low, high = seen(states, low, high, self.name)
+        function = found_function(self.function) if isinstance(self.function, str) else self.function
+        d = len(low) + 1
+        if function is not None:
+            at = states[0] if len(states) else fit_interval(states, low, high, -1.0).centre
+            d = np.asarray(function(at[None] if self.batched else at), dtype=np.float64).size
+        if d < 1:
+            raise InvalidInput("The 'function' of user must give at least one number. Got none instead.")
+        affordable(d, len(low), self.name, "give fewer numbers")
+        return Given(function, self.batched, d, float(self.bound), self.non_negative)
+
+
+def found_function(name: str) -> Function:
+    """What `module:name` stands for.
+
+    >>> found_function("math:fsum")([1.0, 2.0])
+    3.0
+    """
+    module, colon, attribute = name.partition(":")
+    try:
+        if not colon:
+            raise ValueError("it names no function")
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"The 'function' of user must be module:name of a function. Got {name!r}: {error}."
+        ) from error
+    if not callable(found):
+        raise InvalidInput(f"The 'function' of user must be module:name of a function. Got {name!r} instead.")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,67 @@
+"""Grid worlds from masks: walls block, pits are reset states, slipping moves sideways; exact as fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.rational import simplest_fraction
+from resetfree.problems.finite.mdp import GridLayout
+from resetfree.problems.finite.transitions import Bools
+
+MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1), "stay": (0, 0)}
+
+
+def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[str]) -> tuple[Any, GridLayout]:
+    """Sparse [S*A, S] of moves on the cells of `free` [R, C] (pits included), one state per cell, row by row.
+
+    A move goes where it is meant with probability 1 - slip and to each side with slip/2; "stay" never slips; what is
+    blocked stays. Weights are added as integers over one denominator: each entry is a correctly rounded fraction.
+    """
+    if not 0 <= slip <= 1 or (slip > 0 and slip / 2 == 0):  # half of it, which is no 0, must not become one
+        raise InvalidInput(f"The 'slip' of a grid must lie in [0, 1]. Got {slip} instead.")
+    n_rows, n_cols = free.shape
+    cell = np.flatnonzero(free)
+    state = np.full(free.size, -1, dtype=np.int64)
+    state[cell] = np.arange(len(cell))
+    acting = np.flatnonzero(~pits.ravel()[cell])  # rows of pits stay empty: nobody acts there
+    r, c = np.divmod(cell[acting], n_cols)
+
+    def target(move: tuple[int, int]) -> NDArray[np.int64]:
+        rr, cc = np.clip(r + move[0], 0, n_rows - 1), np.clip(c + move[1], 0, n_cols - 1)
+        to = state[rr * n_cols + cc]
+        return np.where(to < 0, acting, to)
+
+    fraction = simplest_fraction(float(slip))
+    denominator = 2 * fraction.denominator
+    exact = denominator < 2**62  # else the sum of two weights does not fit, and rounded ones do
+    rows, cols, weights = [], [], []
+    for a, name in enumerate(actions):
+        dr, dc = MOVES[name]
+        ways = [((dr, dc), denominator)]
+        if name != "stay" and slip > 0:
+            side = fraction.numerator
+            ways = [((dr, dc), denominator - 2 * side), ((dc, dr), side), ((-dc, -dr), side)]
+        for move, weight in ways:
+            if weight:
+                rows.append(acting * len(actions) + a)
+                cols.append(target(move))
+                weights.append(np.full(len(acting), weight if exact else weight / denominator))
+    shape = (len(cell) * len(actions), len(cell))
+    counts = sparse.coo_array(
+        (np.concatenate(weights), (np.concatenate(rows), np.concatenate(cols))), shape=shape
+    ).tocsr()
+    counts.sum_duplicates()
+    data = counts.data / denominator if exact else counts.data
+    probability = sparse.csr_array((data, counts.indices, counts.indptr), shape=shape)
+    return probability, GridLayout(n_rows, n_cols, cell)
+
+
+def cell_names(layout: GridLayout) -> list[str]:
+    """Names "row,column", counted from 0."""
+    return [f"{i // layout.n_cols},{i % layout.n_cols}" for i in layout.cell]

@@ -1,0 +1,307 @@
+"""A finite reset-free problem, exactly as the paper's Section 3 has it; everything is checked on the way in.
+
+Legend: S states, A actions, H actions per episode, m contexts (state index = context * S/m + base state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from resetfree.core.arguments import shown
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.problems.contract import Episode, Problem, State, draw
+from resetfree.problems.finite.backward import Model
+from resetfree.problems.finite.checks import (
+    check_contexts,
+    check_features,
+    check_horizon,
+    check_names,
+    check_noise,
+    check_reward,
+    check_rows,
+    distributions,
+    state_set,
+)
+from resetfree.problems.finite.rollout import move, pick, roll
+from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
+from resetfree.problems.finite.transitions import Bools, Floats, Transitions, compress
+
+Boundary: TypeAlias = Literal["physical", "literal"]
+MOST_ACTIONS = int(np.iinfo(np.int16).max)  # policies are kept in two bytes per state
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridLayout:
+    """Where the states stand on a map, for pictures."""
+
+    n_rows: int
+    n_cols: int
+    cell: NDArray[np.int64]  # [S] row * n_cols + column
+
+
+class FiniteMDP:
+    """States, actions, dynamics, rewards, reset set, horizon, and where episodes start.
+
+    Paper: MDP (S, A, P, r, H), S_reset.
+
+    transition: [S, A, S] or [H, S, A, S], dense; or SciPy sparse [S*A, S] (row s*A + a), or a list of H of those.
+      Rows of reset states are never used and may be empty. Rows in float32 are normalised, within its rounding.
+    reward: [S, A] or [H, S, A], in [0, 1].
+    reset: Boolean [S]. Arriving there ends the episode and costs one reset.
+    horizon: H, actions per episode.
+    start: a state, or a distribution [S]: where the first episode starts.
+    restart: likewise, where a reset puts the agent (default: as `start`); with contexts [m, S/m], one row each.
+    support: Boolean, shaped as `transition`: what is possible, where floats cannot say it (a probability that
+      underflowed to 0.0 may be possible). Default: the probabilities that are not exactly zero.
+    boundary: "physical" or "literal" (docs/readings.md, A4).
+    noise: 0 (rewards are deterministic), a standard deviation (Gaussian), or "bernoulli" (0 or 1 with mean `reward`).
+    end_reset: Boolean [S], states in which the end of an episode calls for a reset (see `assumptions.close`).
+    contexts: [m, m], row c the distribution of the next episode's context (see `contexts.with_contexts`).
+    phi, xi: known features [S, A, d] of state-action pairs and [S, d'] of start states.
+
+    >>> import numpy as np
+    >>> P = np.zeros((3, 2, 3)); P[0, 0, 0] = P[0, 1, 1] = P[1, :, 0] = 1   # state 2 is the reset state
+    >>> P[1, 1] = [0, 0, 1]
+    >>> mdp = FiniteMDP(P, reward=np.full((3, 2), 0.5), reset=[False, False, True], horizon=4)
+    >>> mdp
+    FiniteMDP(3 states, 2 actions, horizon 4, 1 reset state)
+    >>> FiniteMDP(P * 0.9, np.zeros((3, 2)), [False, False, True], horizon=4)
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: Each row of the 'transition' of FiniteMDP must sum to one.
+    Got 0.9 for state 0, action 0 instead.
+    """
+
+    def __init__(
+        self,
+        transition: Any,
+        reward: ArrayLike,
+        reset: ArrayLike,
+        horizon: int,
+        *,
+        start: int | ArrayLike = 0,
+        restart: int | ArrayLike | None = None,
+        support: Any = None,
+        boundary: Boundary = "physical",
+        noise: float | Literal["bernoulli"] = 0.0,
+        end_reset: ArrayLike | None = None,
+        contexts: ArrayLike | None = None,
+        phi: ArrayLike | None = None,
+        xi: ArrayLike | None = None,
+        name: str = "unnamed",
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        layout: GridLayout | None = None,
+    ) -> None:
+        check_horizon(horizon, "FiniteMDP")
+        if not isinstance(boundary, str) or boundary not in ("physical", "literal"):
+            raise InvalidInput(
+                f'The \'boundary\' of FiniteMDP must be "physical" or "literal". Got {shown(boundary)} instead.'
+            )
+        self.name, self.horizon, self.boundary, self.layout = name, int(horizon), boundary, layout
+        self.reset = state_set(reset, "reset", None)
+        self.n_states = len(self.reset)
+        self.transition: Transitions = compress(transition, self.n_states, self.horizon, support)
+        self.n_actions = self.transition.n_actions
+        if self.n_actions > MOST_ACTIONS:
+            raise InvalidInput(f"A FiniteMDP must have at most {MOST_ACTIONS} actions. Got {self.n_actions} instead.")
+        check_rows(self.transition, self.reset)
+        shape = (self.n_states, self.n_actions)
+        self.reward = check_reward(reward, self.horizon, shape)  # [1 or H, S, A]
+        self.noise = check_noise(noise)
+        self.end_reset = state_set(
+            np.zeros(self.n_states) if end_reset is None else end_reset, "end_reset", self.n_states
+        )
+        self.contexts = check_contexts(contexts, self.n_states)
+        self.start = distributions(start, "start", self.reset)[0]  # [S]
+        self.restart = self._restart(restart)  # [m, S/m]
+        self.phi = check_features(phi, "phi", shape)
+        self.xi = check_features(xi, "xi", (self.n_states,))
+        self.state_names = check_names(state_names, "state_names", self.n_states)
+        self.action_names = check_names(action_names, "action_names", self.n_actions)
+        self.model = self._model()
+        self._given: dict[str, Any] = {
+            "transition": self.transition, "reward": reward, "reset": reset, "horizon": horizon, "start": start,
+            "restart": restart, "boundary": boundary, "noise": noise, "end_reset": end_reset, "contexts": contexts,
+            "phi": phi, "xi": xi, "name": name, "state_names": state_names, "action_names": action_names,
+            "layout": layout,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        n = int(self.reset.sum())
+        return (
+            f"FiniteMDP({self.n_states} states, {self.n_actions} action{'' if self.n_actions == 1 else 's'}, "
+            f"horizon {self.horizon}, {n} reset state{'' if n == 1 else 's'})"
+        )
+
+    def replace(self, **changes: Any) -> FiniteMDP:
+        """The same problem with some arguments of the constructor changed (and all of them checked again)."""
+        return FiniteMDP(**{**self._given, **changes})
+
+    def problem(self) -> FiniteProblem:
+        """What a learner sees of it: a simulator with the model hidden."""
+        return FiniteProblem(self)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether dynamics and rewards are the same at every step."""
+        return self.transition.stationary and len(self.reward) == 1
+
+    @property
+    def reward_noise(self) -> float:
+        """Sub-Gaussian constant of a reward about its mean: 0 if it is deterministic, 0.5 within [0, 1] (Hoeffding)."""
+        return 0.5 if self.noise == "bernoulli" else float(self.noise)
+
+    @property
+    def n_transitions(self) -> int:
+        """How many of the H actions move the agent: all (physical), all but the last (literal)."""
+        return self.horizon if self.boundary == "physical" else self.horizon - 1
+
+    def ends_within(self, starts: Bools) -> Bools:
+        """[S] states in which an episode may end so that the next start lies in `starts`, whatever context comes."""
+        if self.contexts is None:
+            return starts
+        possible = self.contexts > 0  # [m, m]
+        by_context = starts.reshape(len(possible), -1)
+        return np.stack([by_context[row].all(axis=0) for row in possible]).ravel()
+
+    @property
+    def last_reset(self) -> Bools:
+        """[S] states in which arriving at the end of an episode is a reset."""
+        return self.model.last_reset
+
+    def _restart(self, restart: int | ArrayLike | None) -> Floats:
+        if self.contexts is None:
+            return distributions(self.start if restart is None else restart, "restart", self.reset)
+        if restart is None:
+            raise InvalidInput("The 'restart' of FiniteMDP must be given where there are contexts. Got None instead.")
+        return distributions(restart, "restart", self.reset, len(self.contexts))
+
+    def _model(self) -> Model:
+        """The arrays that every compiled pass reads."""
+        t, step = self.transition, np.arange(self.horizon)
+        row_of_step = step * (0 if t.stationary else self.n_states * self.n_actions)
+        reward_of_step = step * (0 if len(self.reward) == 1 else 1)
+        # A change of context that would put the agent into a reset state calls for a reset before it.
+        last_reset = np.asarray(self.reset | self.end_reset | ~self.ends_within(~self.reset))
+        return Model(
+            t.indptr, t.indices, t.prob, row_of_step, self.reward, reward_of_step, self.reset, last_reset,
+            self.n_transitions,
+        )  # fmt: skip
+
+
+def check_model(mdp: Any, what: str) -> None:
+    """Refuse what is no finite problem with a known model."""
+    if not isinstance(mdp, FiniteMDP):
+        raise NotCertifiable(f"{what} needs a finite problem whose model is known. Got {type(mdp).__name__} instead.")
+
+
+class FiniteProblem(Problem):
+    """A `FiniteMDP` with its model hidden: the simulator behind the learner's back.
+
+    >>> import resetfree as rf
+    >>> problem = rf.make("grid-v0").problem()
+    >>> problem.n_states, problem.n_actions, problem.horizon
+    (12, 5, 8)
+    >>> hasattr(problem, "transition") or hasattr(problem, "reset")
+    False
+    """
+
+    def __init__(self, mdp: FiniteMDP) -> None:
+        self._model = self._mdp = mdp
+        self._cum_start, self._cum_restart = mdp.start.cumsum(), mdp.restart.cumsum(axis=1)
+        self.name = mdp.name
+        self.horizon, self.n_actions, self.n_states = mdp.horizon, mdp.n_actions, mdp.n_states
+        self.stationary, self.n_transitions = mdp.stationary, mdp.n_transitions
+        self.n_contexts = 1 if mdp.contexts is None else len(mdp.contexts)
+        self.end_resets = bool((mdp.last_reset != mdp.reset).any())
+        self.reward_noise = mdp.reward_noise
+        self.phi, self.xi = mdp.phi, mdp.xi
+
+    @property
+    def n_uniforms(self) -> int:
+        """Per step one for the action, one for the transition, one for noise; two for where the next episode starts."""
+        return 3 * self.horizon + 2
+
+    def first_start(self, u: float) -> int:
+        """Drawn from the start distribution."""
+        return draw(self._cum_start, u)
+
+    def rollout(self, policy: ArrayLike | LazyPolicy, start: int, u: Floats) -> Episode:
+        """Play a Markov policy (see `as_policy` for the accepted forms) from `start`."""
+        mdp, horizon = self._mdp, self.horizon
+        if len(u) != self.n_uniforms:
+            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+        start = check_start(mdp, start)
+        states, actions = np.empty(horizon + 1, dtype=np.int64), np.empty(horizon, dtype=np.int64)
+        rewards = np.empty(horizon)
+        if isinstance(policy, LazyPolicy):
+            n, reset = self._roll(policy, start, u, states, actions, rewards)
+        else:
+            n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions, rewards)
+        if n < horizon:
+            actions, rewards = actions[:n], rewards[:n]
+        seen = n + 1 if reset or n == mdp.n_transitions else n
+        if mdp.noise == "bernoulli":
+            rewards = (u[2 * horizon : 2 * horizon + n] < rewards).astype(np.float64)
+        elif mdp.noise > 0:
+            rewards = rewards + mdp.noise * ndtri(np.clip(u[2 * horizon : 2 * horizon + n], 1e-16, 1 - 1e-16))
+        next_start = self._next_start(int(states[seen - 1]), bool(reset), u[-2], u[-1])
+        return Episode(states[:seen], actions, rewards, bool(reset), next_start)
+
+    def _roll(
+        self,
+        policy: LazyPolicy,
+        start: int,
+        u: Floats,
+        states: NDArray[np.int64],
+        actions: NDArray[np.int64],
+        rewards: Floats,
+    ) -> tuple[int, bool]:
+        """`roll` with a policy that is asked state by state: the same uniforms give the same episode."""
+        mdp, here = self._mdp, np.array([start])
+        states[0] = start
+        for h in range(self.horizon):
+            a = pick(policy.rows(h, here)[0], u[h])
+            actions[h], rewards[h] = a, mdp.reward[mdp.model.reward_of_step[h], here[0], a]
+            if h == mdp.n_transitions:
+                return h + 1, False
+            here[0] = states[h + 1] = move(mdp.model, h, here[0], a, u[self.horizon + h])
+            if mdp.reset[here[0]] or (h == mdp.n_transitions - 1 and mdp.last_reset[here[0]]):
+                return h + 1, True
+        return self.horizon, False
+
+    def _next_start(self, last: int, reset: bool, u_state: float, u_context: float) -> int:
+        """The last state, or a restart; a new context for it where there are contexts."""
+        chain = self._mdp.contexts
+        if chain is None:
+            return draw(self._cum_restart[0], u_state) if reset else last
+        n_base = self._mdp.n_states // len(chain)
+        context, base = divmod(last, n_base)
+        context = draw(chain[context].cumsum(), u_context)
+        if reset:
+            base = draw(self._cum_restart[context], u_state)
+        return context * n_base + base
+
+
+def check_start(mdp: FiniteMDP, start: State) -> int:
+    """A start must be a state that is not a reset state."""
+    whole = isinstance(start, int | np.integer)
+    if not whole or not 0 <= start < mdp.n_states or mdp.reset[start]:
+        raise InvalidInput(
+            f"A start of '{mdp.name}' must be a state outside the reset set. Got {shown(start)} instead."
+        )
+    return int(start)
+
+
+def model_behind(problem: Problem) -> FiniteMDP:
+    """The model that a problem hides from learners, for those who may look."""
+    if problem._model is None:
+        raise NotCertifiable(f"'{problem.name}' has no exact oracle: it is not a finite problem whose model is known.")
+    found: FiniteMDP = problem._model
+    return found

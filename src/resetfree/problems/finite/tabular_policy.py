@@ -1,0 +1,104 @@
+"""Markov policies as arrays: [H, S, A] probabilities, or [H, S] actions; a stationary one may leave out H.
+
+Where such an array would be too large, a `LazyPolicy` answers for the states that somebody asks about.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.core.arguments import as_array
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.transitions import Floats
+
+LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy that are still sensible
+
+
+class Sizes(Protocol):
+    """What a policy must fit: a `FiniteMDP`, or whatever else has its sizes."""
+
+    name: str
+    horizon: int
+    n_states: int
+    n_actions: int
+
+
+class LazyPolicy(ABC):
+    """A Markov policy that is worked out where it is asked for; as an array it is [H, S, A], where that is sensible."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self.shape = shape  # H, S, A
+
+    @abstractmethod
+    def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
+        """[n, A] the distributions over actions at step h (from 0) in some states."""
+
+    def dense(self) -> Floats:
+        """[H, S, A] all of it."""
+        size = 8 * self.shape[0] * self.shape[1] * self.shape[2]
+        if size > LARGEST_TABLE:
+            raise InvalidInput(
+                f"A policy as one array must take at most {LARGEST_TABLE / 1e9:.0f} GB. Got {size / 1e9:.1f} instead."
+            )
+        table, everywhere = np.empty(self.shape), np.arange(self.shape[1])
+        for h in range(self.shape[0] - 1, -1, -1):
+            table[h] = self.rows(h, everywhere)
+        return table
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """For whatever reads policies as arrays."""
+        return self.dense() if dtype is None else self.dense().astype(dtype)
+
+
+def as_policy(policy: ArrayLike, mdp: Sizes) -> Floats:
+    """Any accepted form as probabilities [H, S, A].
+
+    Paper: policy pi = {pi_h(a|s)}, Markovian.
+
+    policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each), or lazy.
+    """
+    shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
+    array = policy if isinstance(policy, np.ndarray) else as_array(policy, f"policy of '{mdp.name}'")
+    if (
+        array.dtype == np.float64 and array.shape == shape
+    ):  # a player's own plan: rows are checked by the contract battery
+        return array
+    if np.issubdtype(array.dtype, np.integer) and array.shape in (shape[:2], shape[1:2]):
+        if array.size and (array.min() < 0 or array.max() >= shape[2]):
+            raise InvalidInput(
+                f"A policy's actions must lie in 0..{shape[2] - 1}. Got {array.min()}..{array.max()} instead."
+            )
+        return np.ascontiguousarray(np.broadcast_to(np.eye(shape[2])[array], shape))
+    if array.dtype.kind == "f" and array.shape in (shape, shape[1:]):
+        return np.ascontiguousarray(np.broadcast_to(array.astype(np.float64), shape))
+    raise InvalidInput(
+        f"A policy of '{mdp.name}' must be integers of shape {shape[1:2]} or {shape[:2]}, or probabilities of shape "
+        f"{shape[1:]} or {shape}. Got {array.dtype} of shape {array.shape} instead."
+    )
+
+
+def check_policy(policy: ArrayLike, mdp: Sizes, tolerance: float = 1e-9) -> Floats:
+    """`as_policy`, and every row must be a distribution."""
+    array = as_policy(policy, mdp)
+    off = ~((array >= 0).all(axis=2) & (np.abs(array.sum(axis=2) - 1) <= tolerance))
+    if off.any():
+        h, s = np.argwhere(off)[0]
+        raise InvalidInput(
+            "Each row of a policy must be a distribution. "
+            f"Got {array[h, s].tolist()} at step {h + 1}, state {s}, instead."
+        )
+    return array
+
+
+def uniform(mdp: Sizes) -> Floats:
+    """Every action equally likely, everywhere."""
+    return np.full((mdp.horizon, mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions)
+
+
+def random_policy(mdp: Sizes, rng: np.random.Generator, concentration: float = 0.5) -> NDArray[np.float64]:
+    """Independent Dirichlet rows, for tests that speak about any policy."""
+    return rng.dirichlet(np.full(mdp.n_actions, concentration), size=(mdp.horizon, mdp.n_states))

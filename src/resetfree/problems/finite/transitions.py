@@ -1,0 +1,240 @@
+"""Transition probabilities in compressed rows; the stored pattern is the support.
+
+Legend: L layers (1 if the dynamics are stationary, else one per step), S states, A actions.
+Row l*S*A + s*A + a holds the successors of action a in state s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from resetfree.core.arguments import as_array
+from resetfree.core.errors import InvalidInput
+
+ROW_SUM_TOLERANCE = 1e-9
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """P_h(s'|s,a) for all h, as rows of (successor, probability).
+
+    An entry that is stored is possible, one that is not stored is impossible: safety is read off the pattern
+    (`indptr`, `indices`) and never off `prob`, whose entries may be as small as a float can be.
+    """
+
+    n_states: int
+    n_actions: int
+    n_layers: int
+    indptr: NDArray[np.int64]  # [L*S*A + 1]
+    indices: NDArray[np.int32]  # [nnz]
+    prob: Floats  # [nnz]
+
+    @property
+    def nnz(self) -> int:
+        """How many (h, s, a, s') are possible."""
+        return len(self.indices)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether one layer serves every step."""
+        return self.n_layers == 1
+
+    def row(self, layer: int, state: int, action: int) -> tuple[NDArray[np.int32], Floats]:
+        """Successors of an action and their probabilities."""
+        i = (layer * self.n_states + state) * self.n_actions + action
+        part = slice(self.indptr[i], self.indptr[i + 1])
+        return self.indices[part], self.prob[part]
+
+    def matrix(self, layer: int = 0) -> Any:
+        """One layer as a SciPy sparse array [S*A, S]."""
+        rows = self.n_states * self.n_actions
+        indptr = self.indptr[layer * rows : (layer + 1) * rows + 1]
+        part = slice(indptr[0], indptr[-1])
+        return sparse.csr_array(
+            (self.prob[part], self.indices[part], indptr - indptr[0]), shape=(rows, self.n_states), copy=True
+        )
+
+    def with_prob(self, prob: ArrayLike) -> Transitions:
+        """Other probabilities on the same support (rows must again sum to one)."""
+        new = np.array(prob, dtype=np.float64)
+        if new.shape != self.prob.shape:
+            raise InvalidInput(f"The new probabilities must have shape {self.prob.shape}. Got {new.shape} instead.")
+        if coarse(prob):
+            new = normalised(self.indptr, new)
+        _check_probabilities(self.n_states, self.n_actions, self.indptr, self.indices, new)
+        return _freeze(self.n_states, self.n_actions, self.n_layers, self.indptr, self.indices, new)
+
+
+def compress(transition: object, n_states: int, horizon: int, support: object = None) -> Transitions:
+    """Read what a user gives: an array [S,A,S] or [H,S,A,S], a SciPy sparse [S*A,S], or a list of H of those."""
+    if isinstance(transition, Transitions):
+        if support is not None:
+            raise InvalidInput("The 'support' of FiniteMDP must not be given twice: 'transition' carries its own.")
+        _check_shape(transition.n_states == n_states and transition.n_layers in (1, horizon), transition.n_layers)
+        return transition
+    rounded = coarse(transition)
+    layers = _layers(transition, "transition", n_states, horizon)
+    masks = None if support is None else _layers(support, "support", n_states, horizon)
+    if masks is not None and (len(masks) != len(layers) or masks[0].shape != layers[0].shape):
+        raise InvalidInput("The 'support' of FiniteMDP must have the same shape as 'transition'. Got another instead.")
+    n_actions = layers[0].shape[0] // n_states
+    parts = []
+    for h, layer in enumerate(layers):
+        if masks is None:
+            layer.eliminate_zeros()
+            parts.append((layer.indptr, layer.indices, layer.data))
+        else:
+            parts.append(_on_support(layer, masks[h], n_states, n_actions, h if len(layers) > 1 else None))
+    offsets = np.cumsum([0] + [len(data) for _, _, data in parts])
+    starts = [ptr[:-1].astype(np.int64) + off for (ptr, _, _), off in zip(parts, offsets, strict=False)]
+    indptr = np.concatenate([*starts, offsets[-1:]]).astype(np.int64)
+    indices = np.concatenate([indices for _, indices, _ in parts]).astype(np.int32)
+    prob = np.concatenate([data for _, _, data in parts]).astype(np.float64)
+    if rounded:
+        prob = normalised(indptr, prob)
+    _check_probabilities(n_states, n_actions, indptr, indices, prob)
+    return _freeze(n_states, n_actions, len(layers), indptr, indices, prob)
+
+
+def _freeze(
+    n_states: int, n_actions: int, n_layers: int, indptr: NDArray[np.int64], indices: NDArray[np.int32], prob: Floats
+) -> Transitions:
+    for array in (indptr, indices, prob):
+        array.setflags(write=False)
+    return Transitions(n_states, n_actions, n_layers, indptr, indices, prob)
+
+
+def _check_shape(right: bool, got: object) -> None:
+    if not right:
+        raise InvalidInput(
+            "The 'transition' of FiniteMDP must have shape [S, A, S] or [H, S, A, S], or be a sparse [S*A, S] or a "
+            f"list of H of them, with S and H as in 'reset' and 'horizon'. Got {got} instead."
+        )
+
+
+def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
+    """Every accepted form as a list of sparse [S*A, S] layers with sorted rows."""
+    dtype = np.bool_ if what == "support" else np.float64
+    if sparse.issparse(given):
+        given = [given]
+    elif not (isinstance(given, Sequence) and len(given) > 0 and all(sparse.issparse(x) for x in given)):
+        try:
+            array = as_array(given, f"'{what}' of FiniteMDP")
+            if array.dtype.kind == "c":
+                raise TypeError("it is complex")
+            array = np.asarray(array, dtype=dtype)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"The '{what}' of FiniteMDP must be an array of numbers. Got one that NumPy refuses: {error}."
+            ) from error
+        array = array[None] if array.ndim == 3 else array
+        _check_shape(array.ndim == 4, f"{what} {array.shape}")
+        if array.shape[2] == 0:
+            raise InvalidInput("A FiniteMDP must have at least one action. Got none instead.")
+        if array.shape[2] and array.shape[1] == array.shape[3] == n_states and array.shape[0] in (1, horizon):
+            given = [sparse.csr_array(layer.reshape(-1, n_states)) for layer in array]
+        else:
+            _check_shape(False, f"{what} {array.shape}")
+    result = []
+    for layer in given:  # type: ignore[attr-defined]
+        shape = layer.shape
+        _check_shape(len(shape) == 2 and shape[1] == n_states and shape[0] % n_states == 0, f"{what} {shape}")
+        if shape[0] == 0:
+            raise InvalidInput("A FiniteMDP must have at least one action. Got none instead.")
+        csr = sparse.csr_array(layer, dtype=dtype, copy=True)
+        csr.sum_duplicates()
+        csr.sort_indices()
+        result.append(csr)
+    same = all(layer.shape == result[0].shape for layer in result)
+    _check_shape(same and len(result) in (1, horizon), f"{len(result)} layers of {what}")
+    return result
+
+
+def _on_support(layer: Any, mask: Any, n_states: int, n_actions: int, h: int | None) -> tuple[Any, Any, Any]:
+    """The probabilities of `layer` on the pattern of `mask`; a probability outside it is a contradiction.
+
+    The other way round is allowed: a possible successor whose probability underflowed to 0.0 stays possible.
+    """
+    layer.eliminate_zeros()
+    mask.eliminate_zeros()
+    outside = layer.astype(np.bool_) > mask
+    if outside.nnz:
+        i, j = (int(x[0]) for x in outside.nonzero())
+        where = _row_name(i, n_states, n_actions, h)
+        raise InvalidInput(
+            f"The 'support' of FiniteMDP must contain every positive probability. Got support False at next state {j} "
+            f"of {where}, whose probability is {layer[i, j]:.6g}, instead."
+        )
+    rows = np.repeat(np.arange(mask.shape[0]), np.diff(mask.indptr))
+    order = rows.astype(np.int64) * n_states + mask.indices
+    have = np.repeat(np.arange(layer.shape[0]), np.diff(layer.indptr)).astype(np.int64) * n_states + layer.indices
+    data = np.zeros(len(order))
+    data[np.searchsorted(order, have)] = layer.data
+    return mask.indptr, mask.indices, data
+
+
+def _row_name(i: int, n_states: int, n_actions: int, h: int | None) -> str:
+    state, action = divmod(i, n_actions)
+    return f"state {state}, action {action}" + ("" if h is None else f", step {h + 1}")
+
+
+def _check_probabilities(
+    n_states: int, n_actions: int, indptr: NDArray[np.int64], indices: NDArray[np.int32], prob: Floats
+) -> None:
+    """Each row a distribution, or empty (rows of reset states are never used; FiniteMDP checks the others)."""
+    rows = n_states * n_actions
+    layered = len(indptr) - 1 > rows
+
+    def name(i: int) -> str:
+        return _row_name(i % rows, n_states, n_actions, i // rows if layered else None)
+
+    bad = ~(np.isfinite(prob) & (prob >= 0))
+    if bad.any():
+        j = int(np.argmax(bad))
+        i = int(np.searchsorted(indptr, j, side="right")) - 1
+        raise InvalidInput(
+            "The 'transition' of FiniteMDP must hold probabilities, finite and not negative. "
+            f"Got {prob[j]} for next state {indices[j]} of {name(i)} instead."
+        )
+    total = row_sums(indptr, prob)
+    off = (np.abs(total - 1) > ROW_SUM_TOLERANCE) & (np.diff(indptr) > 0)
+    if off.any():
+        i = int(np.argmax(off))
+        raise InvalidInput(
+            f"Each row of the 'transition' of FiniteMDP must sum to one. Got {total[i]:.12g} for {name(i)} instead."
+        )
+
+
+def coarse(given: object) -> bool:
+    """Whether probabilities come in single precision, whose rows sum to one only up to its rounding."""
+    parts = given if isinstance(given, list | tuple) else [given]  # one for each step, or one for all
+    return any(getattr(part, "dtype", None) == np.float32 for part in parts)
+
+
+def normalised(indptr: NDArray[np.int64], prob: Floats) -> Floats:
+    """Rows of single precision divided by their sums, where rounding explains what these lack; others as they are.
+
+    n numbers that were rounded and added up in single precision miss their sum by at most n + 1 units of its rounding.
+    What is positive stays so and what is zero stays zero: the support is that of the numbers given.
+    """
+    total, count = row_sums(indptr, prob), np.diff(indptr)
+    off = np.abs(total - 1)
+    mend = (off > ROW_SUM_TOLERANCE) & (off <= (count + 1) * np.finfo(np.float32).eps)
+    return np.asarray(prob / np.repeat(np.where(mend, total, 1.0), count))
+
+
+def row_sums(indptr: NDArray[np.int64], prob: Floats) -> Floats:
+    """Sum of each compressed row (empty rows give 0)."""
+    total = np.zeros(len(indptr) - 1)
+    filled = np.diff(indptr) > 0
+    if filled.any():
+        total[filled] = np.add.reduceat(prob, indptr[:-1][filled])
+    return total

@@ -1,0 +1,107 @@
+"""The actions that a learner chooses among, as a list: index i stands for the environment's own action i.
+
+Legend: A actions, D numbers in a continuous action.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from resetfree.core.arguments import is_sequence, shown
+from resetfree.core.errors import InvalidInput
+
+MOST = 10_000  # actions that a grid or a product may have
+
+
+def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any]:
+    """Every action of the learner.
+
+    given: None (what the space lists by itself), a list of actions, or for a box a number of grid points per dimension
+    (one for all, or a tuple).
+    """
+    if isinstance(given, str):  # from the command line: 3,5
+        given = _numbers(given, problem)
+    if given is None:
+        return _all(space, problem)
+    is_grid = isinstance(given, int | np.integer | tuple) and not isinstance(given, bool)
+    if is_grid and isinstance(space, spaces.Box):
+        return _grid(space, given, problem)
+    if is_grid and not isinstance(given, tuple):
+        raise InvalidInput(f"Only continuous actions are put on a grid. Got actions={given} for {space} instead.")
+    if not is_sequence(given) or len(given) == 0:
+        raise InvalidInput(
+            f"The 'actions' of '{problem}' must be a list of actions, or grid points per dimension. "
+            f"Got {shown(given)} instead."
+        )
+    _check_number(len(given), problem)
+    return [_member(space, action, problem) for action in given]
+
+
+def _all(space: spaces.Space[Any], problem: str) -> list[Any]:
+    if isinstance(space, spaces.Discrete):
+        return [int(space.start) + i for i in range(int(space.n))]
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        shape = space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
+        first = space.start if isinstance(space, spaces.MultiDiscrete) else np.zeros(space.shape, dtype=np.int64)
+        _check_number(math.prod(shape.ravel().tolist()), problem)
+        ways = itertools.product(*(range(int(n)) for n in shape.ravel()))
+        return [(np.array(way).reshape(shape.shape) + first).astype(space.dtype) for way in ways]
+    if isinstance(space, spaces.Box):
+        raise InvalidInput(
+            f"The actions of '{problem}' are continuous ({space}) and must be discretised: give actions=5 for a grid "
+            "of 5 points per dimension, or the list of actions to choose from."
+        )
+    raise InvalidInput(f"The actions of '{problem}' ({space}) must be listed: give actions=[...].")
+
+
+def _grid(space: spaces.Box, given: Any, problem: str) -> list[Any]:
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    points = list(given) if isinstance(given, tuple) else [given] * len(low)
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 2 for n in points)
+    if not whole or len(points) != len(low):
+        raise InvalidInput(
+            f"The 'actions' of '{problem}' must be a number of grid points from 2, or {len(low)} of them. "
+            f"Got {given!r} instead."
+        )
+    if not (np.isfinite(low) & np.isfinite(high)).all():
+        raise InvalidInput(
+            f"A grid of actions needs finite bounds. Got {space} in '{problem}': list the actions instead."
+        )
+    _check_number(math.prod(points), problem)
+    axes = [np.linspace(a, b, n) for a, b, n in zip(low, high, points, strict=True)]
+    return [np.array(point).reshape(space.shape).astype(space.dtype) for point in itertools.product(*axes)]
+
+
+def _check_number(n: int, problem: str) -> None:
+    if n > MOST:
+        raise InvalidInput(f"'{problem}' must have at most {MOST} actions. Got {n} instead: list those to choose from.")
+
+
+def _member(space: spaces.Space[Any], action: Any, problem: str) -> Any:
+    """One action of the user's list, in the type that the space asks for."""
+    same: Any = action
+    try:
+        if isinstance(space, spaces.Discrete):
+            same = int(action)
+        elif space.shape is not None:
+            same = np.asarray(action, dtype=space.dtype).reshape(space.shape)
+        fits = space.contains(same) and (not isinstance(space, spaces.Discrete) or same == action)
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise InvalidInput(f"Each of the 'actions' of '{problem}' must lie in {space}. Got {action!r} instead.")
+    return same
+
+
+def _numbers(text: str, problem: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise InvalidInput(
+            f"The 'actions' of '{problem}' must be grid points per dimension, as in 5 or 3,5. Got '{text}' instead."
+        ) from None

@@ -1,0 +1,271 @@
+"""A Gymnasium environment as a reset-free problem: it goes on from episode to episode until a reset event.
+
+`reset` is called at the start of a run, after a reset event and when an interrupted run goes on, never otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
+from resetfree.core.naming import said
+from resetfree.problems.contract import Episode, Intervention, Problem, State, draw
+from resetfree.problems.features import FeatureMap
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.tabular_policy import as_policy
+from resetfree.problems.finite.transitions import Floats, Transitions
+from resetfree.problems.gym.events import Decide
+from resetfree.problems.gym.making import Env
+from resetfree.problems.gym.observations import Numbered, Observer
+from resetfree.problems.gym.rewards import Rewards, Unusable, number
+from resetfree.problems.operators import Operator, Request
+
+SEEDS = 2**31  # seeds of the environment's own chance
+SHOWN = 8  # entries of an observation that a sentence shows
+WHY = {"start": "the run starts", "resume": "the run goes on after an interruption"}
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What decides how episodes go, as far as it can be told; runs are told apart by it."""
+
+    environment: str  # id or class
+    made_with: tuple[tuple[str, Any], ...]  # options of the environment
+    wrappers: tuple[str, ...]
+    reset_when: Decide
+    rewards: Rewards
+    actions: list[Any]
+    function: Callable[[Any], Any] | None  # of the raw observation
+    table: Transitions | None = None
+    table_reward: Floats | None = None
+
+
+class GymProblem(Problem):
+    """Episodes of H steps in one environment that is never put back; made by `from_gym`.
+
+    A policy is an array where states are counted (see `as_policy`), or a function (h, state) -> probabilities [A].
+    """
+
+    persistent = True
+
+    def __init__(
+        self,
+        env: Env,
+        name: str,
+        horizon: int,
+        terms: Terms,
+        observer: Observer,
+        features: FeatureMap | None,
+        xi: Any,
+        operator: Operator,
+        model: FiniteMDP | None,
+        no_table: str,
+    ) -> None:
+        self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
+        self.actions: list[Any] = terms.actions  # what the learner's actions 0, 1, .. stand for
+        self.n_actions, self.n_states = len(terms.actions), observer.n_states
+        self.stationary, self.n_transitions, self.end_resets = True, horizon, False
+        self.phi, self.xi, self.features = None, xi, features
+        self.low, self.high = observer.low, observer.high
+        self.no_table = no_table  # why there is no exact model, "" if there is one
+        self._model = model
+        self._possible = None if model is None else _pattern(model)
+        self._observer = observer
+        self._operators = [operator]  # in a list, since who performs resets does not make another problem of it
+        self._state: State = None  # where the environment stands; None: it must be reset first
+        self._event = ""
+        self._ended = self._truncated = False  # what the environment said since the last reset
+        self._steps = 0  # since this was made
+        self._performed: list[Intervention] = []
+
+    @property
+    def mdp(self) -> FiniteMDP:
+        """The exact model of an environment that has a table, for oracles."""
+        if self._model is None:
+            raise NotCertifiable(self.no_table)
+        model: FiniteMDP = self._model
+        return model
+
+    @property
+    def operator(self) -> Operator:
+        """Who performs resets; may be replaced at any time."""
+        return self._operators[0]
+
+    @operator.setter
+    def operator(self, operator: Operator) -> None:
+        self._operators[0] = operator
+
+    @property
+    def n_uniforms(self) -> int:
+        """One per step, for the action: the environment draws the rest from the seed of its reset."""
+        return self.horizon
+
+    def first_start(self, u: float) -> State:
+        """Where the environment stands after its first reset."""
+        return self.perform_reset(u, "start")
+
+    def perform_reset(self, u: float, why: str) -> State:
+        """Ask the operator, then reset the environment with a seed that `u` decides."""
+        detail = WHY.get(why, self._event or "a reset was called for")
+        asked, began = _now(), time.monotonic()
+        answer = self.operator.perform(Request(self.name, why, detail))
+        told = f"{detail}; {answer.note}" if answer.note else detail
+        self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
+        self._state = None
+        try:
+            observation, _ = self.env.reset(seed=int(u * SEEDS))
+        except Exception as error:
+            raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {said(error)}.") from error
+        try:
+            self._state = self._observer(observation)
+        except Unusable as error:
+            raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
+        self._event, self._ended, self._truncated = "", False, False
+        return self._state
+
+    def interventions(self) -> list[Intervention]:
+        """The resets since this was last asked."""
+        done, self._performed = self._performed, []
+        return done
+
+    def saved(self) -> dict[str, NDArray[Any]]:
+        """How observations were numbered, where they are."""
+        return {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+
+    def restore(self, saved: dict[str, NDArray[Any]]) -> None:
+        """Number observations as before."""
+        if isinstance(self._observer, Numbered):
+            self._observer.seen = saved["seen"]
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """H steps from where the environment stands, fewer if a reset is called for."""
+        if len(u) != self.n_uniforms:
+            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+        if self._state is None or not np.array_equal(start, self._state):
+            where = "nowhere before a reset" if self._state is None else f"at {_words(self._state)}"
+            raise InvalidInput(
+                f"An episode of '{self.name}' starts where the environment stands ({where}). "
+                f"Got {None if start is None else _words(start)} instead."
+            )
+        row = self._rows(policy)
+        state, self._state = self._state, None  # if this is cut short, nobody knows where the environment stands
+        states, actions, rewards = [state], [], []
+        original, reset, h = 0.0, False, 0
+        while h < self.horizon and not reset:
+            action = draw(row(h, state).cumsum(), u[h])
+            h += 1
+            try:
+                state, scaled, own, reset = self._step(state, action, h)
+            except Unusable as error:
+                raise EnvironmentFailed(
+                    f"At step {h} of an episode (step {self._steps} in all), the environment '{self.name}' {error}."
+                ) from error.__cause__
+            states.append(state)
+            actions.append(action)
+            rewards.append(scaled)
+            original += own
+        self._state = None if reset else state
+        return Episode(
+            np.array(states), np.array(actions, dtype=np.int64), np.array(rewards), reset, self._state,
+            original if self.terms.rewards.changed else float("nan"),
+        )  # fmt: skip
+
+    def _step(self, state: State, action: int, h: int) -> tuple[State, float, float, bool]:
+        """One step: the next state, the reward for the learner, the environment's own, and whether a reset is due."""
+        self._steps += 1
+        observation, given, terminated, info = self._environment_step(self.actions[action])
+        own = number(given)
+        scaled = self.terms.rewards(observation, own, terminated, info)
+        try:
+            decided = self.terms.reset_when(observation, own, terminated, info)
+        except Exception as error:
+            raise Unusable(f"could not be judged: its 'reset_when' raised {said(error)}") from error
+        if not isinstance(decided, bool | np.bool_ | int | np.integer):
+            raise Unusable(f"could not be judged: its 'reset_when' must say True or False, and said {decided!r}")
+        reset = bool(decided)
+        after: State = self.n_states - 1 if reset and self.n_states is not None else self._observer(observation)
+        if self._possible is not None and (state, action, after) not in self._possible:
+            raise Unusable(
+                f"went from state {state} by action {action} to state {after}, which its own table P says cannot be: "
+                "leave the table aside (table=False)"
+            )
+        if reset:
+            shown = after if self.n_states is None else observation
+            ended = ", terminated" if terminated else ""
+            self._event = f"step {h} of an episode, observed {_words(shown)}, reward {own:g}{ended}"
+        self._ended |= terminated
+        return after, scaled, own, reset
+
+    def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:
+        """The environment's own step; after `terminated` without a reset it may warn, which is what was asked for."""
+        try:
+            if self._ended:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    observation, reward, terminated, truncated, info = self.env.step(action)
+            else:
+                observation, reward, terminated, truncated, info = self.env.step(action)
+        except Exception as error:
+            hint = ""
+            if self._truncated:
+                hint = ", after its own time limit, which only an option of the environment can lift"
+            elif self._ended:
+                hint = ", after it had terminated and 'reset_when' called for no reset"
+            raise Unusable(f"raised {said(error)}{hint}") from error
+        self._truncated |= bool(truncated)
+        return observation, reward, bool(terminated), info
+
+    def _rows(self, policy: Any) -> Callable[[int, State], Floats]:
+        """(h, state) -> probabilities [A], h from 0."""
+        if not callable(policy):
+            if self.n_states is None:
+                raise InvalidInput(
+                    f"A policy of '{self.name}' must be a function (h, state) -> probabilities. "
+                    f"Got {type(policy).__name__} instead."
+                )
+            table = as_policy(policy, cast(FiniteMDP, self))  # it asks for the sizes and the name alone
+            return lambda h, state: table[h, state]
+
+        def asked(h: int, state: State) -> Floats:
+            row = np.asarray(policy(h + 1, state), dtype=np.float64)
+            if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
+                raise InvalidInput(
+                    f"A policy of '{self.name}' must give a distribution over {self.n_actions} actions. "
+                    f"Got {row.tolist()} at step {h + 1} instead."
+                )
+            return row
+
+        return asked
+
+
+def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:
+    """What can follow what."""
+    t = model.transition
+    pairs = np.repeat(np.arange(len(t.indptr) - 1), np.diff(t.indptr))
+    return frozenset(
+        zip((pairs // t.n_actions).tolist(), (pairs % t.n_actions).tolist(), t.indices.tolist(), strict=True)
+    )
+
+
+def _words(state: Any) -> str:
+    """A state or an observation, short."""
+    if isinstance(state, np.ndarray) and state.dtype.kind in "biuf":
+        entries = [f"{x:.4g}" for x in state.ravel()[:SHOWN]]
+        return f"[{', '.join(entries)}{', ...' if state.size > SHOWN else ''}]"
+    return str(int(state)) if isinstance(state, int | np.integer) else type(state).__name__
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

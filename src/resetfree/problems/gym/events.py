@@ -1,0 +1,128 @@
+"""What calls for a reset: a function of the user's, or a few words that the command line can carry.
+
+Words: "terminated", "never", or conditions joined by "and" and "or", such as "terminated and reward<=0",
+"observation==36", "observation[2]>0.2" (an entry of a vector) or "info.crashed" (an entry of the info).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import imported
+
+Decide: TypeAlias = Callable[[Any, float, bool, dict[str, Any]], Any]  # observation, reward, terminated, info
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+TERM = re.compile(
+    r"(?P<negated>not )?(?P<subject>terminated|reward|observation(\[(?P<entry>\d+)\])?|info\.(?P<key>\w+))"
+    r"(\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>[-+0-9.einf]+))?"
+)
+EXPECTED = (
+    'must be a function of (observation, reward, terminated, info), module:function, "never", or conditions as in '
+    '"terminated and reward<=0", "observation==36", "observation[2]>0.2", "info.crashed".'
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One condition, such as reward<=0."""
+
+    subject: str  # terminated, reward, observation or info
+    entry: int | None  # of an observation that is a vector
+    key: str | None  # of the info
+    sign: str | None  # None: the subject itself is true or false
+    value: float
+    negated: bool
+
+    def holds(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
+        """Whether it does after one step."""
+        subject: Any = {"terminated": terminated, "reward": reward, "observation": observation}.get(self.subject)
+        if self.key is not None:
+            subject = info[self.key]
+        elif self.entry is not None:
+            subject = np.ravel(observation)[self.entry]
+        result = bool(subject) if self.sign is None else bool(COMPARE[self.sign](subject, self.value))
+        return result != self.negated
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Words as a function: any of the groups, all of whose terms hold.
+
+    >>> fell = Condition.read("terminated and reward<=0", "CartPole")
+    >>> fell(3, 0.0, True, {}), fell(3, 1.0, True, {}), Condition.read("never", "x")(3, 0.0, True, {})
+    (True, False, False)
+    """
+
+    text: str
+    groups: tuple[tuple[Term, ...], ...]
+
+    @classmethod
+    def read(cls, text: str, problem: str) -> Condition:
+        """Words as a condition."""
+        if text.strip() == "never":
+            return cls("never", ())
+        groups = tuple(
+            tuple(_term(term, text, problem) for term in group.split(" and ")) for group in text.split(" or ")
+        )
+        return cls(text, groups)
+
+    def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
+        """Whether a reset is called for."""
+        return any(all(term.holds(observation, reward, terminated, info) for term in group) for group in self.groups)
+
+
+def _term(words: str, text: str, problem: str) -> Term:
+    found = TERM.fullmatch(words.strip())
+    wrong = InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got '{text}' instead.")
+    if found is None:
+        raise wrong
+    subject = found["subject"].partition(".")[0].partition("[")[0]
+    try:
+        value = float(found["value"] or "nan")
+    except ValueError:
+        raise wrong from None
+    if {"terminated": found["sign"] is not None, "info": False}.get(subject, found["sign"] is None):
+        raise wrong  # a number needs a comparison, and `terminated` is no number
+    entry = None if found["entry"] is None else int(found["entry"])
+    return Term(subject, entry, found["key"], found["sign"], value, found["negated"] is not None)
+
+
+def reset_event(reset_when: Decide | str | None, problem: str) -> Decide:
+    """Whatever the user gave, as a function; the default is `terminated`."""
+    if reset_when is None:
+        reset_when = "terminated"
+    if callable(reset_when):
+        return reset_when
+    if not isinstance(reset_when, str):
+        raise InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got {reset_when!r} instead.")
+    if ":" not in reset_when:
+        return Condition.read(reset_when, problem)
+    return _function(reset_when, f"The 'reset_when' of '{problem}' {EXPECTED}")
+
+
+def reward_function(reward: Decide | str | None, problem: str) -> Decide | None:
+    """A reward of the user's own: a function, or module:function."""
+    if reward is None or callable(reward):
+        return reward
+    what = (
+        f"The 'reward' of '{problem}' must be a function of (observation, reward, terminated, info) or module:function."
+    )
+    if not isinstance(reward, str) or ":" not in reward:
+        raise InvalidInput(f"{what} Got {reward!r} instead.")
+    return _function(reward, what)
+
+
+def _function(text: str, what: str) -> Decide:
+    found: Decide = imported(text, what)
+    if not callable(found):
+        raise InvalidInput(f"{what} Got '{text}', which is {type(found).__name__}, instead.")
+    return found

@@ -1,0 +1,98 @@
+"""A Gymnasium environment that never ends by itself: found by its id, and rid of its time limit."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Any
+
+import gymnasium
+from gymnasium import wrappers
+from gymnasium.envs.registration import registry
+
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.naming import said
+
+PACKAGES = ("minigrid", "highway_env", "gymnasium_robotics", "metaworld")  # register their environments when imported
+# Wrappers that change neither observations nor rewards nor actions.
+PASSIVE = (
+    wrappers.TimeLimit, wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo, wrappers.RenderCollection, wrappers.HumanRendering,
+)  # fmt: skip
+Env = gymnasium.Env[Any, Any]
+
+
+def make_environment(name: str, options: Mapping[str, Any]) -> Env:
+    """The environment with this id (or module:id, where importing the module registers it), without a time limit."""
+    module, _, name_alone = name.rpartition(":")
+    if "max_episode_steps" in options:
+        raise InvalidInput(f"A time limit is no reset: '{name}' is played without. Got 'max_episode_steps' instead.")
+    try:
+        if module:
+            importlib.import_module(module)
+        _look_for(name_alone)
+        return gymnasium.make(name_alone, max_episode_steps=-1, disable_env_checker=True, **options)
+    except (UnknownName, KeyboardInterrupt):
+        raise
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        raise InvalidInput(
+            f"The environment '{name}' needs a package that is not there ({said(error)}); "
+            'most come with: pip install "resetfree[envs]".'
+        ) from error
+    except BaseException as error:  # somebody else's code, which may call exit: its own words are the most useful
+        given = f" with {', '.join(f'{key}={value!r}' for key, value in options.items())}" if options else ""
+        raise InvalidInput(f"The environment '{name}' cannot be made{given}: {said(error)}.") from error
+
+
+def _look_for(name: str) -> None:
+    """Have the package of an environment register it; raise if there is no such environment."""
+    for package in PACKAGES:
+        if name in registry:
+            return
+        with suppress(ImportError):  # not there, or broken: then its environments are not there either
+            importlib.import_module(package)
+    if name not in registry:
+        near = get_close_matches(name, registry, n=1)
+        others = ["what gymnasium.pprint_registry() shows, and gym:package:id for an id that a package registers"]
+        raise UnknownName("Gymnasium environment", name, near or others)
+
+
+def layers(env: Env) -> Iterator[Env]:
+    """The environment and what it wraps, from the outside in."""
+    yield env
+    while isinstance(env, gymnasium.Wrapper):
+        env = env.env
+        yield env
+
+
+def check_environment(env: Any, name: str) -> Env:
+    """Refuse what resets itself, and what is no environment."""
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise InvalidInput(
+            f"Vector environments reset themselves, which hides resets: give one single environment for '{name}'."
+        )
+    if not isinstance(env, gymnasium.Env):
+        raise InvalidInput(f"'{name}' must be a gymnasium.Env. Got {type(env).__name__} instead.")
+    if any(isinstance(layer, wrappers.Autoreset) for layer in layers(env)):
+        raise InvalidInput(f"The wrapper Autoreset resets '{name}' by itself, which hides resets: take it off.")
+    return env
+
+
+def lift_time_limits(env: Env) -> None:
+    """Every `TimeLimit` around the environment is set so high that it is never reached.
+
+    A limit that the environment itself counts cannot be lifted from outside; what it says (`truncated`) is ignored.
+    """
+    for layer in layers(env):
+        if isinstance(layer, wrappers.TimeLimit):
+            layer._max_episode_steps = sys.maxsize
+
+
+def changed_by(env: Env) -> list[str]:
+    """The wrappers that may change what an environment shows or takes."""
+    return [
+        type(layer).__name__ for layer in layers(env) if layer is not env.unwrapped and not isinstance(layer, PASSIVE)
+    ]

@@ -1,0 +1,221 @@
+"""From an observation to a state: a number where observations are counted, a vector elsewhere.
+
+Legend: D numbers in a vector. Where states are counted, the last of them stands for "a reset was called for": what the
+environment shows then may look like any other observation.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from resetfree.core.arguments import whole
+from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import said
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.gym.rewards import Unusable
+
+DIGEST = 16  # bytes that tell two observations apart
+MOST = 10_000_000  # states that are counted: players keep a few numbers for each
+
+
+class Observer(ABC):
+    """Reads observations."""
+
+    n_states: int | None = None
+    low: Floats | None = None
+    high: Floats | None = None
+
+    @abstractmethod
+    def __call__(self, observation: Any) -> Any:
+        """The state; raises `Unusable`."""
+
+
+class Counted(Observer):
+    """Observations that are numbers already: state = observation - start."""
+
+    def __init__(self, space: spaces.Discrete) -> None:
+        self._start, self._n = int(space.start), int(space.n)
+        self.n_states = self._n + 1
+
+    def __call__(self, observation: Any) -> int:
+        """The number, checked."""
+        try:
+            state = int(observation) - self._start
+        except (TypeError, ValueError) as error:
+            raise Unusable(f"observed {observation!r}, which is not a whole number") from error
+        if not 0 <= state < self._n or state != observation - self._start:
+            raise Unusable(f"observed {observation!r}, which is not in its observation space of {self._n} numbers")
+        return state
+
+
+class Vector(Observer):
+    """Boxes, several discrete numbers, and tuples of those, one after the other in one vector."""
+
+    def __init__(self, space: spaces.Space[Any], low: Floats, high: Floats) -> None:
+        self._space, self.low, self.high = space, low, high
+
+    def __call__(self, observation: Any) -> Floats:
+        """A copy, since environments may use one array again and again."""
+        try:
+            state = _flatten(self._space, observation)
+        except (TypeError, ValueError) as error:
+            raise Unusable(f"observed what does not fit its observation space: {said(error)}") from error
+        assert self.low is not None
+        return finite(state, len(self.low))
+
+
+class Mapped(Observer):
+    """Whatever the observation is, the user's function makes a vector of it."""
+
+    def __init__(self, space: spaces.Space[Any], function: Callable[[Any], Any], problem: str) -> None:
+        self._function = function
+        # The length must be known before there is an observation, and asking the environment for one is a reset.
+        sampled = copy.deepcopy(space)
+        sampled.seed(0)
+        try:
+            d = np.size(np.asarray(function(sampled.sample()), dtype=np.float64))
+        except Exception as error:
+            raise InvalidInput(
+                f"The 'features' of '{problem}' must turn any observation of its space into a vector. "
+                f"For a sample of the space it raised {said(error)} instead."
+            ) from error
+        self.low, self.high = np.full(d, -np.inf), np.full(d, np.inf)
+
+    def __call__(self, observation: Any) -> Floats:
+        """The function's vector."""
+        try:
+            state = np.array(self._function(observation), dtype=np.float64).ravel()
+        except Exception as error:
+            raise Unusable(f"could not be described: its 'features' raised {said(error)}") from error
+        assert self.low is not None
+        return finite(state, len(self.low))
+
+
+class Numbered(Observer):
+    """Observations of any kind that are few: they are numbered as they come, first seen first."""
+
+    def __init__(self, most: int, inner: Observer | None = None) -> None:
+        self._most, self._inner = most, inner
+        self._number: dict[bytes, int] = {}
+        self.n_states = most + 1
+
+    def __call__(self, observation: Any) -> int:
+        """The number of this observation, a new one if it was never seen."""
+        digest = hashlib.blake2b(digest_size=DIGEST)
+        _feed(digest, observation if self._inner is None else self._inner(observation))
+        state = self._number.setdefault(digest.digest(), len(self._number))
+        if state == self._most:
+            del self._number[digest.digest()]
+            raise Unusable(
+                f"showed more than {self._most} distinct observations: allow more (states={2 * self._most}), or learn "
+                "from features of them"
+            )
+        return state
+
+    @property
+    def seen(self) -> NDArray[np.uint8]:
+        """[n, DIGEST] what was seen, in its order."""
+        return np.frombuffer(b"".join(self._number), dtype=np.uint8).reshape(-1, DIGEST).copy()
+
+    @seen.setter
+    def seen(self, digests: NDArray[np.uint8]) -> None:
+        if digests.ndim != 2 or digests.shape[1] != DIGEST or digests.dtype != np.uint8 or len(digests) > self._most:
+            raise InvalidInput(f"What was seen must be {DIGEST} bytes each, at most {self._most} of them.")
+        self._number = {row.tobytes(): i for i, row in enumerate(digests)}
+
+
+def observer_for(
+    space: spaces.Space[Any], function: Callable[[Any], Any] | None, states: int | None, problem: str
+) -> Observer:
+    """How the observations of a space are read."""
+    inner = None if function is None else Mapped(space, function, problem)
+    if states is not None:
+        return Numbered(whole(states, f"'states' of '{problem}'", 1, MOST), inner)
+    if inner is not None:
+        return inner
+    if isinstance(space, spaces.Discrete):
+        if space.n > MOST:
+            raise InvalidInput(
+                f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give features=f with "
+                "f(observation) a vector, or states=N if at most N distinct ones come up."
+            )
+        return Counted(space)
+    bounds = _bounds(space)
+    if bounds is None:
+        kind = "a dictionary" if isinstance(space, spaces.Dict) else type(space).__name__
+        raise InvalidInput(
+            f"The observations of '{problem}' ({kind}) must be made into vectors: give features=f with f(observation) "
+            "a vector, or states=N if at most N distinct ones come up."
+        )
+    return Vector(space, *bounds)
+
+
+def finite(state: Floats, d: int) -> Floats:
+    """A vector of d numbers, all finite."""
+    if state.shape != (d,):
+        raise Unusable(f"observed {state.size} numbers, where it said {d}")
+    if not np.isfinite(state).all():
+        entry = int(np.flatnonzero(~np.isfinite(state))[0])
+        raise Unusable(f"observed {state[entry]} in entry {entry} of its observation")
+    return state
+
+
+def _bounds(space: spaces.Space[Any]) -> tuple[Floats, Floats] | None:
+    """[D] the least and the largest vectors; None for spaces that are no vectors."""
+    ends: tuple[Any, Any]
+    if isinstance(space, spaces.Box):
+        ends = space.low, space.high
+    elif isinstance(space, spaces.Discrete):
+        ends = space.start, space.start + space.n - 1
+    elif isinstance(space, spaces.MultiDiscrete):
+        ends = space.start, space.start + space.nvec - 1
+    elif isinstance(space, spaces.MultiBinary):
+        ends = np.zeros(space.shape), np.ones(space.shape)
+    elif isinstance(space, spaces.Tuple):
+        parts = [part for part in map(_bounds, space.spaces) if part is not None]
+        if len(parts) < len(space.spaces) or not parts:
+            return None
+        return np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts])
+    else:
+        return None
+    low, high = (np.array(end, dtype=np.float64).ravel() for end in ends)
+    return low, high
+
+
+def _flatten(space: spaces.Space[Any], observation: Any) -> Floats:
+    if isinstance(space, spaces.Tuple):
+        if len(observation) != len(space.spaces):
+            raise ValueError(f"{len(observation)} parts in place of {len(space.spaces)}")
+        return np.concatenate([_flatten(part, one) for part, one in zip(space.spaces, observation, strict=True)])
+    return np.array(observation, dtype=np.float64).ravel()
+
+
+def _feed(digest: Any, part: Any) -> None:
+    """Types and shapes go in with the bytes, so that no two different observations spell the same."""
+    if isinstance(part, Mapping):
+        digest.update(f"{{{len(part)}".encode())
+        for key in sorted(part, key=str):
+            digest.update(f"{key!r}:".encode())
+            _feed(digest, part[key])
+    elif isinstance(part, tuple | list):
+        digest.update(f"({len(part)}".encode())
+        for item in part:
+            _feed(digest, item)
+    elif isinstance(part, str):
+        digest.update(f"s{len(part)}:{part}".encode())
+    else:
+        array = np.asarray(part)
+        if array.dtype.kind not in "biufc":
+            raise Unusable(f"observed {type(part).__name__}, which cannot be numbered")
+        if not np.isfinite(array).all():
+            raise Unusable("observed a number that is not finite")
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)

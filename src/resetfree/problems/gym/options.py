@@ -1,0 +1,45 @@
+"""Options as the command line gives them: those of the adapter, and what is left for the environment itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.contract import Problem
+from resetfree.problems.features import make_features
+from resetfree.problems.gym import from_gym
+
+# What the adapter takes; anything else goes to gymnasium.make, and make.KEY does in any case.
+NAMES = (
+    "horizon", "features", "xi", "reset_when", "reward", "reward_low", "reward_high", "actions", "states", "state_low",
+    "state_high", "table",
+)  # fmt: skip
+DOTTED = ("features", "xi")  # features.d=300: a setting of the feature map
+
+
+def of_adapter(key: str) -> bool:
+    """Whether an option is the adapter's."""
+    group, dot, _ = key.partition(".")
+    return key in NAMES or (bool(dot) and group in DOTTED)
+
+
+def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) -> Problem:
+    """`from_gym` with options that are numbers and words.
+
+    >>> from_options("gym:FrozenLake-v1", {"horizon": 20, "is_slippery": False, "reset_when": "terminated"}).n_states
+    17
+    """
+    given = {key: value for key, value in options.items() if key in NAMES}
+    for group in DOTTED:
+        settings = {key.partition(".")[2]: value for key, value in options.items() if key.startswith(f"{group}.")}
+        if settings:
+            given[group] = make_features(given.get(group, "random-fourier"), settings)
+    for whole, low, high in (("reward_range", "reward_low", "reward_high"), ("bounds", "state_low", "state_high")):
+        ends = [given.pop(end, None) for end in (low, high)]
+        if ends != [None, None]:
+            if None in ends:
+                raise InvalidInput(f"The options '{low}' and '{high}' must be given together. Got one of them instead.")
+            given[whole] = tuple(ends)
+    rest = {key.removeprefix("make."): value for key, value in options.items() if not of_adapter(key)}
+    return from_gym(env, name=name, **given, **rest)

@@ -1,0 +1,289 @@
+"""A reset asked for by a tiny web server on loopback: for a page, another program, or a person with curl.
+
+GET /request says what is asked (null: nothing), POST /answer says that it is done; docs/hardware.md has the protocol.
+Who may ask and answer is whoever knows the token, which only the owner of the address file can read: neither another
+user of the machine nor a web page of another origin does.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import socket
+import tempfile
+import threading
+import time
+import weakref
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.interrupts import wait
+from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, sentence, too_late
+from resetfree.problems.operators.request import Answer, Request
+
+LOOPBACK = "127.0.0.1"
+TOKEN = "X-Resetfree-Token"
+LARGEST = 65_536  # bytes of a body
+CONNECTIONS = 16  # served at once
+LOOK = 0.1  # seconds between two looks at whether to stop, and at who is late
+PATIENCE = 10.0  # seconds that one connection may take, whatever it does
+
+
+class Endpoint:
+    """Serves from the first request on until it is closed or the process ends."""
+
+    def __init__(self, port: int, who: str, address: Path | None) -> None:
+        if port > 65_535:
+            raise InvalidInput(f"The port of an operator must be at most 65535. Got {port} instead.")
+        self._port, self._who, self._address = port, who, address
+        self._board: _Board | None = None
+        self._shut: weakref.finalize[Any, Any] | None = None
+
+    def ask(self, request: Request, deadline: float | None) -> Answer:
+        """Put the request up, and wait for the answer."""
+        board, name = self._board or _Board(), secrets.token_hex(8)
+        end = None if deadline is None else time.monotonic() + deadline
+        board.put(as_json(request, name, deadline), end)
+        if self._board is None:  # afterwards, so that whoever finds the address finds the request
+            self._serve(board)
+            self._board = board
+        try:
+            announce(f"{sentence(request)} Answer at {board.url}, with the token in '{board.address}'.")
+            wait(board.answered.wait, deadline)
+        finally:
+            reply = board.take()  # an answer that came with the deadline still counts
+        if reply is None:
+            assert deadline is not None
+            raise too_late(request, deadline)
+        return accept(reply, self._who)
+
+    def close(self) -> None:
+        """Stop serving, and remove the address file."""
+        if self._shut is not None:
+            self._shut()
+        self._board = self._shut = None
+
+    def _serve(self, board: _Board) -> None:
+        try:
+            server = _Server(self._port, board)
+        except OSError as error:
+            raise InvalidInput(
+                f"The operator's port {self._port} of {LOOPBACK} cannot be used: {error.strerror}."
+            ) from error
+        board.url = f"http://{LOOPBACK}:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, args=(LOOK,), name="resetfree-operator", daemon=True).start()
+        own = self._address is None
+        board.address = _new_file() if self._address is None else self._address.absolute()
+        # Before there is a file: a signal may come with it, and what is closed then must take it along.
+        self._shut = weakref.finalize(self, _close, server, board.address, os.getpid(), own=own)
+        try:
+            _write_address(board)
+        except OSError as error:
+            self.close()
+            raise InvalidInput(f"The operator's address file cannot be written: {error.strerror}.") from error
+
+
+class _Board:
+    """What run and server both see: at most one request, and its answer."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.url, self.address = "", Path()
+        self.answered = threading.Event()
+        self._lock = threading.Lock()
+        self._asked: dict[str, Any] | None = None
+        self._end: float | None = None
+        self._reply: dict[str, Any] | None = None
+
+    def put(self, asked: dict[str, Any], end: float | None) -> None:
+        """By the run."""
+        with self._lock:
+            self._asked, self._end, self._reply = asked, end, None
+            self.answered.clear()
+
+    def take(self) -> dict[str, Any] | None:
+        """By the run: the reply, and from now on nothing is asked."""
+        with self._lock:
+            self._asked = None
+            return self._reply
+
+    def show(self) -> dict[str, Any] | None:
+        """By the server: what is asked, with the seconds that are left."""
+        with self._lock:
+            if self._asked is None or self._reply is not None:
+                return None
+            left = None if self._end is None else max(self._end - time.monotonic(), 0.0)
+            return {**self._asked, "seconds": left}
+
+    def reply(self, data: Any) -> None:
+        """By the server: the first good reply counts; raises ValueError or LookupError for any other."""
+        with self._lock:
+            if self._asked is None or self._reply is not None:
+                raise LookupError("Nothing is asked at present.")
+            self._reply = check_reply(data, self._asked["id"], must_name=True)
+            self.answered.set()
+
+
+class _Server(ThreadingHTTPServer):
+    """Few connections at a time, each for a short while, and no word on standard error about what they did."""
+
+    daemon_threads = True  # a run that ends does not wait for them
+    request_queue_size = 64
+
+    def __init__(self, port: int, board: _Board) -> None:
+        self.board = board
+        self._free = threading.BoundedSemaphore(CONNECTIONS)
+        self._since: dict[socket.socket, float] = {}
+        super().__init__((LOOPBACK, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Without asking the network for our name, as the usual one does."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = LOOPBACK, self.server_address[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own, if there is one left."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        self._since[request] = time.monotonic()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._done(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Whatever happens in it, the thread is given back."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._done(request)
+
+    def service_actions(self) -> None:
+        """Cut off who has been connected for too long."""
+        late = time.monotonic() - PATIENCE
+        for request, since in list(self._since.items()):
+            if since < late:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is its own affair."""
+
+    def _done(self, request: Any) -> None:
+        if self._since.pop(request, None) is not None:
+            self._free.release()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = PATIENCE
+    server_version, sys_version = "resetfree", ""
+
+    def do_GET(self) -> None:
+        """What is asked."""
+        if self._may(self.path == "/request"):
+            self._say(200, self.server.board.show())
+
+    def do_POST(self) -> None:
+        """It is done."""
+        body = self._body()
+        if body is None or not self._may(self.path == "/answer"):
+            return
+        try:
+            self.server.board.reply(json.loads(body))
+        except LookupError as error:
+            self._say(409, {"error": error.args[0]})
+        except (ValueError, RecursionError) as error:
+            known = isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError | UnicodeError)
+            self._say(400, {"error": str(error) if known else "The answer must be a JSON object."})
+        else:
+            self._say(200, {"ok": True})
+
+    def _body(self) -> bytes | None:
+        """Read before anything is refused, so that who sent it gets to see why."""
+        length = self.headers.get("Content-Length", "")
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
+            self._say(411, {"error": "An answer needs its Content-Length."})
+            return None
+        if len(length) > 9 or int(length) > LARGEST:
+            self._say(413, {"error": f"An answer has at most {LARGEST} bytes."})
+            return None
+        return self.rfile.read(int(length))
+
+    def _may(self, known: bool) -> bool:
+        """Whether whoever asks speaks to us (not to a name that points here), from our own origin, with the token."""
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            name = None
+        token = self.headers.get(TOKEN, "")
+        if name not in (LOOPBACK, "localhost"):
+            self._say(403, {"error": "The host must be 127.0.0.1 or localhost."})
+        elif origin is not None and origin != f"http://{host}":
+            self._say(403, {"error": "Pages of another origin may not ask."})
+        elif not hmac.compare_digest(token.encode(errors="replace"), self.server.board.token.encode()):
+            self._say(401, {"error": f"The header {TOKEN} must carry the token."})
+        elif not known:
+            self._say(404, {"error": "There is GET /request and POST /answer."})
+        else:
+            return True
+        return False
+
+    def _say(self, status: int, data: Any) -> None:
+        body = json.dumps(data, allow_nan=False).encode() + b"\n"
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the server itself refuses, in the same form."""
+        self._say(code, {"error": "The request was not understood."})
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+def _new_file() -> Path:
+    return Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json"
+
+
+def _write_address(board: _Board) -> None:
+    """Where we are and what the token is, in a file that only its owner reads; it appears whole or not at all."""
+    file = board.address
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w") as out:
+            out.write(json.dumps({"url": board.url, "token": board.token}) + "\n")
+        draft.replace(file)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _close(server: _Server, address: Path, process: int, *, own: bool) -> None:
+    if os.getpid() != process:  # a fork has no thread that serves, and nothing here is its own
+        return
+    server.shutdown()
+    server.server_close()
+    with suppress(OSError):
+        address.unlink(missing_ok=True)
+        if own:
+            address.parent.rmdir()

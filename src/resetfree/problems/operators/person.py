@@ -1,0 +1,113 @@
+"""A person performs the reset: the run pauses, asks, and waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.operators.callback import Callback
+from resetfree.problems.operators.file import Folder
+from resetfree.problems.operators.http import Endpoint
+from resetfree.problems.operators.messages import LONGEST, clean
+from resetfree.problems.operators.prompt import Terminal
+from resetfree.problems.operators.request import Answer, Request
+
+Ask: TypeAlias = Callable[[Request], Answer | str | None]
+LONGEST_WAIT = 1e9  # seconds; clocks of the system take no more than about ten times that
+HTTP = re.compile(r"http(?::([0-9]{1,5}))?")
+
+
+class Way(Protocol):
+    """How a person is reached."""
+
+    def ask(self, request: Request, deadline: float | None) -> Answer | str | None:
+        """Return when the reset is performed: an answer, a note, or nothing to add.
+
+        Raises OperatorTimeout where nobody came in time, KeyboardInterrupt where the person wants to stop the run.
+        """
+
+    def close(self) -> None:
+        """Let go of what asking took."""
+
+
+@dataclass
+class OperatorReset:
+    """Asks a person for each reset, and waits until it is performed.
+
+    by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), a folder as a Path (files), or a
+      function of yours that gets the `Request` and returns an `Answer`, a note or None when the reset is performed.
+    deadline: seconds after which nobody is waited for any more (`OperatorTimeout`; the run is saved); None: for ever.
+    who: what is recorded as who performed it, where the answer does not say.
+    address: with "http", the file that tells where to ask and the token for it (default: a new one, which is named on
+      standard error); only its owner can read it.
+
+    >>> operator = OperatorReset(by=lambda request: f"put back after: {request.detail}", who="night shift")
+    >>> operator.perform(Request("cart", "reset", "the pole fell"))
+    Answer(who='night shift', note='put back after: the pole fell')
+    """
+
+    by: str | Path | Ask = "terminal"
+    deadline: float | None = None
+    who: str = "operator"
+    address: Path | None = None
+    _way: Way = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        seconds = self.deadline
+        if seconds is not None and (
+            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_WAIT
+        ):
+            raise InvalidInput(
+                f"The 'deadline' of OperatorReset must be a positive number of seconds up to {LONGEST_WAIT:g}. "
+                f"Got {seconds!r} instead."
+            )
+        if not isinstance(self.who, str) or not clean(self.who, LONGEST["who"]):
+            raise InvalidInput(f"The 'who' of OperatorReset must be text. Got {self.who!r} instead.")
+        self._way = self._reached()
+
+    def perform(self, request: Request) -> Answer:
+        """Ask, and return when the reset is performed."""
+        said: Any = self._way.ask(request, self.deadline)
+        if isinstance(said, Answer):
+            return Answer(clean(said.who, LONGEST["who"]) or self.who, clean(said.note))
+        if said is None or isinstance(said, str):
+            return Answer(self.who, clean(said or ""))
+        raise InvalidInput(
+            f"The function of OperatorReset must return an Answer, text or None. Got {type(said).__name__} instead."
+        )
+
+    def close(self) -> None:
+        """Let go of endpoint or folder; done by itself when the process ends."""
+        self._way.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _reached(self) -> Way:
+        by = self.by
+        http = HTTP.fullmatch(by) if isinstance(by, str) else None
+        if self.address is not None and http is None:
+            raise InvalidInput(f"The 'address' of OperatorReset is for 'http' only. Got it with {by!r} instead.")
+        # Imported here: a web server is nothing that a simulator should load.
+        if isinstance(by, str) and by == "terminal":
+            return Terminal()
+        if http is not None:
+            return Endpoint(int(http[1] or 0), self.who, self.address)
+        if isinstance(by, Path):
+            return Folder(by, self.who)
+        if callable(by):
+            return Callback(by)
+        raise InvalidInput(
+            "The 'by' of OperatorReset must be 'terminal', 'http', 'http:PORT', a folder (a Path) or a function. "
+            f"Got {by!r} instead."
+        )

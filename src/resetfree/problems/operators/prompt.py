@@ -1,0 +1,105 @@
+"""A reset asked for at the terminal: a bell, a sentence, and Enter when it is done."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+from resetfree.core.errors import InvalidInput, OperatorTimeout
+from resetfree.core.interrupts import wait
+from resetfree.problems.operators.messages import clean, sentence, too_late
+from resetfree.problems.operators.request import Request
+
+RING_AGAIN = 60.0  # seconds between two bells
+LONGEST_LINE = 65_536  # bytes
+QUIT = ("q", "quit")
+
+
+class Terminal:
+    """Asks where standard input comes from, which must be a terminal: what waits in a pipe was not typed by anybody.
+
+    The prompt goes to the same terminal, wherever standard output and standard error go.
+    """
+
+    def ask(self, request: Request, deadline: float | None) -> str:
+        """The note that was typed before Enter."""
+        try:
+            import termios
+        except ImportError as error:
+            raise InvalidInput("Asking at a terminal needs POSIX. Ask by 'http' or through a folder.") from error
+        source = _terminal()
+        if source is None:
+            raise OperatorTimeout(
+                f"There is no terminal at which anybody could be asked for the reset of '{clean(request.problem)}'. "
+                "Ask by http or through a folder."
+            )
+        limit = "" if deadline is None else f" You have {deadline:g} seconds."
+        try:
+            screen = os.open(os.ttyname(source), os.O_WRONLY | os.O_NOCTTY)
+            try:
+                termios.tcflush(source, termios.TCIFLUSH)  # an Enter from before the question answers nothing
+                _write(
+                    screen,
+                    f"\a\n{sentence(request)}{limit}\n"
+                    "Put it where it may start, then press Enter. A note may come first; q stops the run.\n> ",
+                )
+                line = _line(source, screen, deadline)
+            finally:
+                os.close(screen)
+        except (OSError, termios.error) as error:  # somebody closed the window
+            raise _gone(request) from error
+        if line is None:
+            assert deadline is not None
+            raise too_late(request, deadline)
+        if b"\n" not in line:
+            raise _gone(request)
+        note = clean(line.partition(b"\n")[0].decode(errors="replace"))
+        if note.lower() in QUIT:
+            raise KeyboardInterrupt
+        return note
+
+    def close(self) -> None:
+        """The terminal is not ours."""
+
+
+def _terminal() -> int | None:
+    try:
+        source = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):  # none, closed, or not a file
+        return None
+    return source if os.isatty(source) else None
+
+
+def _line(source: int, screen: int, deadline: float | None) -> bytes | None:
+    """What is typed up to Enter or to the end of input; None where nothing came in time. Ctrl-C interrupts it."""
+    typed = b""
+    now = time.monotonic()
+    end, ring = None if deadline is None else now + deadline, now + RING_AGAIN
+    while b"\n" not in typed:
+        now = time.monotonic()
+        if end is not None and now >= end:
+            _write(screen, "\n")
+            return None
+        if now >= ring:
+            _write(screen, "\a")
+            ring = now + RING_AGAIN
+        if wait(lambda left: select.select([source], [], [], left)[0], min(ring, ring if end is None else end) - now):
+            more = os.read(source, 4096)
+            if not more:
+                break
+            typed = (typed + more)[-LONGEST_LINE:]
+    return typed
+
+
+def _write(screen: int, text: str) -> None:
+    left = text.encode(errors="replace")
+    while left:
+        left = left[os.write(screen, left) :]
+
+
+def _gone(request: Request) -> OperatorTimeout:
+    return OperatorTimeout(
+        f"Nobody performed the reset of '{clean(request.problem)}': the input from the terminal ended."
+    )

@@ -1,0 +1,111 @@
+"""Registered problems: a decorator in one file per problem, found by looking into the folder, never listed by hand."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from resetfree.core.arguments import words
+from resetfree.core.errors import InvalidInput, UnknownName
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSpec:
+    """A registered problem: its versioned id, what it shows in one sentence, and how it is made."""
+
+    id: str
+    summary: str
+    factory: Callable[..., Any]
+    size: Callable[..., int] | None = None  # of its options
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Names and defaults of its options."""
+        return {name: p.default for name, p in inspect.signature(self.factory).parameters.items()}
+
+    def entries(self, options: Mapping[str, Any]) -> int:
+        """About how much is worked through to make and to solve it, told before anything is made.
+
+        H S A, and sixteen for each transition that is not zero; 0 where no option changes it.
+
+        >>> problems()["pits-v0"].entries({"n": 3000})
+        216576000000
+        """
+        if self.size is None:
+            return 0
+        given = {name: options.get(name, default) for name, default in self.options.items()}
+        for name, default in self.options.items():
+            _check_type(self.id, name, given[name], default)
+        return self.size(**given)
+
+
+_FOUND: dict[str, ProblemSpec] = {}
+
+
+def register(id: str, summary: str, size: Callable[..., int] | None = None) -> Callable[[F], F]:
+    """Register a factory whose keyword arguments, all with defaults, are the problem's options.
+
+    size: see `ProblemSpec.entries`; needed where an option is a whole number or text that the size depends on.
+    """
+
+    def add(factory: F) -> F:
+        if id in _FOUND and _FOUND[id].factory.__module__ != factory.__module__:
+            raise InvalidInput(f"A problem's id must be its own. Got '{id}', which is registered already.")
+        _FOUND[id] = ProblemSpec(id, summary, factory, size)
+        return factory
+
+    return add
+
+
+@cache
+def _discover() -> None:
+    package = importlib.import_module("resetfree.problems.zoo")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def problems() -> dict[str, ProblemSpec]:
+    """Every registered problem by id.
+
+    >>> "grid-v0" in problems()
+    True
+    """
+    _discover()
+    return dict(sorted(_FOUND.items()))
+
+
+def make(id: str, **options: Any) -> Any:
+    """Make a registered problem.
+
+    >>> make("pits-v0", n=7, slip=0.1).n_states
+    49
+    >>> make("grid-v1")
+    Traceback (most recent call last):
+    resetfree.core.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
+    """
+    known = problems()
+    if words(id, "id of a problem") not in known:
+        raise UnknownName("problem", id, known)
+    spec = known[id]
+    for name, value in options.items():
+        if name not in spec.options:
+            raise UnknownName(f"option of problem '{id}'", name, spec.options)
+        _check_type(id, name, value, spec.options[name])
+    return spec.factory(**options)
+
+
+def _check_type(id: str, name: str, value: Any, default: Any) -> None:
+    """An option takes the type of its default (an int where a float is the default is fine)."""
+    if default is None:
+        return
+    wanted = (int, float) if isinstance(default, float) else (type(default),)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
+        kind = wanted[-1].__name__
+        raise InvalidInput(f"The option '{name}' of problem '{id}' must be {kind}. Got {value!r} instead.")

@@ -1,0 +1,57 @@
+"""What an argument means by a problem: a name, a model, an environment, or the problem itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from resetfree.core.arguments import shown
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.problems.contract import Problem
+from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.finite.mdp import FiniteMDP, model_behind
+from resetfree.problems.resolve import resolve
+
+
+@dataclass(frozen=True)
+class World:
+    """A problem, the model behind it if it is known, and how to ask for it again."""
+
+    problem: Problem
+    mdp: FiniteMDP | None
+    name: str
+    options: dict[str, Any]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """See `fingerprint.fingerprint`."""
+        return fingerprint(self.problem)
+
+
+def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
+    """The problem that an argument means; `options` are for one that is given by name.
+
+    >>> world = find_world("grid-v0", {"horizon": 4})
+    >>> world.problem.horizon, world.mdp
+    (4, FiniteMDP(12 states, 5 actions, horizon 4, 2 reset states))
+    """
+    given = problem
+    if isinstance(problem, str):
+        given = resolve(problem, dict(options or {}))
+    elif options:
+        raise InvalidInput("Only a problem that is given by name takes options. Got a problem that is made instead.")
+    if not isinstance(given, Problem):
+        if not hasattr(given, "problem") or isinstance(given, type):  # a class is no problem yet
+            raise InvalidInput(
+                "The 'problem' must be a name, a FiniteMDP, a Problem or something with a method problem(). "
+                f"Got {shown(given) if isinstance(given, type) else type(given).__name__} instead."
+            )
+        given = given.problem()
+    try:
+        mdp = model_behind(given)
+    except NotCertifiable:
+        mdp = None
+    name = problem if isinstance(problem, str) else given.name
+    return World(given, mdp, name, dict(options or {}))

@@ -1,0 +1,1 @@
+"""Registered problems, one file each; `resetfree.problems.registry` finds them by looking in here."""

@@ -1,0 +1,53 @@
+"""`doors-v0`: behind the left door the pay is good, nothing looks dangerous, and the reset is already certain."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.registry import register
+from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_horizon, require_size
+from resetfree.problems.zoo._tables import ANY, rewards, transitions
+
+ACTIONS = ("left", "right")
+
+
+@register(
+    "doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.",
+    lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer of its own for each step
+)  # fmt: skip
+def doors(length: int = 3, horizon: int = 10) -> FiniteMDP:
+    """At the fork "left" pays 0 and enters a chamber that pays 1 for `length` = L steps and then resets for certain;
+    "right" pays 1/2 and leads to a loop that pays 1/2 for ever, and "left" in the loop leads back to the fork.
+
+    The door opens at steps h <= H - L only (after that "left" pays 0 and stays), so whoever enters is reset within
+    the same episode, and no episode ends inside the chamber: every start admits a reset-free policy.
+    """
+    require(length >= 1, "doors-v0", "length", "be at least 1", length)
+    require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)
+    require_horizon("doors-v0", horizon, most=LAYERS)
+    require_size("doors-v0", horizon * (length + 3) * len(ACTIONS))
+    chamber = [f"c{i}" for i in range(1, length + 1)]
+    states = ("fork", "loop", *chamber, "pit")
+    inside = {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit"])}
+
+    def layer(door: str) -> object:
+        moves = {
+            ("fork", "left"): {door: 1.0},
+            ("fork", "right"): {"loop": 1.0},
+            ("loop", "left"): {"fork": 1.0},
+            ("loop", "right"): {"loop": 1.0},
+        }
+        return transitions(states, ACTIONS, moves | inside)
+
+    pay = {("fork", "right"): 0.5, ("loop", ANY): 0.5} | {(c, ANY): 1.0 for c in chamber}
+    return FiniteMDP(
+        [layer("c1")] * (horizon - length) + [layer("fork")] * length,
+        rewards(states, ACTIONS, pay),
+        reset=[name == "pit" for name in states],
+        horizon=horizon,
+        start=states.index("fork"),
+        name="doors-v0",
+        state_names=states,
+        action_names=ACTIONS,
+    )

@@ -1,0 +1,133 @@
+"""`drawn-v0`: a grid as somebody drew it, row by row; `drawn-by-hand-v0`: the same where a person performs resets."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from resetfree.problems.contract import Episode, Intervention
+from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
+from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.problems.finite.safety import close
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.operators import Automatic, Operator, Request
+from resetfree.problems.registry import register
+from resetfree.problems.zoo._options import STEP, require, require_horizon
+
+SYMBOLS = {
+    ".": "free", "#": "wall", "X": "pit", "G": "goal", "g": "small goal", "S": "start", "R": "restart",
+}  # fmt: skip
+PAYS = {"G": 1.0, "g": 0.3}
+ROWS = "S......./.XX..X../......../..#X..G./........"
+LARGEST = 200  # rows, and columns
+
+
+def _size(rows: str, horizon: int, **_: object) -> int:
+    return 5 * len(rows) * (horizon + 16) + STEP * horizon
+
+
+WHY = {"start": "put the agent on a start cell", "resume": "nobody knows where the agent stands"}
+
+
+@register(
+    "drawn-v0",
+    "A grid that you draw: walls, pits, goals, starts and where a reset puts the agent.",
+    lambda rows, horizon, **_: _size(rows, horizon),
+)
+def drawn(
+    rows: str = ROWS, slip: float = 0.1, horizon: int = 12, stay: bool = False, closed: bool = False
+) -> FiniteMDP:
+    """Rows from above, one character per cell, with "/" between them.
+
+    "." free, "#" wall, "X" pit (a reset state), "G" pays 1 and "g" pays 0.3 for acting there, "S" start, "R" where a
+    reset puts the agent (default: the starts; likewise the other way round).
+
+    stay: whether the agent may stand still, which never slips.
+    closed: whether an episode that ends where a reset cannot be avoided ends in one (`assumptions.close`).
+    """
+    return _drawn("drawn-v0", rows, slip, horizon, stay, closed)
+
+
+@register(
+    "drawn-by-hand-v0",
+    "A grid that you draw, on which an operator is asked to perform each reset.",
+    lambda rows, horizon, **_: _size(rows, horizon),
+)
+def drawn_by_hand(
+    rows: str = ROWS, slip: float = 0.1, horizon: int = 12, stay: bool = False, closed: bool = False
+) -> ByHand:
+    """As `drawn`; nobody but the operator puts the agent back (docs/hardware.md)."""
+    return ByHand(_drawn("drawn-by-hand-v0", rows, slip, horizon, stay, closed))
+
+
+class ByHand(FiniteProblem):
+    """A finite problem that does not reset itself: whoever is asked does, and is waited for."""
+
+    persistent = True
+
+    def __init__(self, mdp: FiniteMDP) -> None:
+        super().__init__(mdp)
+        self.operator: Operator = Automatic()
+        self._performed: list[Intervention] = []
+        self._event = ""
+
+    def rollout(self, policy: ArrayLike, start: int, u: Floats) -> Episode:
+        """An episode after which nobody stands anywhere if it was reset."""
+        episode = super().rollout(policy, start, u)
+        if not episode.reset:
+            return episode
+        self._event = f"it entered {self._mdp.state_names[int(episode.states[-1])]}"
+        return dataclasses.replace(episode, next_start=None)
+
+    def perform_reset(self, u: float, why: str) -> int:
+        """Ask the operator, then stand on a restart cell (a start cell at the beginning) that `u` decides."""
+        detail = WHY.get(why, self._event or "a reset was called for")
+        asked, began = _now(), time.monotonic()
+        answer = self.operator.perform(Request(self.name, why, detail))
+        told = f"{detail}; {answer.note}" if answer.note else detail
+        self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
+        return self.first_start(u) if why == "start" else self._next_start(0, True, u, 0.0)
+
+    def interventions(self) -> list[Intervention]:
+        """The resets since this was last asked."""
+        done, self._performed = self._performed, []
+        return done
+
+
+def _drawn(name: str, rows: str, slip: float, horizon: int, stay: bool, closed: bool) -> FiniteMDP:
+    require(0 <= slip <= 1, name, "slip", "lie in [0, 1]", slip)
+    require_horizon(name, horizon)
+    lines = rows.split("/")
+    even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
+    require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))
+    fits = max(len(lines), len(lines[0])) <= LARGEST
+    require(fits, name, "rows", f"have at most {LARGEST} rows and columns", f"{len(lines)} x {len(lines[0])}")
+    unknown = sorted({*rows} - {*SYMBOLS, "/"})
+    require(not unknown, name, "rows", f"be made of {' '.join(SYMBOLS)}", "".join(unknown)[:8])
+    cells = np.array([list(line) for line in lines])
+    require(bool(np.isin(cells, ("S", "R")).any()), name, "rows", "have a start S or a restart R", _short(rows))
+    free, pits = cells != "#", cells == "X"
+    actions = tuple(move for move in MOVES if stay or move != "stay")
+    transition, layout = grid_transitions(free, pits, slip, actions)
+    flat = cells.ravel()[layout.cell]
+    pay = np.array([PAYS.get(str(symbol), 0.0) for symbol in flat])
+    homes = {letter: flat == letter for letter in ("S", "R")}
+    start, restart = (homes[a] if homes[a].any() else homes[b] for a, b in (("S", "R"), ("R", "S")))
+    mdp = FiniteMDP(
+        transition, np.repeat(pay[:, None], len(actions), axis=1), pits.ravel()[layout.cell], horizon,
+        start=start / start.sum(), restart=restart / restart.sum(), name=name, state_names=cell_names(layout),
+        action_names=actions, layout=layout,
+    )  # fmt: skip
+    return close(mdp) if closed else mdp
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,29 @@
+"""`drifting-v0`: a linear MDP whose dynamics change with the step, and its stationary twin: may one pool over steps?"""
+
+from __future__ import annotations
+
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.registry import register
+from resetfree.problems.zoo._options import LAYER
+from resetfree.problems.zoo.random_linear import simplex_mdp
+
+
+@register(
+    "drifting-v0", "A random linear MDP whose dynamics are drawn anew for each step of the episode.",
+    lambda n_states, n_actions, d, horizon, **_: (n_states * n_actions * (16 * n_states + d) + LAYER) * horizon,
+)  # fmt: skip
+def drifting(
+    n_states: int = 30,
+    n_actions: int = 4,
+    d: int = 6,
+    horizon: int = 6,
+    seed: int = 1,
+    risk_pays: bool = True,
+    stationary: bool = False,
+) -> FiniteMDP:
+    """As `random-linear-v0`, with new measures nu_h at each step h; features, rewards and risks stay.
+
+    stationary: if True, nu_1 serves every step: the twin, equal to `random-linear-v0` with the same options.
+    """
+    n_layers = 1 if stationary else max(horizon, 1)
+    return simplex_mdp("drifting-v0", n_states, n_actions, d, horizon, seed, risk_pays, n_layers)

@@ -1,0 +1,41 @@
+"""`footnote-v0`: the first start is safe and the restart is not: one mistake costs a reset in every later episode."""
+
+from __future__ import annotations
+
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.registry import register
+from resetfree.problems.zoo._options import require
+from resetfree.problems.zoo._tables import ANY, rewards, transitions
+
+STATES = ("home", "bad", "pit")
+HORIZON = 4
+MOST = 1000  # actions
+
+
+@register(
+    "footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.",
+    lambda n_actions: 1000 * n_actions,
+)  # fmt: skip
+def footnote(n_actions: int = 4) -> FiniteMDP:
+    """One of `n_actions` actions stays at home and pays 1; each of the others falls into the pit, and from there on
+    the agent starts in `bad`, where everything falls into the pit.
+
+    Paper: an assumption on only the first start is not enough (footnote).
+
+    Whoever chooses the first action uniformly has at least (1 - 1/n_actions) K expected resets in K episodes.
+    """
+    require(1 <= n_actions <= MOST, "footnote-v0", "n_actions", f"lie in 1..{MOST}", n_actions)
+    actions = ("stay", *(f"leap {i}" for i in range(1, n_actions)))
+    moves = {("home", "stay"): {"home": 1.0}, ("bad", ANY): {"pit": 1.0}}
+    moves |= {("home", leap): {"pit": 1.0} for leap in actions[1:]}
+    return FiniteMDP(
+        transitions(STATES, actions, moves),
+        rewards(STATES, actions, {("home", "stay"): 1.0}),
+        reset=[False, False, True],
+        horizon=HORIZON,
+        start=STATES.index("home"),
+        restart=STATES.index("bad"),
+        name="footnote-v0",
+        state_names=STATES,
+        action_names=actions,
+    )

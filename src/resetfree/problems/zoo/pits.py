@@ -1,0 +1,69 @@
+"""`pits-v0`: a square field with pits, from one corner to the other, as large as memory allows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resetfree.problems.finite.grids import cell_names, grid_transitions
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.safety import close
+from resetfree.problems.finite.transitions import Bools
+from resetfree.problems.registry import register
+from resetfree.problems.zoo._options import STEP, require, require_horizon, require_size
+
+ACTIONS = ("up", "down", "left", "right")
+PITS_OF_5 = ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))
+USUAL_DENSITY = 0.15
+NAMED = 100  # larger fields name their cells by number
+
+
+@register(
+    "pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
+    lambda n, horizon, **_: 4 * n * n * ((horizon or 2 * n) + 16) + STEP * horizon,
+)  # fmt: skip
+def pits(n: int = 5, slip: float = 0.0, horizon: int = 0, density: float = -1.0, seed: int = 0) -> FiniteMDP:
+    """Four moves, start in the first corner, acting in the last corner pays 1, a reset puts the agent on any live cell.
+
+    Cells from which a reset cannot be avoided are not live: ending an episode there is a reset (`assumptions.close`).
+    Drawn fields keep their two outer rings free of pits (one where n < 7): pushing against the wall is safe there, so
+    the outermost ring is live however slippery it is, and the second ring lets one walk along it.
+
+    horizon: 0 means 2 n.
+    density: the probability of a pit on each cell inside the free rings, drawn with `seed`. Negative means the usual
+    field: five fixed pits for n = 5, else density 0.15.
+    """
+    require(n >= 2, "pits-v0", "n", "be at least 2", n)
+    require(0 <= slip <= 1, "pits-v0", "slip", "lie in [0, 1]", slip)
+    require_horizon("pits-v0", horizon, zero="2 n")
+    require(density <= 1, "pits-v0", "density", "be at most 1", density)
+    require(seed >= 0, "pits-v0", "seed", "not be negative", seed)
+    require_size("pits-v0", n * n * len(ACTIONS) * (3 if slip else 1))
+    holes = _holes(n, density, seed)
+    transition, layout = grid_transitions(np.ones_like(holes), holes, slip, ACTIONS)
+    reward = np.zeros((n * n, len(ACTIONS)))
+    reward[-1] = 1.0
+    field = FiniteMDP(
+        transition,
+        reward,
+        holes.ravel(),
+        horizon or 2 * n,
+        start=0,
+        restart=~holes.ravel() / np.count_nonzero(~holes),
+        name="pits-v0",
+        state_names=cell_names(layout) if n <= NAMED else None,
+        action_names=ACTIONS,
+        layout=layout,
+    )
+    return close(field)
+
+
+def _holes(n: int, density: float, seed: int) -> Bools:
+    """[n, n] where the pits are."""
+    holes = np.zeros((n, n), dtype=np.bool_)
+    if density < 0 and n == 5:
+        holes[tuple(zip(*PITS_OF_5, strict=True))] = True
+    else:
+        ring = 2 if n >= 7 else 1
+        inner = holes[ring:-ring, ring:-ring]
+        inner[:] = np.random.default_rng(seed).random(inner.shape) < (USUAL_DENSITY if density < 0 else density)
+    return holes

@@ -1,0 +1,39 @@
+"""`thresholds-v0`: two starts that meet in one state and could not agree there if some resets were allowed."""
+
+from __future__ import annotations
+
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.registry import register
+from resetfree.problems.zoo._tables import ANY, rewards, transitions
+
+STATES = ("A", "B", "s", "end", "pit")
+ACTIONS = ("safe", "risky")
+
+
+@register(
+    "thresholds-v0", "Two starts share one risky state: only the budget of no resets at all has one policy for both."
+)
+def thresholds() -> FiniteMDP:
+    """A leads to s for certain, B half of the time; at s the risky action pays 1 and resets.
+
+    With a budget of 1/2 resets per episode the best probability of "risky" at s is 1/2 from A and 1 from B: no Markov
+    policy is optimal for both. With a budget of zero "safe" is optimal for both, at the multiplier 1.
+    """
+    half = {"A": 0.5, "B": 0.5}
+    moves = {
+        ("A", ANY): {"s": 1.0},
+        ("B", ANY): {"s": 0.5, "end": 0.5},
+        ("s", "safe"): {"end": 1.0},
+        ("s", "risky"): {"pit": 1.0},
+        ("end", ANY): half,
+    }
+    return FiniteMDP(
+        transitions(STATES, ACTIONS, moves),
+        rewards(STATES, ACTIONS, {("s", "risky"): 1.0}),
+        reset=[name == "pit" for name in STATES],
+        horizon=2,
+        start=[half.get(name, 0.0) for name in STATES],
+        name="thresholds-v0",
+        state_names=STATES,
+        action_names=ACTIONS,
+    )

@@ -1,0 +1,198 @@
+"""From a run to the policy that it has learned: the player is made again, and told what it knew.
+
+A run file suffices: neither the environment nor its packages are needed, and nothing that a file names is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core import state as states
+from resetfree.core.arguments import shown
+from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.game.contract import PrimalPlayer
+from resetfree.players import discover
+from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number, observation_form
+from resetfree.problems.contract import Problem, State
+from resetfree.runs.ledger import unfit
+from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
+from resetfree.runs.setup import player_from
+from resetfree.theory.certificates.record import Record
+from resetfree.use.policy import Policy, Seen, Table, table
+from resetfree.use.sensors import sensor_from
+
+# What code that is handed a stranger's arrays may raise.
+BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+
+
+class Learned(NamedTuple):
+    """The primal player and what it knew after the last round."""
+
+    player: PrimalPlayer[Any]
+    state: Any
+
+
+class Played(Record, Protocol):
+    """The record of a run, and where what it learned may be found."""
+
+    @property
+    def path(self) -> Path | None:
+        """Its file."""
+
+    @property
+    def problem(self) -> Problem | None:
+        """Where it was played, if that is at hand."""
+
+    @property
+    def learned(self) -> Learned | None:
+        """The player and its state, if it was played here."""
+
+
+class Memory(NamedTuple):
+    """What a run knew at one moment."""
+
+    k: int  # rounds played
+    s1: State  # where the agent stood, or last started
+    lam: float  # the multiplier of the last round
+    arrays: dict[str, NDArray[Any]] | None  # of the checkpoint; None where the player's state is at hand
+
+
+def recall(
+    run: Played, problem: Problem | None = None, *, player: PrimalPlayer[Any] | None = None, lam: float | None = None
+) -> Policy:
+    """The policy that a run had learned by its newest checkpoint.
+
+    problem: where it was learned, for what a file cannot hold: a user's functions, features of pairs.
+    player: the primal player, where it is not one of resetfree's own.
+    lam: the multiplier to plan with (default: that of the last round); a larger one shuns resets more.
+    """
+    if not isinstance(getattr(run, "spec", None), dict):
+        raise InvalidInput(f"The 'run' of recall must be a Run. Got {shown(run)} instead.")
+    if run.fit is not None and not run.fit.whole:
+        raise unfit(run.path, run.fit)
+    problem = run.problem if problem is None else problem
+    memory = _memory(run)
+    if lam is not None:
+        memory = memory._replace(lam=_multiplier(lam))
+    try:
+        world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if problem is None else problem
+        check_start(world, memory.s1)
+        made, state = _player_of(run, world, player, memory)
+        with np.errstate(all="ignore"):  # a stranger's numbers may overflow: what comes of them is checked
+            if hasattr(made, "greedy"):  # nothing is explored any more
+                rule = made.greedy(state, memory.lam)
+            else:
+                rule = made.plan(state, memory.s1, memory.lam).policy
+        return _policy(run, world, problem, rule, memory)
+    except RunError:
+        raise
+    except (ResetFreeError, *BROKEN) as error:
+        why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        if problem is None:
+            raise RunError(
+                f"{named(run.path)} does not tell its policy without its problem: {why}. "
+                "Give it: rf.load(file, problem), or PROBLEM on the command line."
+            ) from error
+        raise RunError(f"{named(run.path)} does not fit this problem or its player: {why}.") from error
+
+
+def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, memory: Memory) -> tuple[Any, Any]:
+    """The primal player, and its state at the checkpoint."""
+    if memory.arrays is None:
+        assert run.learned is not None
+        return run.learned
+    if player is None:
+        name, settings = run.spec["primal"]["name"], run.spec["primal"]["settings"]
+        if name not in discover("primal"):
+            raise RunError(
+                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not one of resetfree's, "
+                "and nothing that a file names is imported: give it, recall(run, player=...)."
+            )
+        player = player_from("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
+    state = player.init(world, run.spec["episodes"], run.spec["seed"])
+    states.load(state, memory.arrays, "primal.")
+    return player, state
+
+
+def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> Policy:
+    """The rule of a plan with what it needs to meet the environment."""
+    if hasattr(rule, "greedy"):
+        rule = rule.greedy()
+    if world.n_states is not None:
+        if callable(rule):
+            rule = np.array([[rule(h + 1, s) for s in range(world.n_states)] for h in range(world.horizon)])
+        rule = table(rule, world.horizon, world.n_states, world.n_actions)
+    elif not callable(rule):
+        raise InvalidInput("its player's policy is none of vector states")
+    plain = run.spec.get("blueprint") or {}
+    if problem is None:
+        actions: Any = None if plain.get("actions") is None else array_from(plain["actions"], "list of actions")
+        if actions is None:
+            raise InvalidInput("its actions are none that a file can hold")
+        form, function = plain.get("observation"), None
+    else:
+        own = getattr(problem, "actions", None)
+        found = action_array(own, problem.n_actions)
+        actions = own if found is None else found
+        form = observation_form(problem, memory.s1)
+        function = getattr(getattr(problem, "terms", None), "function", None)
+    if len(actions) != world.n_actions:
+        raise InvalidInput(f"it lists {len(actions)} actions for {world.n_actions}")
+    seen = _seen(problem, memory)
+    sensor = sensor_from(form, seen, function)
+    if isinstance(rule, Table) and sensor.count > rule.probabilities.shape[1]:
+        raise InvalidInput(f"it counts {sensor.count} observations for {rule.probabilities.shape[1]} states")
+    about = {
+        "problem": run.spec["problem"], "primal": run.spec["primal"]["name"], "episodes": memory.k, "lam": memory.lam
+    }  # fmt: skip
+    features = None
+    if world.features is not None and world.low is not None and world.high is not None:
+        features = Seen(world.features, world.low, world.high)
+    return Policy(rule, sensor, actions, world.horizon, about, features, problem)
+
+
+def _seen(problem: Problem | None, memory: Memory) -> NDArray[Any] | None:
+    """How the run numbered observations, where it did."""
+    if memory.arrays is not None:
+        return memory.arrays.get("problem.seen")
+    return None if problem is None else problem.saved().get("seen")
+
+
+def _memory(run: Played) -> Memory:
+    if run.learned is not None:
+        if not len(run):
+            raise RunError(f"{named(run.path)} has learned nothing yet: no episode was played.")
+        return Memory(len(run), run.columns["s1"][-1], float(run.columns["lam"][-1]), None)
+    if run.path is None:
+        raise RunError("This run was not played here and is in no file: nothing tells its policy.")
+    return _newest(run.path)
+
+
+def _newest(path: Path) -> Memory:
+    """The newest checkpoint and the round before it, as they are at one moment; also while the file is written."""
+    connection = connect(path, "ro")
+    try:
+        with sentences(path):
+            connection.execute("BEGIN")
+            checkpoint = read_checkpoint(connection, path)
+            k = 0 if checkpoint is None else checkpoint.k
+            row = connection.execute("SELECT s1, lam FROM rounds WHERE k = ?", (k,)).fetchone()
+    finally:
+        connection.close()
+    if checkpoint is None or k == 0 or row is None:
+        raise RunError(f"{named(path)} has learned nothing yet: it holds no checkpoint after an episode.")
+    try:
+        s1 = decode_start(row[0]) if isinstance(row[0], str) else row[0]
+        return Memory(k, s1, _multiplier(row[1]), checkpoint.arrays)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.") from error
+
+
+def _multiplier(lam: Any) -> float:
+    if isinstance(lam, bool) or not isinstance(lam, int | float | np.number) or not 0 <= lam < np.inf:
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam!r} instead.")
+    return float(lam)

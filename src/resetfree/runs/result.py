@@ -1,0 +1,109 @@
+"""A finished or interrupted run, read back: its rounds as columns, and what follows from them.
+
+Legend: K rounds; column names as in docs/columns.md; regret and resets are cumulative and exact (they need an oracle),
+realised resets are what happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.certificate import Certificate
+from resetfree.core.errors import NotCertifiable
+from resetfree.players import Role
+from resetfree.problems.contract import Intervention, Problem
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
+from resetfree.runs.recall import Learned, recall
+from resetfree.runs.statements import player_of, problem_of, recomputed
+from resetfree.theory import regret as measures
+from resetfree.theory.certificates import certify
+from resetfree.theory.certificates.record import Fit
+from resetfree.theory.oracle.dynamic_programming import Solution, solve
+from resetfree.theory.regret import Rounds
+from resetfree.use.policy import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run: what was asked (`spec`), what happened (`columns`), and the model if it is known (`mdp`)."""
+
+    spec: dict[str, Any]
+    columns: dict[str, NDArray[Any]] = field(repr=False)  # each [K]
+    mdp: FiniteMDP | None = field(repr=False)
+    path: Path | None
+    seconds: float
+    interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
+    problem: Problem | None = field(default=None, repr=False)  # where it is at hand
+    learned: Learned | None = field(default=None, repr=False)  # of a run that was played here
+    fit: Fit | None = None  # None for a run that was in no file and no ledger
+
+    def __len__(self) -> int:
+        return len(self.columns["k"])
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The oracle's answer for the starts that occurred."""
+        if self.mdp is None:
+            raise NotCertifiable("This run has no oracle: regret and expected resets cannot be computed exactly.")
+        starts = np.unique(self._starts(self.mdp))
+        feasible = solve(self.mdp, starts=[]).feasible
+        return solve(self.mdp, starts=starts[feasible[starts]])
+
+    @cached_property
+    def rounds(self) -> Rounds:
+        """The rounds with exact values, as the theorems take them."""
+        if self.mdp is None:
+            raise NotCertifiable("This run has no oracle: its policies were not evaluated exactly.")
+        c = self.columns
+        return Rounds(self._starts(self.mdp), c["lam"], c["v_r"], c["v_c"])
+
+    def _starts(self, mdp: FiniteMDP) -> NDArray[np.int64]:
+        """[K] states of the problem, which a file need not hold."""
+        s1 = self.columns["s1"]
+        if s1.dtype.kind not in "iu" or (len(s1) and not 0 <= s1.min() <= s1.max() < mdp.n_states):
+            raise NotCertifiable("Some starts of this run are none of its problem: its file was changed.")
+        return np.asarray(s1, dtype=np.int64)
+
+    @property
+    def regret(self) -> Floats:
+        """[K] cumulative Regret(k), exact, never clipped."""
+        return measures.regret(self.rounds, self.solution)
+
+    @property
+    def resets(self) -> Floats:
+        """[K] cumulative expected Resets(k), exact."""
+        return measures.resets(self.rounds)
+
+    @property
+    def realised_resets(self) -> NDArray[np.int64]:
+        """[K] cumulative number of resets that happened."""
+        return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    @cached_property
+    def statements(self) -> dict[str, dict[str, Any]]:
+        """By role what the player says is proved of it here: asked of the player, whatever a file says it said."""
+        return recomputed(self.spec, self.problem_again, self.player_again)
+
+    def problem_again(self) -> Problem:
+        """The problem, made again: its model's, the one at hand, or a registered one."""
+        return problem_of(self.spec, self.mdp, self.problem)
+
+    def player_again(self, role: Role) -> Any:
+        """A player, made again from its name and settings; a user's own primal player where it is at hand."""
+        return player_of(self.spec, role, None if self.learned is None else self.learned.player)
+
+    def certificates(self) -> list[Certificate]:
+        """Every claim that can be checked on this run."""
+        return certify(self)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """What was learned up to the newest checkpoint, to be used: `predict`, `evaluate`, `export`."""
+        return recall(self)

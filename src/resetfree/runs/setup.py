@@ -1,0 +1,235 @@
+"""From the arguments of `learn` to what is played: the problem, two players with all their settings, and the spec."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from resetfree.core.arguments import real, shown, whole, words
+from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.game.auto import choose
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
+from resetfree.game.loop import FEEDBACK, Game, begin
+from resetfree.players import Role, discover, make_player
+from resetfree.problems.blueprint import blueprint
+from resetfree.problems.contract import Problem
+from resetfree.problems.fingerprint import describe
+from resetfree.problems.world import World
+from resetfree.theory.assumptions import dual_class
+
+LEAST = 1e-150  # a number whose square is not 0
+GROUPS = ("problem", "primal", "dual")
+LARGEST_WHOLE = 2**53  # integers up to here are floats as well
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything a run is made of, its spec, and the game before its first round."""
+
+    world: World
+    primal: PrimalPlayer[Any]
+    dual: DualPlayer[Any]
+    spec: dict[str, Any]
+    game: Game
+
+
+def check_settings(settings: Any) -> Mapping[str, Mapping[str, Any]]:
+    """Settings by what they belong to; None for none."""
+    if settings is None:
+        return {}
+    good = isinstance(settings, Mapping) and all(
+        isinstance(group, str) and isinstance(own, Mapping) and all(isinstance(name, str) for name in own)
+        for group, own in settings.items()
+    )
+    if not good:
+        raise InvalidInput(
+            'The \'settings\' of a run must be {group: {name: value}}, as in {"primal": {"scale": 0.1}}. '
+            f"Got {shown(settings)} instead."
+        )
+    for group in settings:
+        if group not in GROUPS:
+            raise UnknownName("group of settings", group, GROUPS)
+    return dict(settings)
+
+
+def prepare(
+    world: World,
+    primal: str | PrimalPlayer[Any],
+    dual: str | DualPlayer[Any],
+    episodes: int,
+    seed: int,
+    feedback: str,
+    B: float | None,
+    settings: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Any] | None = None,
+) -> Setup:
+    """Check the arguments, make the players, and write down what is asked for.
+
+    before: the spec of the run that goes on, if one does: what the oracle told it is not computed again.
+    """
+    whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
+    whole(seed, "'seed' of a run", 0)
+    words(feedback, "'feedback' of a run")
+    primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
+    if feedback not in FEEDBACK:
+        raise UnknownName("feedback", str(feedback), FEEDBACK)
+    if feedback == "exact" and world.mdp is None:
+        raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
+    players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
+    told = before["B"] if before is not None and before["B_source"] == "oracle" else None
+    bound, source = _bound(world, players, B, told)
+    if source == "unknown":
+        _check_without_bound(world, players, int(episodes), int(seed))
+        source = None
+    made: dict[str, Any] = {
+        role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
+        for role, player in players.items()
+    }
+    try:
+        game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
+        statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    except OverflowError as error:
+        given = {name: value for role in made for name, value in _settings(made[role]).items()}
+        raise InvalidInput(
+            f"The settings of the players must be small enough to calculate with. Got {shown(given)} instead."
+        ) from error
+    spec = {
+        "problem": world.name, "problem_options": describe(world.options),
+        **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
+        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
+        "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
+        "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
+        "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
+        "blueprint": blueprint(world.problem, game.s1),
+    }  # fmt: skip
+    return Setup(world, made["primal"], made["dual"], spec, game)
+
+
+def _chosen(
+    world: World, primal: Any, dual: Any, feedback: str, B: float | None, settings: Mapping[str, Mapping[str, Any]]
+) -> tuple[Any, Any, str, Mapping[str, Mapping[str, Any]], str | None]:
+    """What `auto` stands for here, and why; a player that is named is kept, with the paper's partner for it."""
+    if isinstance(primal, str) and primal == "auto":
+        found = choose(world.problem, bound_known=B is not None or world.mdp is not None)
+        told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
+        if not (isinstance(dual, str) and dual == "auto"):
+            told["dual"] = dict(settings.get("dual", {}))
+        merged = {**settings, **told}
+        dual = found.dual if isinstance(dual, str) and dual == "auto" else dual
+        return found.primal, dual, found.feedback if feedback == "auto" else feedback, merged, found.why
+    dual = "projected-gradient" if isinstance(dual, str) and dual == "auto" else dual
+    return primal, dual, "optimistic" if feedback == "auto" else feedback, settings, None
+
+
+def player_from(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A player with its settings checked."""
+    options = settings.get(role, {})
+    cls = discover(role).get(player) if isinstance(player, str) else type(player)
+    if cls is not None and dataclasses.is_dataclass(cls):
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name, value in options.items():
+            if name not in known:
+                raise UnknownName(f"setting of {role} player '{cls.name}'", name, known)  # type: ignore[attr-defined]
+            _check_setting(role, cls, name, value)
+    return make_player(role, player, options)
+
+
+def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
+    """A setting takes what its annotation says, as far as that speaks of numbers, text and choices."""
+    try:
+        wanted = typing.get_type_hints(cls)[name]
+    except (NameError, KeyError, TypeError):  # names that only a type checker sees
+        return
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        raise InvalidInput(
+            f"The setting '{name}' of {role} player '{cls.name}' must be a whole number within {LARGEST_WHOLE}, or "
+            f"have a decimal point. Got {shown(value)} instead."
+        )
+    # A bound on multipliers is what the problem makes it: one over the least probability of a reset.
+    tiny_or_huge = isinstance(value, float) and math.isfinite(value) and value and not LEAST <= abs(value) <= 1 / LEAST
+    if tiny_or_huge and name != "B":
+        raise InvalidInput(
+            f"The setting '{name}' of {role} player '{cls.name}' must be 0 or lie between {LEAST:g} and {1 / LEAST:g}, "
+            f"for its square is taken. Got {value!r} instead."
+        )
+    choices = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+    words = []
+    for choice in choices:
+        if typing.get_origin(choice) is typing.Literal:
+            good, word = value in typing.get_args(choice), " or ".join(map(str, typing.get_args(choice)))
+        elif choice in (int, float, bool, str, type(None)):
+            kinds = (int, float) if choice is float else (choice,)
+            good = isinstance(value, kinds) and (choice is bool or not isinstance(value, bool))
+            word = "none" if choice is type(None) else choice.__name__
+        else:
+            return
+        if good:
+            return
+        words.append(word)
+    raise InvalidInput(
+        f"The setting '{name}' of {role} player '{cls.name}' must be {' or '.join(words)}. Got {value!r} instead."
+    )
+
+
+def _settings(player: Any) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(player):
+        return {}
+    return {f.name: describe(getattr(player, f.name)) for f in dataclasses.fields(player)}
+
+
+def _wants_bound(player: Any) -> bool:
+    return dataclasses.is_dataclass(player) and getattr(player, "B", 0.0) is None
+
+
+def _bound(
+    world: World, players: Mapping[str, Any], B: float | None, told: float | None
+) -> tuple[float | None, str | None]:
+    """The bound on the multipliers that the players play with, and where it comes from; `told` by the oracle before."""
+    having = {role: player.B for role, player in players.items() if hasattr(player, "B")}
+    set_already = [value for role in ("dual", "primal") if (value := having.get(role)) is not None]
+    wanting = [player.name for player in players.values() if _wants_bound(player)]
+    if B is not None:
+        B = real(B, "bound B")
+        if not wanting:
+            raise InvalidInput(
+                f"No player here takes the bound B (or it is set already). Got B = {B} for '{players['primal'].name}' "
+                f"and '{players['dual'].name}' instead."
+            )
+        return float(B), "given"
+    if not wanting:
+        return (float(set_already[0]), "given") if set_already else (None, None)
+    if set_already:  # one player knows it: the other is told the same
+        return float(set_already[0]), "given"
+    if told is not None:
+        return told, "oracle"
+    found = None if world.mdp is None else dual_class(world.mdp).detail.get("B")
+    return (None, "unknown") if found is None else (float(found), "oracle")
+
+
+def _check_without_bound(world: World, players: Mapping[str, Any], episodes: int, seed: int) -> None:
+    """A player may do without B (a penalty that is set); if one cannot, say what is missing."""
+    for player in players.values():
+        complaint = _complaint(player, world.problem, episodes, seed)
+        if complaint is None:
+            continue
+        if _wants_bound(player) and not _complaint(dataclasses.replace(player, B=1.0), world.problem, episodes, seed):
+            why = "has no oracle to tell one" if world.mdp is None else "has no least one that the oracle can tell"
+            raise InvalidInput(
+                f"The player '{player.name}' needs a bound B on the multipliers, and '{world.name}' {why}: "
+                "give it as B (--bound on the command line)."
+            ) from complaint
+        raise complaint
+
+
+def _complaint(player: Any, problem: Problem, episodes: int, seed: int) -> ResetFreeError | None:
+    try:
+        player.init(problem, episodes, seed)
+        player.statement(problem, episodes)
+    except ResetFreeError as error:
+        return error
+    return None

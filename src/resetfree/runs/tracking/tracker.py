@@ -1,0 +1,133 @@
+"""Watching a run: cumulative Regret and Resets and the columns of the round, at log-spaced episodes.
+
+Legend: K episodes, V*(s) the best value of a policy that is never reset from s, nan where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.world import find_world
+from resetfree.runs.learn import Progress
+from resetfree.runs.ledger import read
+from resetfree.runs.tracking.marks import marked
+from resetfree.runs.tracking.tensorboard import TensorBoard
+from resetfree.theory.oracle.dynamic_programming import solve
+
+PER_DECADE = 50  # points of a curve: enough for one that is watched
+ROUND = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "steps", "v_r", "v_c", "original_return")
+
+
+class Tracker:
+    """To be called after every round, as the `progress` of `learn`; closes its files as a context manager."""
+
+    def __init__(
+        self, sink: TensorBoard, episodes: int, best: Floats | None, before: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        """best: [S] V*, where there is an oracle.  before: the columns of the rounds that were played already."""
+        self._sink, self._best = sink, best
+        self._marks = frozenset(marked(episodes, PER_DECADE).tolist())
+        self._regret, self._resets, self._realised = 0.0, 0.0, 0
+        if before is not None and len(before["k"]):
+            sums = cumulative(before, best)
+            self._regret, self._resets = float(sums["regret"][-1]), float(sums["resets"][-1])
+            self._realised = int(sums["realised_resets"][-1])
+
+    def __call__(self, game: Game, this: Round) -> None:
+        """Note a round."""
+        self._realised += this.episode.reset
+        v_r, v_c = (math.nan, math.nan) if this.exact is None else this.exact
+        self._regret += (math.nan if self._best is None else float(self._best[this.s1])) - v_r
+        self._resets += v_c
+        if this.k in self._marks:
+            plan, episode = this.plan, this.episode
+            row = (
+                this.lam, plan.v_r, plan.v_c, plan.upper, this.cost_signal, episode.total_reward, len(episode.actions),
+                v_r, v_c, episode.original_return,
+            )  # fmt: skip
+            sums = {"regret": self._regret, "resets": self._resets, "realised_resets": self._realised}
+            self._sink.write(this.k, _finite({**sums, **dict(zip(ROUND, row, strict=True))}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sink.close()
+
+
+@contextmanager
+def tracked(
+    progress: Progress,
+    folder: Path | None,
+    problem: str,
+    episodes: int,
+    options: Mapping[str, Any],
+    resumed: Path | None = None,
+) -> Iterator[Progress]:
+    """The `progress` of a run, and a tracker beside it if a folder is named for its TensorBoard files.
+
+    resumed: the run file, if the run goes on.
+
+    Regret needs V*, so the problem is made a second time; that is done for registered ones only: somebody's own may be
+    a machine.
+    """
+    if folder is None:
+        yield progress
+        return
+    best, before, k = None, None, None
+    if ":" not in problem:
+        best = best_values(find_world(problem, options).mdp)
+    if resumed is not None:
+        contents = read(resumed)
+        k = contents.k
+        before = {name: column[:k] for name, column in contents.columns.items()}
+    with Tracker(TensorBoard(folder, k), episodes, best, before) as watch:
+
+        def both(game: Game, this: Round) -> None:
+            watch(game, this)
+            progress(game, this)
+
+        yield both
+
+
+def track_columns(folder: Path, columns: Mapping[str, NDArray[Any]], best: Floats | None) -> None:
+    """The same for a run that was played already."""
+    sums = cumulative(columns, best)
+    sink = TensorBoard(folder)
+    for k in marked(len(columns["k"]), PER_DECADE).tolist():
+        values = {name: float(column[k - 1]) for name, column in sums.items()}
+        sink.write(k, _finite({**values, **{name: float(columns[name][k - 1]) for name in ROUND}}))
+    sink.close()
+
+
+def best_values(mdp: FiniteMDP | None) -> Floats | None:
+    """[S] V*, None without an oracle."""
+    return None if mdp is None else np.asarray(solve(mdp, starts=[]).value)
+
+
+def cumulative(columns: Mapping[str, NDArray[Any]], best: Floats | None) -> dict[str, Floats]:
+    """[K] Regret, Resets and realised resets after each round; the first two are nan without an oracle.
+
+    Regret is nan from the first start on that admits no reset-free policy: it is not defined there.
+    """
+    regret = np.full(len(columns["k"]), np.nan)
+    if best is not None:
+        regret = np.cumsum(best[columns["s1"].astype(np.int64)] - columns["v_r"])
+    resets, realised = np.cumsum(columns["v_c"]), np.cumsum(columns["reset"], dtype=np.float64)
+    return {"regret": regret, "resets": resets, "realised_resets": realised}
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float]:
+    """What does not exist is not shown."""
+    return {name: float(value) for name, value in values.items() if math.isfinite(value)}

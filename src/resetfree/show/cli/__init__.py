@@ -1,0 +1,77 @@
+"""The command line: tables for people, `--json` for programs; bad input is one sentence and status 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+import resetfree as rf
+from resetfree.core.arguments import words
+from resetfree.core.drafts import lacks_room
+from resetfree.core.errors import ResetFreeError
+from resetfree.core.interrupts import terminable
+from resetfree.show.cli.bench import bench
+from resetfree.show.cli.certify import certify
+from resetfree.show.cli.check import check
+from resetfree.show.cli.demo import demo
+from resetfree.show.cli.evaluate import evaluate
+from resetfree.show.cli.export import export
+from resetfree.show.cli.listing import list_
+from resetfree.show.cli.report import report
+from resetfree.show.cli.run import run
+from resetfree.show.cli.solve import solve
+from resetfree.show.cli.studio import studio
+from resetfree.show.cli.sweep import sweep
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.version_option(rf.__version__, prog_name="resetfree")
+def app() -> None:
+    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`) or module:factory."""
+
+
+for command in (demo, list_, check, solve, run, certify, evaluate, export, bench, report, sweep, studio):
+    app.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped, 143 stopped by SIGTERM."""
+    with terminable() as terminated:
+        status = _run(arguments)
+    return 143 if terminated.asked and status == 130 else status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        for word in sys.argv[1:] if arguments is None else arguments:
+            words(word, "words of a command")
+        status = app.main(args=arguments, prog_name="resetfree", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except rf.Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return 130
+    except (ResetFreeError, click.ClickException) as error:
+        sentence = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        return _refused(sentence)
+    except (click.Abort, KeyboardInterrupt):
+        print("Stopped.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output went away: not our failure
+        sys.stderr.close()
+        return 0
+    except OSError as error:  # a name that is too long, a folder that may not be written, a disk that is full
+        if lacks_room(error):
+            return _refused(f"The output cannot be written: {error.strerror}.")
+        where = "A file" if error.filename is None else f"'{error.filename!s}'"
+        return _refused(f"{where} cannot be used: {error.strerror or error}.")
+    except MemoryError:
+        return _refused("This takes more memory than there is. Ask for something smaller.")
+    except SystemExit as error:  # a problem or player of somebody's
+        return _refused(f"Code that is not ours ended the program: exit({error.code!r}).")
+
+
+def _refused(sentence: str) -> int:
+    print(" ".join(sentence.split()), file=sys.stderr)
+    return 2

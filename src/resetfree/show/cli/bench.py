@@ -1,0 +1,150 @@
+"""`resetfree bench`: every method on every problem of a suite, with the same random numbers, into one file."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from resetfree.core.certificate import plain
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.common import say, stop
+from resetfree.show.report import comparison
+from resetfree.studies.statistics import Summary, summarise
+from resetfree.studies.suites.method import Method, methods
+from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.suite import SUITES, find_suite, split_names
+from resetfree.studies.suites.suite_runner import BenchStopped, run_suite
+
+WIDTH = 128  # characters that a table takes at least
+
+
+@click.command()
+@click.argument("suite", type=click.Choice(list(SUITES)))
+@click.option("--out", type=click.Path(path_type=Path), help="The results file; default: bench/SUITE.jsonl.")
+@click.option("--jobs", type=click.IntRange(1, 1000), help="Processes; default: one per core.")
+@click.option("--seeds", type=click.IntRange(1, 100_000), help="How many seeds are reported; default: the suite's.")
+@click.option("--methods", "chosen", metavar="A,B", help="Only these methods; see `list methods`.")
+@click.option("--problems", metavar="X,Y", help="Only these problems, by label or id; see `list suites`.")
+@click.option("--redo", metavar="A,B", help="Play the trials of these methods again.")
+@click.option("--overwrite", is_flag=True, help="Begin anew even if the results file exists; else it is gone on with.")
+@click.option("--docs", type=click.Path(path_type=Path), help="Write the page of results to this Markdown file.")
+@json_option
+def bench(
+    suite: str,
+    out: Path | None,
+    jobs: int | None,
+    seeds: int | None,
+    chosen: str | None,
+    problems: str | None,
+    redo: str | None,
+    overwrite: bool,
+    docs: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare all methods on the problems of SUITE. Ctrl-C saves; the same command goes on where it was stopped."""
+    labels = [case.label for case in SUITES[suite].cases]
+    what = find_suite(suite, None if problems is None else split_names(problems, labels), seeds)
+    players, again = _methods(chosen), [] if redo is None else _methods(redo)
+    file = out or Path("bench") / f"{suite}.jsonl"
+    if not file.name:
+        raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
+    if docs is not None:
+        comparison.check_page(docs)
+    picture = file.with_suffix(".png")
+    if file.suffix == ".png":
+        raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
+    with Results(file, suite, overwrite=overwrite, redo=[method.name for method in again]) as results, _Display() as on:
+        try:
+            played = run_suite(what, players, results, jobs=jobs, progress=on)
+        except BenchStopped as stopped:
+            stop(stopped)
+        others = results.others
+    summary = summarise(played)
+    drawn = _draw(summary, picture, suite)
+    words = ["resetfree", "bench", suite]
+    for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):
+        words += [] if value is None else [option, str(value)]
+    note = f"{others} trials in the results file were played by an earlier state of the code." if others else ""
+    if docs is not None:
+        beside = _draw(summary, docs.parent / "images" / f"{docs.stem}.png", suite)  # the page keeps its own copy
+        seen = None if beside is None else f"images/{beside.name}"
+        comparison.write_page(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
+    data = plain({
+        "suite": suite, "results_file": str(file), "picture": None if drawn is None else str(drawn),
+        "docs": None if docs is None else str(docs), "trials": len(results.outcomes), "trials_of_earlier_code": others,
+        **summary.to_dict(),
+    })  # fmt: skip
+
+    def show(console: Console) -> None:
+        console = Console(width=max(console.width, WIDTH))
+        for case, rows in summary.rows.items():
+            console.print(Text(f"\n{comparison.heading(rows)}", style="bold"))
+            for title, members in comparison.groups(rows):
+                console.print(comparison.table(title, members))
+            for row in rows:
+                if (text := comparison.remarks(row)) is not None:
+                    console.print(Text(text, style="yellow"))
+            console.print(Text(comparison.verdict(summary, case)))
+        console.print(Text(f"\n{comparison.LEGEND}", style="dim"))
+        if note:
+            console.print(Text(note, style="yellow"))
+        console.print(Text("Files: " + "  ".join(str(p) for p in (file, drawn, docs) if p is not None)))
+
+    say(data, as_json, show)
+
+
+def _methods(text: str | None) -> list[Method]:
+    """Those that are named, or all."""
+    known = methods()
+    if text is None:
+        return list(known.values())
+    names = split_names(text, known)
+    for name in names:
+        if name not in known:
+            raise UnknownName("method", name, known)
+    return [method for name, method in known.items() if name in names]
+
+
+def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
+    """The picture, where there is something to draw."""
+    from resetfree.show.report.pareto import draw_pareto
+
+    if not any(row.complete for rows in summary.rows.values() for row in rows):
+        return None
+    title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
+    return draw_pareto(summary, path, title)
+
+
+class _Display:
+    """A progress line on standard error; does nothing where nobody can see it."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._progress: Progress | None = None
+        if console.is_terminal:
+            self._progress = Progress(
+                TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24), TimeRemainingColumn(compact=True),
+                TextColumn("left · {task.description}", markup=False), console=console, transient=True,
+            )  # fmt: skip
+            self._task = self._progress.add_task("", total=None)
+
+    def __call__(self, done: int, total: int, word: str) -> None:
+        """Note a trial."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=done, total=total, description=word)
+
+    def __enter__(self) -> _Display:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._progress is not None:
+            self._progress.stop()

@@ -1,0 +1,42 @@
+"""`resetfree check`: the assumptions of the paper on one problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+
+import resetfree as rf
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.show.cli.common import problem_argument, say
+
+
+@click.command()
+@problem_argument
+@click.option("--theorems", is_flag=True, help="Also check every theorem that speaks of a problem alone.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if something does not hold.")
+def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
+    """Check the paper's assumptions; what fails comes with a witness."""
+    mdp = resolve_model(problem, parse_options(options))
+    if not isinstance(mdp, rf.FiniteMDP):
+        raise InvalidInput(
+            f"Only finite problems can be checked. Got '{problem}', whose states are a continuum, instead."
+        )
+    report = rf.check(mdp)
+    claims = rf.certify_problem(mdp) if theorems else []
+    holds = bool(report) and all(c.holds for c in claims if c.applies)
+    data = {"problem": problem, "holds": holds, **report.to_dict(), "certificates": [c.to_dict() for c in claims]}
+
+    def show(console: Console) -> None:
+        marks = {True: "[green]holds[/]", False: "[bold red]fails[/]", None: "[yellow]not checked[/]"}
+        for finding in report.findings:
+            console.print(f"{marks[finding.holds]}  [bold]{finding.assumption}[/]: {finding.sentence}", highlight=False)
+        for claim in claims:
+            words = str(claim).split(": ", 1)[1].replace("[", "\\[")
+            console.print(f"{marks[claim.holds if claim.applies else None]}  {words}", highlight=False)
+
+    say(data, as_json, show)
+    if strict and not holds:
+        raise click.exceptions.Exit(1)

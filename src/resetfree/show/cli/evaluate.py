@@ -1,0 +1,141 @@
+"""`resetfree evaluate`: play what a run has learned, from fresh starts and in one life."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import resetfree as rf
+from resetfree.core.arguments import is_special
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.contract import Problem
+from resetfree.problems.resolve import parse_options
+from resetfree.problems.world import find_world
+from resetfree.runs.followed import followed
+from resetfree.runs.recall import recall
+from resetfree.runs.result import Run
+from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.common import say, settings
+from resetfree.use import Evaluation, Policy, continuing_return, read_policy
+
+ZIP = b"PK"  # how a policy file begins
+
+
+@click.command()
+@click.argument("file", metavar="RUNFILE", type=click.Path(path_type=Path))
+@click.argument("problem", required=False)
+@click.option("--episodes", type=click.IntRange(min=1), help="How many; default: 100.")
+@click.option("--steps", type=click.IntRange(min=1), help="Or whole episodes until so many steps are taken.")
+@click.option(
+    "--starts", type=click.Choice(["fresh", "continuing", "both"]), default="both", show_default=True,
+    help="fresh: every episode starts anew; continuing: one life, resets only after reset events.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of every interval.")
+@click.option("--stochastic", is_flag=True, help="Draw actions as learned, not always the most probable one.")
+@settings
+@json_option
+def evaluate(
+    file: Path,
+    problem: str | None,
+    episodes: int | None,
+    steps: int | None,
+    starts: str,
+    seed: int,
+    confidence: float,
+    stochastic: bool,
+    options: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Play what RUNFILE (a run, or an exported policy) has learned on its problem, or on PROBLEM."""
+    policy, world, run, same = _found(file, problem, parse_options(options))
+    chosen: Any = ("fresh", "continuing") if starts == "both" else (starts,)
+    found = {
+        how: policy.evaluate(
+            world, starts=how, episodes=episodes, steps=steps, seed=seed, confidence=confidence,
+            deterministic=not stochastic,
+        )
+        for how in chosen
+    }  # fmt: skip
+    lived = None if run is None or not len(run) else float(continuing_return(run)[-1])
+    data = {
+        "run_file": str(file), "problem": world.name, "same_problem": same, "policy": policy.about, "seed": seed,
+        "deterministic": not stochastic, "training_reward_per_step": lived,
+        **{how: None if how not in found else found[how].to_dict() for how in ("fresh", "continuing")},
+    }  # fmt: skip
+
+    def show(console: Console) -> None:
+        about = policy.about
+        learned = f"{about.get('primal')} after {about.get('episodes')} episodes of {about.get('problem')}"
+        console.print(Text(f"{world.name}: {learned}", style="bold"))
+        if same is False:
+            console.print(Text("This is another problem than the one it was learned on."))
+        for one in found.values():
+            console.print(_table(one))
+        if lived is not None:
+            console.print(f"while it learned: {lived:.6g} reward per step", highlight=False)
+
+    say(data, as_json, show)
+
+
+def _found(file: Path, problem: str | None, options: dict[str, Any]) -> tuple[Policy, Problem, Run | None, bool | None]:
+    """The policy, where to play it, its run if it comes from one, and whether that was of the same problem."""
+    if _is_policy(file):
+        if problem is None:
+            raise InvalidInput(
+                f"A policy file holds no problem. Say where to play '{file}': a registered id or gym:ID."
+            )
+        return read_policy(file), find_world(problem, options).problem, None, None
+    run = rf.load(file)
+    if problem is None:
+        if options:
+            raise InvalidInput("Only a PROBLEM that is named takes options. Got '--set' alone instead.")
+        if run.problem is None:
+            if ":" not in run.spec["problem"]:
+                followed(run.spec, None, file)  # says what is too much
+            raise InvalidInput(
+                f"The run in '{file}' is of '{run.spec['problem']}', and no code is run because a file names it: "
+                f"name it yourself, resetfree evaluate {file} {run.spec['problem']}."
+            )
+        return run.policy, run.problem, run, True
+    same_name = problem == run.spec["problem"]
+    world = find_world(problem, followed(run.spec, options, file) if same_name else options)
+    same = world.fingerprint == run.spec["fingerprint"]
+    return recall(run, world.problem if same else None), world.problem, run, same
+
+
+def _is_policy(file: Path) -> bool:
+    try:
+        if is_special(file):
+            return False
+        with file.open("rb") as opened:
+            return opened.read(len(ZIP)) == ZIP
+    except OSError:  # what is wrong with it, `load` says
+        return False
+
+
+def _table(one: Evaluation) -> Table:
+    level = f"{100 * one.confidence:g}%"
+    table = Table.grid(padding=(0, 2))
+    head = "fresh starts" if one.starts == "fresh" else "one life"
+    table.add_row(Text(head, style="bold"), Text(f"{one.episodes} episodes, {one.steps} steps"))
+    table.add_row(f"reward per {one.unit}", _ends(one.mean, one.interval, level), Text(one.how, style="dim"))
+    if one.original_mean != one.mean:
+        approximate = Text("approximate (Student's t)", style="dim")
+        table.add_row("  in its own rewards", _ends(one.original_mean, one.original_interval, level), approximate)
+    per = "resets per episode" if one.starts == "fresh" else "resets per 1000 steps"
+    table.add_row(per, _ends(one.reset_rate, one.reset_interval, level), Text(one.reset_how, style="dim"))
+    between = f"{one.steps_between_resets:.6g}" if one.resets else "no reset"
+    table.add_row("steps between resets", between)
+    table.add_row("resets performed", f"{one.performed}", Text("by the evaluation, its starts included", style="dim"))
+    return table
+
+
+def _ends(mean: float, ends: tuple[float, float], level: str) -> str:
+    return f"{mean:.6g}  {level}: {ends[0]:.6g} to {ends[1]:.6g}"

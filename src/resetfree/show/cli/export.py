@@ -1,0 +1,38 @@
+"""`resetfree export`: what a run has learned as one plain NumPy file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+import resetfree as rf
+from resetfree.problems.resolve import parse_options
+from resetfree.show.cli.common import as_json, say, settings
+from resetfree.use.exporting import describe_file
+
+
+@click.command()
+@click.argument("runfile", type=click.Path(path_type=Path))
+@click.argument("problem", required=False)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("policy.npz"), show_default=True,
+    help="The file; a policy that is there is replaced, a file of another kind never is.",
+)  # fmt: skip
+@settings
+@as_json
+def export(runfile: Path, problem: str | None, out: Path, options: Sequence[str], as_json: bool) -> None:
+    """Write what RUNFILE has learned to one .npz of plain arrays. PROBLEM: of the run, where its file does not do."""
+    policy = rf.load(runfile, problem, parse_options(options)).policy
+    path = policy.export(out)
+    kind, arrays = describe_file(policy)
+    data = {"run_file": str(runfile), "policy_file": str(path), "kind": kind, "arrays": arrays, "policy": policy.about}
+
+    def show(console: Console) -> None:
+        sizes = ", ".join(f"{name} {tuple(shape)}" for name, shape in arrays.items())
+        console.print(Text(f"{path}: {kind}, {sizes}"), soft_wrap=True)
+
+    say(data, as_json, show)

@@ -1,0 +1,125 @@
+"""`resetfree list`: what is registered."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import resetfree as rf
+from resetfree.players import BASES, discover, settings
+from resetfree.problems import features
+from resetfree.problems.fingerprint import describe
+from resetfree.show.cli.common import as_json, say
+from resetfree.studies.suites.method import methods
+from resetfree.studies.suites.suite import SUITES
+
+
+@click.command("list")
+@click.argument("kind", type=click.Choice(["problems", "players", "features", "methods", "suites"]), default="problems")
+@as_json
+def list_(kind: str, as_json: bool) -> None:
+    """List what is there: problems, players and feature maps with options, methods and suites of the comparison."""
+    rows = {
+        "problems": _problems, "players": _players, "features": _features, "methods": _methods, "suites": _suites,
+    }[kind]()  # fmt: skip
+
+    def show(console: Console) -> None:
+        if kind == "problems":
+            table = Table(
+                "id", "S", "A", "H", "resets", "what it shows, and its options", box=None, padding=(0, 2, 0, 0)
+            )
+            for row in rows:
+                sizes = (str(row[k] or "∞") if k == "states" else str(row[k]) for k in ("states", "actions", "horizon"))
+                text = _with_options(row["summary"], row["options"])
+                table.add_row(f"[bold]{row['id']}[/]", *sizes, str(row["reset_states"]), text)
+        elif kind == "methods":
+            table = Table(
+                "method", "kind", "pools", "theorem", "what it is, and its widths", box=None, padding=(0, 2, 0, 0)
+            )
+            for row in rows:
+                said = ("yes" if row[key] else "no" for key in ("pools", "guaranteed"))
+                text = _with_options(row["summary"], {"width": row["widths"]} if row["widths"] else {})
+                table.add_row(f"[bold]{escape(row['name'])}[/]", row["kind"], *said, text)
+        elif kind == "suites":
+            table = Table("suite", "seeds", "problem and its episodes", box=None, padding=(0, 2, 0, 0))
+            for row in rows:
+                cases = " · ".join(f"{case['label']} {case['episodes']:,}" for case in row["cases"])
+                table.add_row(f"[bold]{row['name']}[/]", str(row["seeds"]), f"{row['summary']} [dim]{cases}[/]")
+        elif kind == "features":
+            table = Table("features", "what they are, and their settings", box=None, padding=(0, 2, 0, 0))
+            for row in rows:
+                table.add_row(f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
+        else:
+            table = Table("role", "name", "what it does, and its settings", box=None, padding=(0, 2, 0, 0))
+            for row in rows:
+                table.add_row(row["role"], f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
+        console.print(table)
+
+    say({kind: rows}, as_json, show)
+
+
+def _problems() -> list[dict[str, Any]]:
+    rows = []
+    for id, spec in rf.problems().items():
+        made = spec.factory()
+        n_resets = int(made.reset.sum()) if isinstance(made, rf.FiniteMDP) else 1
+        sizes = {"states": made.n_states, "actions": made.n_actions, "horizon": made.horizon, "reset_states": n_resets}
+        rows.append({"id": id, "summary": spec.summary, **sizes, "options": spec.options})
+    return rows
+
+
+def _players() -> list[dict[str, Any]]:
+    rows = []
+    for role in BASES:
+        for name, cls in discover(role).items():
+            rows.append({"role": role, "name": name, "summary": _told(cls), "settings": describe(settings(cls))})
+    return rows
+
+
+def _features() -> list[dict[str, Any]]:
+    return [
+        {"name": name, "summary": _told(cls), "settings": describe(features.settings(cls))}
+        for name, cls in features.discover().items()
+    ]
+
+
+def _told(cls: type) -> str:
+    """The first line of a class's file, which holds nothing else; of its docstring, if the file says nothing."""
+    told = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
+    return told.strip().split("\n")[0]
+
+
+def _methods() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": method.name, "kind": method.kind, "summary": method.summary, "widths": list(method.widths),
+            "pools": method.pools, "guaranteed": method.guaranteed,
+        }
+        for method in methods().values()
+    ]  # fmt: skip
+
+
+def _suites() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": suite.name, "summary": suite.summary, "seeds": suite.seeds, "trial_limit_s": suite.limit,
+            "cases": [
+                {
+                    "label": case.label, "episodes": case.episodes, "reported": list(map(str, case.reported)),
+                    "tuning": list(map(str, case.tuning[: suite.tuning_instances])),
+                }
+                for case in suite.cases
+            ],
+        }
+        for suite in SUITES.values()
+    ]  # fmt: skip
+
+
+def _with_options(summary: str, options: dict[str, Any]) -> str:
+    text = " ".join(f"{key}={value}" for key, value in options.items())
+    return escape(summary) + (f" [dim]\\[{escape(text)}][/]" if text else "")

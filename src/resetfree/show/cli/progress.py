@@ -1,0 +1,278 @@
+"""A run while it goes on: how fast, how many resets, what they are bounded by, how long still; on a terminal only.
+
+Legend: k episodes so far, N resets in them, V_c of an episode its probability of a reset given its policy and start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from resetfree.core.errors import RunError
+from resetfree.game.contract import Round
+from resetfree.game.loop import Game
+from resetfree.problems.operators import Answer, Operator, Request
+from resetfree.runs.ledger import read, read_spec_of
+from resetfree.runs.result import Run
+from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.certificates.asked import UNKNOWN
+
+EVERY = 0.1  # seconds between two pictures
+DELTA = 0.05  # probability with which a bound may fail at any round whatever
+WIDEST = 100  # columns
+
+
+@dataclass
+class Tally:
+    """Resets and steps so far, and what is certain about the expectation of the former without any model.
+
+    >>> tally = Tally()
+    >>> for k in range(1000):
+    ...     tally.note(reset=k < 200 and k % 20 == 0, steps=8)
+    >>> tally.resets, round(tally.upper, 1), tally.mean_steps
+    (10, 23.4, 800.0)
+    >>> episodes, resets, bound = tally.recent
+    >>> episodes, resets, round(bound, 1), round(tally.further(100), 1)
+    (744, 0, 9.7, 1.3)
+    """
+
+    episodes: int = 0
+    resets: int = 0
+    steps: int = 0
+    _marks: list[int] = field(default_factory=lambda: [0])  # resets after 0, 1, 2, 4, 8, ... episodes
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any], episodes: int | None = None) -> Tally:
+        """That of a run, or of its first episodes."""
+        tally = cls()
+        for reset, steps in zip(
+            columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist(), strict=True
+        ):
+            tally.note(reset, steps)
+        return tally
+
+    def note(self, reset: bool, steps: int) -> None:
+        """One more episode."""
+        self.episodes += 1
+        self.resets += reset
+        self.steps += steps
+        if self.episodes & (self.episodes - 1) == 0:
+            self._marks.append(self.resets)
+
+    @property
+    def upper(self) -> float:
+        """Above the sum of V_c over all episodes so far, after every episode at once, with 95 %: `resets_upper(N)`."""
+        return float(resets_upper(self.resets, DELTA))
+
+    @property
+    def recent(self) -> tuple[int, int, float]:
+        """The last m episodes, the resets in them, and what is above the sum of V_c over them.
+
+        m = k - k_0 where k_0 is the largest of 0, 1, 2, 4, ... up to k/2, so that at least half of the run counts. The
+        bound is `resets_upper(N_k - N_{k_0}, delta_i)`, delta_i = delta / ((i+1)(i+2)) for the i-th of these k_0: they
+        add up to delta, so all of them hold after every episode at once with 95 %.
+        """
+        i = max(self.episodes.bit_length() - 1, 0)
+        since = 0 if i == 0 else 1 << (i - 1)
+        resets = self.resets - self._marks[i]
+        return self.episodes - since, resets, float(resets_upper(resets, DELTA / ((i + 1) * (i + 2))))
+
+    def further(self, episodes: int) -> float:
+        """Above the expected resets in so many more episodes, if on average they are no worse than the recent ones."""
+        length, _, bound = self.recent
+        return float(episodes) if length == 0 else episodes * min(bound / length, 1.0)
+
+    @property
+    def mean_steps(self) -> float | None:
+        """Steps between two resets, None before the first."""
+        return self.steps / self.resets if self.resets else None
+
+
+class OnTerminal:
+    """What is shown while something goes on, if anybody can see it: `_progress` is None where nobody can."""
+
+    _progress: Progress | None
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+class Display(OnTerminal):
+    """Progress on standard error, to be called after every round; does nothing where nobody can see it.
+
+    resumed: the file of a run that goes on, whose resets count too.
+    file: where the spec of the run can be read once it goes on: the players may have said how many resets are the most.
+    """
+
+    def __init__(
+        self, episodes: int, resumed: Path | None = None, console: Console | None = None, file: Path | None = None
+    ) -> None:
+        console = console or Console(stderr=True)
+        self._episodes, self._file, self._console = episodes, file or resumed, console
+        self._fresh = resumed is None
+        self._tally = Tally()
+        self._most: float | None = None
+        self._due, self._began, self._before = 0.0, time.monotonic(), 0.0
+        self._asked_file = False
+        self._progress: _Lines | None = None
+        if not console.is_terminal:
+            return
+        if resumed is not None:
+            self._count(resumed)
+        self._first = self._tally.episodes
+        self._open(self._first)
+
+    def _open(self, completed: int) -> None:
+        """A new one each time: one that was off the screen thinks that it is still there, and wipes what is."""
+        console = self._console
+        bar = [BarColumn(bar_width=24 if console.width >= 72 else 8)] if console.width >= 56 else []
+        columns: list[ProgressColumn] = [
+            TextColumn("episodes"), MofNCompleteColumn(), *bar,
+            TextColumn("{task.fields[rate]} per s · λ {task.fields[lam]} ·"),
+            TimeRemainingColumn(compact=True), TextColumn("left"),
+        ]  # fmt: skip
+        self._progress = _Lines(*columns, console=console, auto_refresh=False, transient=True)
+        self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
+
+    def __call__(self, game: Game, this: Round) -> None:
+        """Note a round, and draw if it is time."""
+        if self._progress is None:
+            return
+        self._tally.note(this.episode.reset, len(this.episode.actions))
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + EVERY
+            if not self._asked_file:
+                self._asked_file, self._most = True, _most_resets(self._file, self._fresh)
+            rate = (this.k - self._first) / max(now - self._began, 1e-9)
+            self._progress.below = resets_line(
+                self._tally, self._episodes - this.k, self._before + now - self._began, self._most,
+                min(self._console.width, WIDEST),
+            )  # fmt: skip
+            self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
+            self._progress.refresh()
+
+    def watching(self, operator: Operator) -> Operator:
+        """The same operator; while it is at work the display is out of its way, and the clock stands still."""
+        return _Watched(self, operator)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Off the screen, with the clock stopped."""
+        then = time.monotonic()
+        if self._progress is not None:
+            self._progress.stop()
+        yield
+        self._began += time.monotonic() - then
+        if self._progress is not None:
+            self._open(self._tally.episodes)
+            self._progress.start()
+
+    def _count(self, file: Path) -> None:
+        try:
+            contents = read(file)
+        except RunError:  # the run itself will say so
+            return
+        self._tally = Tally.of(contents.columns, contents.k)
+        self._before = max(contents.seconds - sum(one.seconds for one in contents.interventions), 0.0)
+
+
+class _Lines(Progress):
+    """The bar, and a line about resets below it."""
+
+    below = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.below:
+            yield Text(self.below, no_wrap=True, overflow="ellipsis")
+
+
+class _Watched:
+    def __init__(self, display: Display, operator: Operator) -> None:
+        self._display, self._operator = display, operator
+
+    def perform(self, request: Request) -> Answer:
+        """As the operator does."""
+        with self._display.paused():
+            return self._operator.perform(request)
+
+
+def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None, width: int) -> str:
+    """Resets so far, bounds on their expectation and on what is still to come, and the mean time between two.
+
+    most: resets that no path can exceed where a reset-free policy exists, if a player says so.
+    What does not fit into `width` is left out.
+
+    >>> import numpy as np
+    >>> tally = Tally.of({"reset": np.arange(500) % 50 == 0, "steps": np.full(500, 8)})
+    >>> resets_line(tally, 500, 41.0, None, 100)
+    '10 resets · expected ≤ 23.4 so far, ≤ 34.5 more at this pace (95 %) · one per 400 steps, 4.1 s'
+    >>> resets_line(tally, 500, 41.0, 25.0, 80)
+    '10 resets · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
+    >>> resets_line(tally, 500, 41.0, None, 12)
+    '10 resets'
+    """
+    n = tally.resets
+    count = f"{n:,} reset{'' if n == 1 else 's'}"
+    so_far, more = f"expected ≤ {tally.upper:.3g} so far", tally.further(remaining)
+    first = f"{so_far} (95 %)"
+    if most is not None and most - n <= more:
+        both = f"{first}, ≤ {max(most - n, 0):,.0f} more if safe play exists"
+    elif more >= remaining:  # which says nothing
+        both = first
+    else:
+        both = f"{so_far}, ≤ {more:.3g} more at this pace (95 %)"
+    if n:
+        apart = f"one per {tally.steps / n:,.4g} steps, {duration(seconds / n)}"
+    else:
+        apart = f"none in {tally.steps:,} steps, {duration(seconds)}"
+    for parts in ([count, both, apart], [count, both], [count, first], [count, apart], [count]):
+        line = " · ".join(parts)
+        if len(line) <= width:
+            break
+    return line
+
+
+def duration(seconds: float) -> str:
+    """As people say it.
+
+    >>> duration(4.126), duration(75), duration(600), duration(9000), duration(400000)
+    ('4.13 s', '75 s', '10 min', '2.5 h', '4.63 days')
+    """
+    for unit, length in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _most_resets(file: Path | None, fresh: bool) -> float | None:
+    """What the primal player of the run says no path can exceed: asked of the player, or read where we wrote it."""
+    if file is None:
+        return None
+    try:
+        spec = read_spec_of(file)
+    except RunError:
+        return None
+    said = Run(spec, {}, None, file, 0.0).statements["primal"]
+    if fresh and said["why"].startswith(UNKNOWN):  # a problem that only its own code makes
+        said = spec["statements"]["primal"]
+    most = said.get("most_resets")
+    return most if isinstance(most, int | float) else None

@@ -1,0 +1,53 @@
+"""`resetfree report`: one HTML file that explains run files, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from resetfree.problems.resolve import parse_options
+from resetfree.show.cli.common import as_json, say, settings
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
+    help="The page; one that is there is replaced, a file of another kind never is.",
+)  # fmt: skip
+@click.option("--problem", help="The problem of runs whose problem is not a registered one: module:factory.")
+@click.option(
+    "--figures", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Also write every figure as .svg, .pdf and .png and its data as .csv into this folder.",
+)  # fmt: skip
+@settings
+@click.option("--all-figures", is_flag=True, help="Draw every figure of every group, also where there are many groups.")
+@as_json
+def report(
+    runs: tuple[Path, ...],
+    out: Path,
+    problem: str | None,
+    figures: Path | None,
+    options: Sequence[str],
+    all_figures: bool,
+    as_json: bool,
+) -> None:
+    """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are taken together."""
+    from resetfree.show.report.html import write_report  # Matplotlib's and our own figures: only when they are wanted
+
+    made = write_report(
+        runs, out, problem=problem, options=parse_options(options), figures=figures,
+        details=True if all_figures else None,
+    )  # fmt: skip
+
+    def show(console: Console) -> None:
+        words = f"{made.path}: {made.runs} run{'' if made.runs == 1 else 's'}, {len(made.figures)} figures, "
+        console.print(Text(f"{words}{made.bytes / 1e6:.2f} MB, {made.seconds:.1f} s"), soft_wrap=True)
+        if figures is not None:
+            console.print(Text(f"Figures and their data: {figures}"), soft_wrap=True)
+
+    say(made.to_dict(), as_json, show)

@@ -1,0 +1,146 @@
+"""`resetfree solve`: the oracle's answer for one problem."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import resetfree as rf
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.show.cli.common import numbers, problem_argument, say, solution_json
+from resetfree.show.report import terminal
+from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.oracle.quadrature import ContinuousSolution
+
+MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
+
+
+@click.command()
+@problem_argument
+@click.option("--starts", help="States (comma-separated) whose multipliers are wanted; default: every feasible one.")
+@click.option("--exact", is_flag=True, help="Solve in fractions (small problems).")
+@click.option("--verify", is_flag=True, help="Solve in three independent ways and show how far they differ.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw the map to this file (PNG, SVG or PDF).")
+def solve(
+    problem: str,
+    options: Sequence[str],
+    as_json: bool,
+    starts: str | None,
+    exact: bool,
+    verify: bool,
+    picture: Path | None,
+) -> None:
+    """The oracle's answer: safe sets, best reset-free value and policy, multipliers."""
+    began = time.perf_counter()
+    mdp = resolve_model(problem, parse_options(options))
+    if not isinstance(mdp, rf.FiniteMDP):
+        return _solve_continuum(problem, mdp, as_json)
+    solution = rf.solve(mdp, starts=None if starts is None else _states(starts, mdp))
+    work = 8.0 * len(solution.starts) * mdp.horizon * mdp.transition.nnz / mdp.transition.n_layers
+    multipliers = work <= MULTIPLIER_BUDGET
+    data = {"problem": problem, **solution_json(solution, multipliers)}
+    if exact:
+        data["exact"] = _exact_json(mdp, None if starts is None else solution.starts.tolist())
+    if verify:
+        data["disagreement"] = _disagreement(solution)
+    if picture is not None:
+        from resetfree.show.report.pictures import draw_solution
+
+        data["picture"] = str(draw_solution(solution, picture))
+    data["seconds"] = time.perf_counter() - began
+
+    def show(console: Console) -> None:
+        unsafe = int((~solution.safe.actions(1)[~mdp.reset]).sum())
+        console.print(f"[bold]{problem}[/] {mdp}, {mdp.boundary} boundary")
+        console.print(
+            f"feasible starts {data['n_feasible']} of {mdp.n_states}; unsafe first actions {unsafe}", highlight=False
+        )
+        if terminal.has_map(solution) and multipliers:
+            console.print(terminal.grid_map(solution))
+        else:
+            console.print(terminal.states_table(solution, multipliers))
+        if not multipliers:
+            console.print(
+                "Multipliers of every start would take long here: name the starts you want with --starts 0,1,2."
+            )
+        for s, (value, lam) in enumerate(zip(*data["exact"].values(), strict=True)) if exact else ():
+            if value is not None:
+                console.print(f"  {mdp.state_names[s]:>8}  V* = {value}   λ̂ = {lam}", highlight=False)
+        for what, gap in data.get("disagreement", {}).items():
+            console.print(f"  {what}: {gap:.2g}", highlight=False)
+        if picture is not None:
+            console.print(f"Picture: {picture}")
+
+    say(data, as_json, show)
+
+
+def _exact_json(mdp: rf.FiniteMDP, starts: Any) -> dict[str, list[str | None]]:
+    from resetfree.theory.oracle.fractions import solve_exactly
+
+    exact = solve_exactly(mdp, starts)
+    pairs = {"value": exact.value, "lambda_hat": exact.lambda_hat}
+    return {key: [None if x is None else str(x) for x in column] for key, column in pairs.items()}
+
+
+def _disagreement(solution: Solution) -> dict[str, float]:
+    """Largest relative difference to the linear program and to the fractions, over the starts asked for."""
+    from resetfree.theory.oracle.fractions import solve_exactly
+    from resetfree.theory.oracle.linear_program import best_value, least_multiplier
+
+    mdp = solution.mdp
+    exact = solve_exactly(mdp, solution.starts.tolist())
+    gaps: dict[str, list[float]] = {}
+
+    def note(what: str, ours: float, theirs: Any) -> None:
+        gaps.setdefault(what, [0.0]).append(abs(ours - float(theirs)) / max(1.0, abs(ours)))
+
+    for s in solution.starts:
+        value, lam = float(solution.value[s]), float(solution.lambda_hat[s])
+        note("V*, linear program", value, best_value(mdp, np.eye(1, mdp.n_states, int(s))[0]))
+        note("λ̂, linear program", lam, least_multiplier(mdp, int(s), value))
+        note("V*, fractions", value, exact.value[s])
+        note("λ̂, fractions", lam, exact.lambda_hat[s])
+    return {what: max(values) for what, values in gaps.items()}
+
+
+def _solve_continuum(problem: str, mdp: Any, as_json: bool) -> None:
+    from resetfree.theory.oracle import quadrature
+
+    solution: ContinuousSolution = quadrature.solve(mdp)
+    points = np.linspace(0, 1, 21)
+    value, lam = solution.value(points), solution.lambda_hat(points)
+    data = {
+        "problem": problem, "n_states": None, "n_actions": mdp.n_actions, "horizon": mdp.horizon,
+        "states": points.tolist(), "value": numbers(value), "lambda_hat": numbers(lam),
+        "lambda_star": numbers(lam + 1),
+    }  # fmt: skip
+
+    def show(console: Console) -> None:
+        table = Table("state", "V*", "λ̂", "λ*", box=None, padding=(0, 2, 0, 0))
+        for s, v, y in zip(points, value, lam, strict=True):
+            table.add_row(f"{s:.2f}", f"{v:.9f}", f"{y:.9f}", f"{y + 1:.9f}")
+        console.print(f"[bold]{problem}[/]: states in 0..1, {mdp.n_actions} actions, horizon {mdp.horizon}, quadrature")
+        console.print(table)
+
+    say(data, as_json, show)
+
+
+def _states(text: str, mdp: rf.FiniteMDP) -> list[int]:
+    """States by index or by name."""
+    found = []
+    for word in text.split(";" if ";" in text else ","):
+        if word in mdp.state_names:
+            found.append(mdp.state_names.index(word))
+        elif word.isdigit() and int(word) < mdp.n_states:
+            found.append(int(word))
+        else:
+            raise InvalidInput(f"The '--starts' must name states of the problem. Got '{word}' instead.")
+    return found

@@ -1,0 +1,307 @@
+"""`resetfree sweep`: problems x players x settings x seeds from a TOML file, on processes, Ray or an accelerator."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.common import say, stop
+from resetfree.show.cli.progress import OnTerminal, duration
+from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
+from resetfree.studies.sweeps.folder import Folder
+from resetfree.studies.sweeps.gathering import Gathered, arrow, gather
+from resetfree.studies.sweeps.plan import Plan, check_plan, parse_plan, read_plan
+from resetfree.studies.sweeps.sweep_runner import ENGINES, Count, SweepStopped, run_sweep, standing
+
+WIDTH = 128  # characters that a table takes at least
+FIRST = 5  # trials that --dry-run shows
+EVERY = 10.0  # seconds between two lines where there is no terminal
+DRAW = 0.1  # seconds between two pictures where there is one
+
+
+class SweepGroup(click.Group):
+    """`sweep FILE` is `sweep run FILE`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the word that may be left out."""
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=SweepGroup)
+def sweep() -> None:
+    """Play every trial of a TOML file (docs/sweeps.md): `sweep FILE` is `sweep run FILE`."""
+
+
+engine_option = click.option(
+    "--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+    help="local: processes; ray: a Ray cluster; batched: an accelerator; auto: batched where that is faster.",
+)  # fmt: skip
+address_option = click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: one is started.")
+workers_option = click.option(
+    "--workers", type=click.IntRange(min=1), help="Processes of the local engine or of a Ray cluster that is started."
+)
+tensorboard_option = click.option(
+    "--tensorboard", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="Also write TensorBoard files, one folder per trial.",
+)  # fmt: skip
+limit_option = click.option(
+    "--time-limit",
+    type=float,
+    metavar="SECONDS",
+    help="What a trial may take; one that takes longer is ended, and fails.",
+)
+strict_option = click.option("--strict", is_flag=True, help="Status 1 if a trial failed.")
+
+
+@sweep.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder; default: sweeps/FILE.")
+@engine_option
+@address_option
+@workers_option
+@tensorboard_option
+@limit_option
+@click.option("--update", is_flag=True, help="Let FILE take over the folder of another sweep; what both have is kept.")
+@click.option("--dry-run", is_flag=True, help="Only say how many trials there are, and the first few.")
+@strict_option
+@json_option
+def run(
+    file: Path,
+    out: Path | None,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    tensorboard: Path | None,
+    time_limit: float | None,
+    update: bool,
+    dry_run: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Play what FILE states and gather the results. Ctrl-C saves; the same command goes on where it was stopped."""
+    plan, text = read_plan(file)
+    check_plan(plan)
+    folder = Folder(out or Path("sweeps") / file.stem)
+    if dry_run:
+        return _describe(plan, folder, as_json)
+    arrow()  # what is missing is told before anything is played
+    folder.prepare(text, update=update)
+    _play(plan, folder, engine, workers, address, tensorboard, time_limit, strict, as_json)
+
+
+@sweep.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def status(folder: Path, as_json: bool) -> None:
+    """How the sweep in FOLDER stands: trials done, running, waiting, failed with what they raised."""
+    place = Folder(folder)
+    count = standing(parse_plan(place.text()), place)
+    data = _numbers(count, place) | {"is_played": place.is_played}
+
+    def show(console: Console) -> None:
+        console.print(Text(_sentence(count)), soft_wrap=True)
+        _show_errors(console, count, place)
+
+    say(data, as_json, show)
+
+
+@sweep.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--afresh", is_flag=True, help="Throw away what the failed trials played; else they go on with it.")
+@engine_option
+@address_option
+@workers_option
+@tensorboard_option
+@limit_option
+@strict_option
+@json_option
+def retry(
+    folder: Path,
+    afresh: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    tensorboard: Path | None,
+    time_limit: float | None,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Forget what the failed trials of FOLDER raised, and play them (and what else is missing) again."""
+    place = Folder(folder)
+    plan = parse_plan(place.text())
+    arrow()
+    with place.playing():
+        for id in place.failed():
+            if afresh:
+                place.remove_trial(id)
+            place.forget_error(id)
+    _play(plan, place, engine, workers, address, tensorboard, time_limit, strict, as_json)
+
+
+@sweep.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--workers", type=click.IntRange(min=1), help="Processes that read run files; default: one per core.")
+@json_option
+def report(folder: Path, workers: int | None, as_json: bool) -> None:
+    """Gather what is finished in FOLDER: results.parquet, summary.parquet, report.md, curves.png."""
+    place = Folder(folder)
+    plan = parse_plan(place.text())
+    began = time.perf_counter()
+    found = gather(plan, place, processes=workers)
+    problems = _write_report(place, found, len(plan.trials))
+    data = {"folder": str(place.path), "trials": len(plan.trials), "seconds": time.perf_counter() - began}
+
+    def show(console: Console) -> None:
+        _show_tables(console, problems)
+        console.print(Text(_files(place)), soft_wrap=True)
+
+    say(data | _gathered(found, place), as_json, show)
+
+
+def _play(
+    plan: Plan,
+    folder: Folder,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    tensorboard: Path | None,
+    time_limit: float | None,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    began = time.perf_counter()
+    try:
+        with _Display() as display:
+            count = run_sweep(
+                plan, folder, engine=engine, workers=workers, address=address, tensorboard=tensorboard,
+                time_limit=time_limit, progress=display,
+            )  # fmt: skip
+    except SweepStopped as stopped:
+        stop(stopped)
+    found = gather(plan, folder, processes=workers, run_code=True)
+    shown = _write_report(folder, found, len(plan.trials))
+    data = _numbers(count, folder) | _gathered(found, folder)
+    data |= {"engines": count.engines, "engine_why": count.why, "seconds": time.perf_counter() - began}
+
+    def show(console: Console) -> None:
+        _show_tables(console, shown)
+        console.print(Text(_sentence(count)), soft_wrap=True)
+        _show_errors(console, count, folder)
+        console.print(Text(_files(folder)), soft_wrap=True)
+
+    say(data, as_json, show)
+    if strict and count.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _describe(plan: Plan, folder: Folder, as_json: bool) -> None:
+    configurations = len(plan.configurations)
+    data: dict[str, Any] = {
+        "trials": len(plan.trials), "configurations": configurations, "repeated": plan.repeated,
+        "episodes": sum(trial.episodes for trial in plan.trials), "folder": str(folder.path),
+        "first": [{"id": trial.id, "trial": str(trial)} for trial in plan.trials[:FIRST]],
+    }  # fmt: skip
+
+    def show(console: Console) -> None:
+        again = f" ({plan.repeated} asked for twice)" if plan.repeated else ""
+        words = (
+            f"{len(plan.trials):,} trials{again} of {configurations:,} configurations, {data['episodes']:,} episodes"
+        )
+        console.print(Text(f"{words}, into '{folder.path}'. The first:"), soft_wrap=True)
+        for trial in plan.trials[:FIRST]:
+            console.print(Text(f"  {trial.id}  {trial}"), soft_wrap=True)
+
+    say(data, as_json, show)
+
+
+def _write_report(folder: Folder, found: Gathered, total: int) -> list[Any]:
+    problems = read_summary(folder)
+    picture = draw(problems, folder.picture)
+    counts = f"{found.trials} of {total} trials, {found.configurations} configurations."
+    write_markdown(folder, problems, counts, picture is not None)
+    return list(tables(problems))
+
+
+def _numbers(count: Count, folder: Folder) -> dict[str, Any]:
+    return {
+        "folder": str(folder.path), "trials": count.total, "done": count.done, "failed": count.failed,
+        "running": count.running, "waiting": count.waiting,
+        "errors": [{"trial": id, "error": said, "file": str(folder.error_file(id))} for id, said in count.errors],
+    }  # fmt: skip
+
+
+def _gathered(found: Gathered, folder: Folder) -> dict[str, Any]:
+    return {
+        "gathered": found.trials, "rows": found.rows, "configurations": found.configurations,
+        "results": str(folder.results), "summary": str(folder.summary), "report": str(folder.report),
+    }  # fmt: skip
+
+
+def _show_tables(console: Console, shown: list[Any]) -> None:
+    console = Console(width=max(console.width, WIDTH))
+    for table in shown:
+        console.print(table)
+
+
+def _files(folder: Folder) -> str:
+    there = [folder.results, folder.summary, folder.report, folder.picture]
+    return "Files: " + "  ".join(str(file) for file in there if file.exists())
+
+
+def _sentence(count: Count) -> str:
+    left = count.total - count.done - count.failed - count.running
+    words = [f"{count.done} of {count.total} trials done", f"{count.running} running" * (count.running > 0)]
+    words += [f"{left} to be played" * (left > 0), f"{count.failed} failed"]
+    return ", ".join(word for word in words if word) + "."
+
+
+def _show_errors(console: Console, count: Count, folder: Folder) -> None:
+    for id, said in count.errors:
+        console.print(Text(f"  {id}  {said}", style="yellow"), soft_wrap=True)
+    if count.failed:
+        words = f"Tracebacks: '{folder.path / 'errors'}'. Try again: resetfree sweep retry {folder.path}"
+        console.print(Text(words), soft_wrap=True)
+
+
+class _Display(OnTerminal):
+    """Trials done, running and failed and the time left: a line that changes on a terminal, lines elsewhere."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._due, self._engine = 0.0, ""
+        self._progress: Progress | None = None
+        if console.is_terminal:
+            self._progress = Progress(
+                TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24),
+                TextColumn("{task.description}", markup=False), console=console, transient=True,
+            )  # fmt: skip
+            self._task = self._progress.add_task("", total=None)
+
+    def __call__(self, count: Count) -> None:
+        """Show how the sweep stands."""
+        now = time.monotonic()
+        if count.engine != self._engine:
+            self._engine, self._due = count.engine, 0.0
+            words = f"Engine {count.engine}: {count.why}." if count.why else f"Engine {count.engine}."
+            if self._progress is None:
+                click.echo(words, err=True)
+            else:
+                self._progress.console.print(Text(words))
+        if now < self._due and count.waiting:
+            return
+        self._due = now + (EVERY if self._progress is None else DRAW)
+        left = "" if count.seconds_left is None else f" · {duration(count.seconds_left)} left"
+        words = f"{count.running} running · {count.failed} failed{left}"
+        if self._progress is None:
+            click.echo(f"{count.done} of {count.total} trials done · {words}", err=True)
+        else:
+            self._progress.update(self._task, completed=count.done + count.failed, total=count.total, description=words)

@@ -1,0 +1,190 @@
+"""From run files to one page: read, group, draw, put together, write; nothing is written unless all of it was made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from resetfree.core.arguments import is_special
+from resetfree.core.drafts import drafted
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.show.report import style
+from resetfree.show.report.html import (
+    comparing,
+    maps,
+    page,
+    players,
+)
+from resetfree.show.report.html import (
+    html_tables as tables,
+)
+from resetfree.show.report.html import (
+    learning_curves as learning,
+)
+from resetfree.show.report.html.figures import Drawing
+from resetfree.show.report.html.groups import Collection, Group, collect
+from resetfree.show.report.html.phrases import Markup, join, tag
+
+MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
+DETAILED = 4  # groups up to which every figure of each is drawn unless it is asked for
+CORE = ("regret-log", "resets-log", "time-line")  # what is drawn of each group where there are more
+LONGEST_TITLE = 120
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written."""
+
+    path: Path
+    runs: int
+    figures: tuple[str, ...]  # their names: as anchors in the page, and of their files
+    bytes: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "report": str(self.path), "runs": self.runs, "figures": list(self.figures), "bytes": self.bytes,
+            "seconds": self.seconds,
+        }  # fmt: skip
+
+
+def write_report(
+    runs: Sequence[str | Path],
+    path: str | Path,
+    *,
+    problem: Any = None,
+    options: Mapping[str, Any] | None = None,
+    figures: str | Path | None = None,
+    details: bool | None = None,
+) -> Report:
+    """Write one self-contained HTML file about run files, and return what it holds.
+
+    runs: run files, of one or several problems and players; those that differ by the seed only are taken together.
+    path: the page; a file that is there is replaced only if it is such a page.
+    problem, options: for runs whose problem is not a registered one, see `resetfree.load`.
+    figures: a folder for every figure as SVG, PDF and PNG and its data as CSV.
+    details: whether all figures of every group are drawn (default: where there are at most 4 groups).
+    Raises RunError for a run file that cannot be read, InvalidInput for a page that cannot be written.
+    """
+    began, target = time.perf_counter(), Path(path)
+    check_target(target)
+    found = collect([Path(run) for run in runs], problem, options)
+    try:
+        with style.look():
+            drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise RunError(f"Some run holds numbers that cannot be drawn ({' '.join(str(error).split())}).") from error
+    if figures is not None:
+        for drawing in drawn:
+            drawing.write(Path(figures))
+    content = text.encode()
+    _write(target, content)
+    n = sum(group.n for group in found.groups) + len(found.empty)
+    return Report(target, n, tuple(d.name for d in drawn), len(content), time.perf_counter() - began)
+
+
+def check_target(target: Path) -> None:
+    """Refuse, before any work, a place that cannot be written or that holds something else than a report."""
+    if target.is_dir():
+        raise InvalidInput(f"The report must go to a file. Got the folder '{target}' instead.")
+    if target.exists():
+        try:
+            ours = False
+            if not is_special(target):
+                with target.open("rb") as file:
+                    ours = file.read(len(MARK)) == MARK
+        except OSError as error:
+            raise InvalidInput(f"The report '{target}' cannot be replaced: {error.strerror}.") from error
+        if not ours:
+            raise InvalidInput(f"The file '{target}' exists and is not a report: name another one (-o).")
+    elif not target.parent.is_dir():
+        raise InvalidInput(f"The report must go to a folder that exists. Got '{target}' instead.")
+
+
+def build(found: Collection, details: bool) -> tuple[list[Drawing], str]:
+    """All figures, and the page they are in."""
+    groups = found.groups
+    drawn: list[Drawing] = []
+    contents: dict[str, str] = {"overview": "Overview"}
+    body = [_overview(found)]
+    comparable = comparing.by_problem(groups)
+    if comparable:
+        contents["comparison"] = "Comparison"
+        body.append(_comparison(comparable, drawn))
+    for group in groups:
+        contents[group.name] = group.label
+        body.append(_group(group, drawn, details))
+    performed = tables.interventions(found)
+    if performed is not None:
+        contents["interventions"] = "Interventions"
+        body.append(page.section("interventions", "Interventions", performed))
+    problems = sorted({str(group.spec["problem"]) for group in groups} | {str(r.spec["problem"]) for r in found.empty})
+    title = f"resetfree: {', '.join(problems)}"
+    n = sum(group.n for group in groups)
+    rounds = sum(len(run) for group in groups for run in group.runs)
+    together = "1 group" if len(groups) == 1 else f"{len(groups)} groups"
+    summary = f"{n} run{'' if n == 1 else 's'} in {together}, {rounds:,} episodes in all."
+    if len(title) > LONGEST_TITLE:
+        title = f"{title[: LONGEST_TITLE - 1]}…"
+    footer = "Made from the run files alone; certificates were computed anew. This file needs no network."
+    return drawn, page.page(title, summary, contents, body, footer)
+
+
+def _overview(found: Collection) -> Markup:
+    parts: list[object] = []
+    for sentence in tables.failures(found.groups):
+        parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
+    if found.groups:
+        parts.append(tables.overview(found.groups))
+    parts += [tag("p", sentence, class_="note") for sentence in tables.unplayed(found)]
+    parts += [tag("details", tag("summary", "How to read this page"), page.glossary())]
+    return page.section("overview", "What was run, and what came of it", *parts)
+
+
+def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:
+    parts: list[object] = []
+    for number, members in enumerate(comparable, 1):
+        new = comparing.figures(members, number)
+        drawn += new
+        parts += [tag("h3", members[0].spec["problem"]), page.figures(new)]
+    return page.section("comparison", "Comparison", *parts)
+
+
+def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
+    sets = {"What was learned": learning, "The game between the players": players, "The map": maps}
+    parts: list[object] = [
+        tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
+    ]
+    if isinstance(group.truths, str):
+        parts.append(tag("p", f"Regret is not shown: {group.truths}.", class_="note"))
+    for title, module in sets.items():
+        if not details and module is not learning:
+            continue
+        new = module.figures(group)
+        if not details:
+            new = [one for one in new if one.name.removeprefix(f"{group.name}-") in CORE]
+        drawn += new
+        if new:
+            parts += [tag("h3", title), page.figures(new)]
+        elif module is maps and group.mdp is not None and group.mdp.layout is not None:
+            parts.append(tag("p", f"The map has more than {maps.LARGEST:,} cells, and is not drawn.", class_="note"))
+    if not details:
+        words = (
+            f"With more than {DETAILED} groups only these figures of each are drawn; --all-figures draws the others."
+        )
+        parts.append(tag("p", words, class_="soft"))
+    parts += [tag("h3", "Certificates: what is guaranteed and what is tuned"), tables.certificates(group)]
+    return page.section(group.name, group.label, join(parts))
+
+
+def _write(target: Path, content: bytes) -> None:
+    """The file appears whole or not at all."""
+    try:
+        with drafted(target) as draft:
+            draft.write_bytes(content)
+    except OSError as error:
+        raise InvalidInput(f"The report '{target}' cannot be written: {error.strerror}.") from error

@@ -1,0 +1,242 @@
+"""Run files as a report takes them: read, checked, and put together where they differ by the seed only.
+
+Legend: a group holds n runs of one problem with the same players and settings; K its rounds that all of them have;
+"truth" is the oracle's side of a run, or the sentence that says why there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.certificate import Certificate
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
+from resetfree.runs import runfile
+from resetfree.runs.learn import load
+from resetfree.runs.result import Run
+from resetfree.theory import regret as measures
+from resetfree.theory.certificates import Truth, anytime, truth
+from resetfree.theory.oracle.dynamic_programming import Solution
+
+SAME = ("problem", "problem_options", "fingerprint", "primal", "dual", "feedback", "episodes", "B")
+LONGEST = 80  # characters of a setting
+NO_START = "some starts of this run are no states of its problem"
+BROKEN = (ResetFreeError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)  # what odd data can do
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ by the seed only, in the order of their seeds."""
+
+    name: str  # "g1", "g2", ...: for links and file names
+    label: str
+    runs: tuple[Run, ...] = field(repr=False)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What all runs of the group were asked (but for the seed)."""
+        return self.runs[0].spec
+
+    @property
+    def n(self) -> int:
+        """How many runs."""
+        return len(self.runs)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Rounds that every run of the group has."""
+        return min(len(run) for run in self.runs)
+
+    @property
+    def mdp(self) -> FiniteMDP | None:
+        """The model, where it is known and the starts are its states."""
+        return self.runs[0].mdp if all(_starts_fit(run) for run in self.runs) else None
+
+    @cached_property
+    def truths(self) -> list[Truth] | str:
+        """The oracle's side of every run, or why there is none for some of them."""
+        found = [_truth(run) for run in self.runs]
+        missing = [why for why in found if isinstance(why, str)]
+        return missing[0] if missing else [known for known in found if isinstance(known, Truth)]
+
+    @property
+    def solution(self) -> Solution | None:
+        """The oracle's answer, of the first run."""
+        return None if self.mdp is None else self.runs[0].solution
+
+    @cached_property
+    def measures(self) -> dict[str, list[Floats]]:
+        """What there is to see of the runs, by name: [K] of every run, cumulative, never clipped.
+
+        Always realised, upper, lower (bounds on Resets that need no model) and reward (per episode, mean so far);
+        original, the same before rewards were scaled, where they were; resets where policies were evaluated exactly;
+        with an oracle regret, r_p, r_zero: R_d(0), r_star: R_d(lambda*).
+        """
+        found: dict[str, list[Floats]] = {"realised": [run.realised_resets.astype(np.float64) for run in self.runs]}
+        half = anytime.DELTA / 2
+        ks = [np.arange(1.0, len(run) + 1) for run in self.runs]
+        counts = found["realised"]
+        found["upper"] = [np.minimum(anytime.resets_upper(n, half), k) for n, k in zip(counts, ks, strict=True)]
+        found["lower"] = [anytime.resets_lower(n, half) for n in counts]
+        found["reward"] = [np.cumsum(run.columns["reward"]) / k for run, k in zip(self.runs, ks, strict=True)]
+        original = [run.columns.get("original_return", np.full(len(run), np.nan)) for run in self.runs]
+        if all(np.isfinite(x).all() for x in original):  # where the environment's rewards were scaled
+            found["original"] = [np.cumsum(x) / k for x, k in zip(original, ks, strict=True)]
+        v_c = [run.columns["v_c"] for run in self.runs]
+        if all(np.isfinite(x).all() for x in v_c):
+            found["resets"] = [np.cumsum(x) for x in v_c]
+        if not isinstance(self.truths, str):
+            found["regret"] = [measures.regret(t.rounds, t.solution) for t in self.truths]
+            found["r_p"] = [measures.primal_regret(t.rounds, t.solution) for t in self.truths]
+            found["r_zero"] = [measures.dual_regret(t.rounds, 0.0) for t in self.truths]
+            found["r_star"] = [measures.dual_regret(t.rounds, at_starts=t.hat + 1.0) for t in self.truths]
+        return found
+
+    def final(self, name: str) -> list[float]:
+        """A measure after the last common round, of every run; empty where there is none."""
+        return [float(x[self.rounds - 1]) for x in self.measures.get(name, [])]
+
+    @cached_property
+    def certificates(self) -> list[list[Certificate]]:
+        """Every claim that can be checked, of every run; computed here and never taken from the file."""
+        return [_certificates(run) for run in self.runs]
+
+    @cached_property
+    def arrays(self) -> list[dict[str, NDArray[Any]]]:
+        """What the players had learned at the newest checkpoint, of every run."""
+        return [_arrays(run) for run in self.runs]
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """What a report is about."""
+
+    groups: list[Group]
+    empty: list[Run]  # runs without a round
+    notes: list[str]  # what was left out, and why
+
+
+def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, Any] | None = None) -> Collection:
+    """Read run files and group them.
+
+    problem, options: for runs whose problem is not a registered one, see `learning.load`.
+    Raises RunError for what cannot be read.
+    """
+    if not paths:
+        raise InvalidInput("A report must be about at least one run file. Got none instead.")
+    runs: dict[tuple[str, int], Run] = {}
+    notes: list[str] = []
+    for path in dict.fromkeys(Path(p) for p in paths):
+        run = load(path, options=options if problem is None else None)
+        if run.mdp is None and problem is not None:
+            run = load(path, problem, options)
+        if run.fit is not None and not run.fit.whole:
+            notes.append(f"{path} was damaged or edited after it was written: {run.fit.what} does not fit its digest.")
+        key = (_key(run), int(run.spec["seed"]))
+        if key in runs:  # one seed twice would make intervals narrower than they are
+            other, short = sorted((runs[key], run), key=len, reverse=True)
+            notes.append(f"{short.path} is left out: it is the same run as {other.path}, seed {key[1]}.")
+            run = other
+        runs[key] = run
+    together: dict[str, list[Run]] = {}
+    for (asked, _), run in runs.items():
+        if len(run):
+            together.setdefault(asked, []).append(run)
+    members = [tuple(sorted(found, key=lambda run: int(run.spec["seed"]))) for found in together.values()]
+    labels = label([found[0].spec for found in members])
+    groups = [Group(f"g{i + 1}", labels[i], found) for i, found in enumerate(members)]
+    for group in groups:
+        lengths = sorted({len(run) for run in group.runs})
+        if len(lengths) > 1:
+            notes.append(
+                f"{group.label}: the runs have between {lengths[0]:,} and {lengths[-1]:,} rounds; "
+                f"what is taken over seeds is taken over the first {lengths[0]:,}."
+            )
+    return Collection(groups, [run for run in runs.values() if not len(run)], notes)
+
+
+def label(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each group: problem and players, and the settings in which it differs from one with the same name.
+
+    >>> def spec(**primal): return {"problem": "grid-v0", "problem_options": {}, "feedback": "realised", "B": None,
+    ...     "episodes": 9, "primal": {"name": "p", "settings": primal}, "dual": {"name": "d", "settings": {}}}
+    >>> label([spec(scale=0.1), spec(scale=0.2)])
+    ['grid-v0, p against d (scale = 0.1)', 'grid-v0, p against d (scale = 0.2)']
+    """
+    names = [f"{s['problem']}, {s['primal']['name']} against {s['dual']['name']}" for s in specs]
+    flat = [dict(_flat(s)) for s in specs]
+    result = []
+    for i, name in enumerate(names):
+        alike = [flat[j] for j in range(len(names)) if names[j] == name]
+        keys = sorted({key for one in alike for key in one if len({str(other.get(key)) for other in alike}) > 1})
+        words = [f"{key} = {short(flat[i].get(key))}" for key in keys]
+        result.append(f"{name} ({', '.join(words)})" if words else name)
+    return result
+
+
+def short(value: Any) -> str:
+    """A setting in few characters.
+
+    >>> short(0.1 + 0.2), short("rare"), short([1, None])
+    ('0.3', 'rare', '[1, null]')
+    """
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    word = value if isinstance(value, str) else json.dumps(value, default=str)
+    return word if len(word) <= LONGEST else word[: LONGEST - 1] + "…"
+
+
+def _flat(spec: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    yield from spec["problem_options"].items()
+    for role in ("primal", "dual"):
+        yield from spec[role]["settings"].items()
+    for key in ("feedback", "episodes", "B"):
+        yield key, spec[key]
+
+
+def _key(run: Run) -> str:
+    return json.dumps([run.spec[name] for name in SAME], sort_keys=True, default=str)
+
+
+def _starts_fit(run: Run) -> bool:
+    if run.mdp is None:
+        return False
+    s1 = run.columns["s1"]
+    return bool(s1.dtype.kind in "iu" and (s1 >= 0).all() and (s1 < run.mdp.n_states).all())
+
+
+def _truth(run: Run) -> Truth | str:
+    if run.mdp is not None and not _starts_fit(run):
+        return NO_START
+    try:
+        return truth(run)
+    except BROKEN as error:
+        return str(error)
+
+
+def _certificates(run: Run) -> list[Certificate]:
+    try:
+        return run.certificates() if run.mdp is None or _starts_fit(run) else replace(run, mdp=None).certificates()
+    except BROKEN as error:
+        return [Certificate.not_applicable("every claim", f"this run cannot be checked: {error}")]
+
+
+def _arrays(run: Run) -> dict[str, NDArray[Any]]:
+    if run.path is None:
+        return {}
+    connection = runfile.connect(run.path, "ro")
+    try:
+        with runfile.sentences(run.path):
+            found = runfile.read_checkpoint(connection, run.path)
+    finally:
+        connection.close()
+    return {} if found is None else found.arrays

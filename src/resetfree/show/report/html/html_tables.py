@@ -1,0 +1,193 @@
+"""The tables of the report: what was run and what came of it, settings, certificates, interventions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from resetfree.core.certificate import Certificate
+from resetfree.runs.result import Run
+from resetfree.show.report.html.bounds import every_path
+from resetfree.show.report.html.groups import Collection, Group, short
+from resetfree.show.report.html.phrases import Markup, badge, join, spread, table, tag
+from resetfree.theory.certificates import RATES
+
+MARKS = {"holds": "good", "fails": "bad", "fails in some runs": "bad"}
+LISTED = 500  # interventions that are listed one by one
+
+
+def overview(groups: list[Group]) -> Markup:
+    """One line per group: Regret always beside Resets, expected beside realised."""
+    head = (
+        "what", "n", "episodes", "Regret", "Resets, expected", "Resets, realised", "last reset after",
+        "certified Resets ≤", "guarantee",
+    )  # fmt: skip
+    rows = []
+    for group in groups:
+        last = [float(run.columns["k"][run.columns["reset"]].max(initial=0)) for run in group.runs]
+        rows.append((
+            tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), spread(group.final("regret")),
+            spread(group.final("resets")), spread(group.final("realised")), spread(last), spread(group.final("upper")),
+            guarantee(group),
+        ))  # fmt: skip
+    caption = "Mean over n seeds and 95 % bootstrap interval, after the last episode that all runs of a line have"
+    return table(head, rows, numbers=range(1, 8), caption=caption)
+
+
+def episodes(group: Group) -> str:
+    """How many were played, and of how many where runs are not finished."""
+    asked = int(group.spec["episodes"])
+    return f"{group.rounds:,}" if group.rounds == asked else f"{group.rounds:,} of {asked:,}"
+
+
+def guarantee(group: Group) -> Markup:
+    """In a few words what is proved of these runs and what is tuned."""
+    covered = all(said["covered"] for run in group.runs for said in run.statements.values())
+    rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
+    if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
+        words: list[object] = [badge("tuned", "plain")]
+    elif any(c.detail.get("vacuous") for c in rates):
+        words = [badge("theorem, its bound vacuous at this K", "plain")]
+    else:
+        words = [badge("theorem", "good")]
+    most = every_path(group)
+    if most is not None:
+        words += [" ", badge(f"≤ {most.rhs:g} resets on every path", "good")]
+    return join(words)
+
+
+def settings(group: Group) -> Markup:
+    """Everything that was asked, and what the players say about themselves."""
+    spec, said = group.spec, group.runs[0].statements
+    rows: list[tuple[object, object]] = [
+        ("problem", spec["problem"]), ("its options", _pairs(spec["problem_options"])),
+        ("size", f"{spec['n_states'] or 'infinitely many'} states, {spec['n_actions']} actions, H = {spec['horizon']}"),
+    ]  # fmt: skip
+    for role in ("primal", "dual"):
+        rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
+        status = "a theorem" if said[role]["covered"] else "no theorem"
+        rows += [
+            ("what is proved", f"{status} covers it as it is played: {said[role]['why']}"),
+            ("constants", _pairs(said[role]["constants"])),
+        ]
+    rows += [
+        ("feedback to the dual", spec["feedback"]),
+        ("bound B", "none" if spec["B"] is None else f"{spec['B']:g} ({spec['B_source']})"),
+        ("why these players", spec["chosen"] or "they were named"),
+        ("oracle", "yes" if not isinstance(group.truths, str) else f"no: {group.truths}"),
+        ("seeds", ", ".join(str(run.spec["seed"]) for run in group.runs)),
+        ("time", f"{spread([run.seconds for run in group.runs])} s of learning per run"),
+        ("files", ", ".join(run.path.name for run in group.runs if run.path is not None)),
+    ]  # fmt: skip
+    return table(("asked", "value"), rows, caption="What was run")
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {short(value)}" for key, value in values.items()) or "none"
+
+
+def certificates(group: Group) -> Markup:
+    """Every claim over all runs of the group: guaranteed ones, tuned ones, and those that cannot be asked."""
+    by_claim: dict[tuple[str, str], list[Certificate]] = {}
+    for claims in group.certificates:
+        for c in claims:
+            by_claim.setdefault((c.status, c.claim), []).append(c)
+    parts: list[object] = []
+    for status, title in (
+        ("proved", "Guaranteed: a theorem stands behind it with the constants of these runs"),
+        ("tuned", "Tuned: no theorem stands behind it, and it may fail"),
+        ("identity", "Identities: algebra that holds whatever was played; they check the arithmetic of this page"),
+    ):
+        rows = [_claim(found) for (kind, _), found in by_claim.items() if kind == status]
+        if rows:
+            head = ("claim", "verdict", "left", "", "right", "slack", "remarks")
+            parts.append(
+                table(head, rows, numbers=(2, 4, 5), caption=f"{title}. n = {group.n} runs; numbers of the tightest")
+            )
+    said = [_stated(found) for (kind, _), found in by_claim.items() if kind == "stated"]
+    if said:
+        words = "Stated: what is bounded and cannot be computed here"
+        parts.append(table(("quantity", "from", "to", "remarks"), said, numbers=(1, 2), caption=words))
+    rest = [(found[0].claim, found[0].why) for (kind, _), found in by_claim.items() if kind == "not applicable"]
+    if rest:
+        inner = table(("claim", "why not"), rest, caption="Claims that cannot be asked of these runs")
+        parts.append(tag("details", tag("summary", f"{len(rest)} claims do not apply here"), inner))
+    return join(parts)
+
+
+def failures(groups: list[Group]) -> list[str]:
+    """Proved claims and identities that fail: what must stand at the top of a page."""
+    return [
+        f"{group.label}, seed {run.spec['seed']}: {c}"
+        for group in groups
+        for run, claims in zip(group.runs, group.certificates, strict=True)
+        for c in claims
+        if c.refuted
+    ]
+
+
+def _claim(found: list[Certificate]) -> tuple[object, ...]:
+    worst = min(found, key=lambda c: (c.holds, c.slack if c.kind == "<=" else -abs(c.slack)))
+    held = sum(c.holds for c in found)
+    word = "holds" if held == len(found) else "fails" if held == 0 else "fails in some runs"
+    words = [worst.why] if worst.why else []
+    if worst.witness is not None:
+        words.append(f"at {worst.witness}")
+    if worst.detail.get("violations"):
+        words.append(f"not in {worst.detail['violations']:,} of {worst.detail['rounds']:,} rounds")
+    if worst.detail.get("vacuous"):
+        words.append(f"vacuous: no run can exceed {worst.detail['trivial']:.4g}")
+    verdict = join([badge(word, MARKS[word]), f" {held}/{len(found)}" if len(found) > 1 else ""])
+    return (
+        worst.claim,
+        verdict,
+        f"{worst.lhs:.5g}",
+        worst.kind,
+        f"{worst.rhs:.5g}",
+        f"{worst.slack:.3g}",
+        "; ".join(words),
+    )
+
+
+def _stated(found: list[Certificate]) -> tuple[object, ...]:
+    """An interval, of the run in which it reaches highest."""
+    widest = max(found, key=lambda c: c.rhs)
+    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", widest.why)
+
+
+def interventions(collection: Collection) -> Markup | None:
+    """Resets that somebody performed, of all runs; None where nobody did."""
+    runs = [(g.label, run) for g in collection.groups for run in g.runs] + [
+        (_name(run), run) for run in collection.empty
+    ]
+    found = [(label, run.spec["seed"], one) for label, run in runs for one in getattr(run, "interventions", ())]
+    if not found:
+        return None
+    names = ("k", "why", "detail", "who", "asked", "answered")
+    rows = [
+        (label, seed, *(_field(one, name) for name in names), _seconds(_field(one, "seconds")))
+        for label, seed, one in found[:LISTED]
+    ]
+    waited = sum(float(_field(one, "seconds") or 0) for _, _, one in found)
+    head = ("runs", "seed", "after episode", "why", "what", "who", "asked", "answered", "seconds")
+    listed = table(head, rows, numbers=(1, 2, 8), caption="Interventions: resets that somebody performed")
+    more = f" The first {LISTED} are listed." if len(found) > LISTED else ""
+    return join([tag("p", f"{len(found):,} interventions, {waited:,.0f} s of waiting for them in all.{more}"), listed])
+
+
+def _field(record: Any, name: str) -> Any:
+    """Of a record that is an object or a mapping."""
+    return record.get(name, "") if isinstance(record, Mapping) else getattr(record, name, "")
+
+
+def _seconds(value: Any) -> str:
+    return f"{value:.1f}" if isinstance(value, int | float) else str(value)
+
+
+def unplayed(found: Collection) -> list[str]:
+    """What is not in the figures, in sentences."""
+    return [*(f"{_name(run)} has no rounds yet, and is in no figure." for run in found.empty), *found.notes]
+
+
+def _name(run: Run) -> str:
+    return str(run.path) if run.path is not None else str(run.spec["problem"])

@@ -1,0 +1,264 @@
+"""Figures of what a group of runs learned: Regret and Resets on linear and logarithmic axes, rewards, the time line.
+
+Legend: k episodes so far; Regret and Resets exact and cumulative; realised resets those that happened; H the horizon.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from resetfree.core.certificate import Certificate
+from resetfree.show.report.html.bounds import every_path, rate
+from resetfree.show.report.html.figures import (
+    WIDTH,
+    Drawing,
+    canvas,
+    columns,
+    dress,
+    legend,
+    legend_above,
+    over_seeds,
+    plot,
+    runs,
+)
+from resetfree.show.report.html.groups import Group
+from resetfree.show.report.html.series import Curve, Growth, curve, growth, shown
+from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
+from resetfree.theory.certificates import RATES, anytime
+
+TICKS = 3000  # resets of a time line that are drawn one by one
+BINS = 240  # of a time line with more
+
+
+def figures(group: Group) -> list[Drawing]:
+    """All figures of this file that can be drawn for the group."""
+    drawn = []
+    if "regret" in group.measures:
+        drawn.append(linear_regret(group))
+    drawn.append(linear_resets(group))
+    if "regret" in group.measures:
+        drawn.append(log_regret(group))
+    drawn += [log_resets(group), time_line(group)]
+    return [*drawn, *(rewards(group, name) for name in ("reward", "original") if name in group.measures)]
+
+
+def linear_regret(group: Group) -> Drawing:
+    """Regret(k), linear axes."""
+    curves = _curves(group, ("regret",), log=False)
+    figure, axes = canvas()
+    axes.axhline(0, color=GREY, lw=0.8)
+    plot(axes, curves["regret"], "Regret", BLUE)
+    dress(axes, "Regret", "reward")
+    return Drawing(
+        f"{group.name}-regret", "Regret, linear",
+        "Regret(k): what the best policy that is never reset would have earned more, summed over k episodes, exact and "
+        f"never clipped. Below zero it was bought with resets. Unit: reward. {over_seeds(group.n)}",
+        f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}.", columns(curves), figure,
+    )  # fmt: skip
+
+
+def linear_resets(group: Group) -> Drawing:
+    """Expected and realised Resets(k) and the bounds that need no model, linear axes."""
+    names = [name for name in ("resets", "realised", "upper", "lower") if name in group.measures]
+    curves = _curves(group, names, log=False)
+    figure, axes = canvas()
+    if "resets" in curves:
+        plot(axes, curves["resets"], "expected, exact", BLUE)
+    plot(axes, curves["realised"], "realised", ORANGE, ls="--")
+    axes.plot(curves["upper"].k, curves["upper"].mean, color=GREY, ls=":", label="certified bounds, no model")
+    axes.plot(curves["lower"].k, curves["lower"].mean, color=GREY, ls=":")
+    dress(axes, "Resets", "resets")
+    legend_above(axes)
+    return Drawing(
+        f"{group.name}-resets", "Resets, linear",
+        f"{_expected(group)} Realised: resets that happened. Dotted: between these the expected resets lie after every "
+        f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds). "
+        f"Unit: resets. {over_seeds(group.n)}",
+        f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised.", columns(curves), figure,
+    )  # fmt: skip
+
+
+def log_regret(group: Group) -> Drawing:
+    """Regret(k) on logarithmic axes with its growth and the theorem's bound."""
+    curves = _curves(group, ("regret",), log=True)
+    found, bound = growth(group.measures["regret"], group.rounds), rate(group, RATES[1])
+    figure, axes = canvas()
+    plot(axes, curves["regret"], "Regret", BLUE)
+    _fit(axes, found, curves["regret"], BLUE)
+    k = curves["regret"].k
+    axes.plot(k, k * float(group.spec["horizon"]), color=GREY, ls=":", label="k H: true of every run")
+    said = _bound(axes, bound, "Regret")
+    dress(axes, "Regret, log-log", "reward", log="xy")
+    legend(axes)
+    hidden = int((curves["regret"].mean <= 0).sum())
+    below = f" {hidden} of {len(k)} points are not positive, and not on a logarithmic axis." if hidden else ""
+    return Drawing(
+        f"{group.name}-regret-log", "Regret, log-log",
+        f"{_growth(found, 'Regret', group)} {said}{below} Unit: reward. {over_seeds(group.n)}",
+        f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}", _with_bound(curves, bound), figure,
+    )  # fmt: skip
+
+
+def log_resets(group: Group) -> Drawing:
+    """Resets(k) on logarithmic axes with their growth, the theorem's bound and those that hold on every path."""
+    exact = "resets" in group.measures
+    names = ["resets", "realised", "upper"] if exact else ["realised", "upper"]
+    curves, main = _curves(group, names, log=True), names[0]
+    found, bound, most = growth(group.measures[main], group.rounds), rate(group, RATES[2]), every_path(group)
+    figure, axes = canvas()
+    if exact:
+        plot(axes, curves["resets"], "expected, exact", BLUE)
+    plot(axes, curves["realised"], "realised", ORANGE, ls="--")
+    _fit(axes, found, curves[main], BLUE if exact else ORANGE)
+    k = curves[main].k
+    axes.plot(k, curves["upper"].mean, color=GREEN, ls=":", label="certified, no model")
+    axes.plot(k, k, color=GREY, ls=":", label="k: true of every run")
+    if most is not None:
+        axes.axhline(most.rhs, color=PINK, ls="-.", lw=1.2, label=f"no path exceeds {most.rhs:g}")
+    said = _bound(axes, bound, "Resets")
+    dress(axes, "Resets, log-log", "resets", log="xy")
+    legend(axes)
+    path = "" if most is None else f" On every path at most {most.rhs:g} resets (proved, for realised resets)."
+    return Drawing(
+        f"{group.name}-resets-log", "Resets, log-log",
+        f"{_growth(found, 'expected Resets' if exact else 'realised Resets', group)} {said}{path} Unit: resets. "
+        f"{over_seeds(group.n)}",
+        f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}", _with_bound(curves, bound), figure,
+    )  # fmt: skip
+
+
+def rewards(group: Group, name: str) -> Drawing:
+    """Reward per episode so far, as the players saw it ("reward") or as the environment gave it ("original")."""
+    curves, scaled = _curves(group, (name,), log=True), name == "original"
+    figure, axes = canvas()
+    plot(axes, curves[name], "reward per episode", GREEN)
+    dress(axes, "Return per episode, mean so far" if scaled else "Reward per episode, mean so far",
+          "environment's own units" if scaled else "reward per episode", log="x")  # fmt: skip
+    what = "Return of an episode in the environment's own units" if scaled else "Reward collected per episode"
+    return Drawing(
+        f"{group.name}-{name}", "Returns collected" if scaled else "Rewards collected",
+        f"{what}, mean over the first k episodes of up to {group.spec['horizon']} actions; what was bought with resets "
+        f"is in it. {over_seeds(group.n)}",
+        f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}.", columns(curves), figure,
+    )  # fmt: skip
+
+
+def time_line(group: Group) -> Drawing:
+    """When resets happened: a row per run, on a linear and on a logarithmic axis."""
+    from matplotlib.figure import Figure
+
+    at = [np.flatnonzero(run.columns["reset"]) + 1 for run in group.runs]
+    total = sum(map(len, at))
+    height = 1.6 + 2 * max(0.35, min(0.14 * group.n, 2.1))
+    figure = Figure(figsize=(WIDTH, height))
+    top, bottom = figure.subplots(2, 1)
+    figure.subplots_adjust(0.13, 0.47 / height, 0.97, 1 - 0.32 / height, hspace=0.5 / (0.5 * (height - 0.8)))
+    longest = max(len(run) for run in group.runs)
+    for axes, log in ((top, False), (bottom, True)):
+        for row, (run, ks) in enumerate(zip(group.runs, at, strict=True)):
+            axes.plot([1, len(run)], [row, row], color=GREY, lw=0.5)
+            marks = ks if total <= TICKS else _thinned(ks, longest, log)
+            axes.plot(marks, np.full(len(marks), row), "|", ms=max(3.0, 9.0 - 0.25 * group.n), color=ORANGE, mew=0.9)
+        dress(axes, "", "seed", x="episode k" + (", logarithmic" if log else ""), log="x" if log else "")
+        axes.set_ylim(group.n - 0.5, -0.5)
+        some = range(0, group.n, max(1, group.n // 6))
+        axes.set_yticks(list(some), [str(group.runs[i].spec["seed"]) for i in some])
+        axes.set_xlim(0 if not log else 0.9, longest * (1.1 if log else 1.01))
+        axes.spines["left"].set_visible(False)
+    top.set_xlabel("")
+    top.set_title("Realised resets")
+    ending = f"; the last one in episode {max(int(ks[-1]) for ks in at if len(ks)):,}" if total else ""
+    binned = "" if total <= TICKS else " There are too many to draw each: a mark stands for one or more."
+    return Drawing(
+        f"{group.name}-time-line", "Realised resets on a time line",
+        f"Each mark is an episode that ended in a reset, a row per run (seed); the same resets on a linear and on a "
+        f"logarithmic axis.{binned} {total:,} resets in {runs(group.n)}{ending}.",
+        f"Time line of {total:,} realised resets, {runs(group.n)}.", _reset_data(group, at), figure,
+    )  # fmt: skip
+
+
+def _thinned(ks: Any, longest: int, log: bool) -> Any:
+    """The first reset of each stretch that an axis can tell apart."""
+    place = np.log(ks) / np.log(longest + 1) if log else ks / (longest + 1)
+    return ks[np.unique((place * BINS).astype(np.int64), return_index=True)[1]]
+
+
+def _reset_data(group: Group, at: list[Any]) -> dict[str, Any]:
+    """Every reset, or of many the number in each stretch of episodes."""
+    seeds = [run.spec["seed"] for run in group.runs]
+    if sum(map(len, at)) <= 10 * TICKS:
+        return {"seed": np.repeat(seeds, [len(ks) for ks in at]), "k": np.concatenate(at)}
+    edges = np.linspace(0, max(len(run) for run in group.runs), BINS + 1).astype(np.int64)
+    counts = [np.histogram(ks, edges + 0.5)[0] for ks in at]
+    return {
+        "seed": np.repeat(seeds, BINS), "after_k": np.tile(edges[:-1], group.n), "up_to_k": np.tile(edges[1:], group.n),
+        "resets": np.concatenate(counts),
+    }  # fmt: skip
+
+
+def _curves(group: Group, names: Any, *, log: bool) -> dict[str, Curve]:
+    k = shown(group.rounds, log)
+    return {name: curve([v[: group.rounds] for v in group.measures[name]], k) for name in names}
+
+
+def _expected(group: Group) -> str:
+    if "resets" in group.measures:
+        return "Expected: probability of a reset under each policy from its start, summed, exact."
+    return "Expected resets are not known: the model behind these runs is not."
+
+
+def _fit(axes: Any, found: Growth | None, shown_curve: Curve, colour: str) -> None:
+    """The fitted power through the end of the mean."""
+    if found is None or shown_curve.mean[-1] <= 0:
+        return
+    k = np.array([found.first, found.last])
+    e = found.exponent
+    axes.plot(
+        k,
+        1.25 * shown_curve.mean[-1] * (k / found.last) ** e.mean,
+        color=colour,
+        lw=1.0,
+        ls=(0, (3, 2)),
+        label=f"fit: {_power(found)}",
+    )
+
+
+def _power(found: Growth) -> str:
+    """The exponent with its interval."""
+    mean, low, high = (f"{x + 0.0:.2f}".replace("-0.00", "0.00") for x in vars(found.exponent).values())
+    return f"k^{mean} [{low}, {high}]" if found.n > 1 else f"k^{mean}"
+
+
+def _growth(found: Growth | None, what: str, group: Group) -> str:
+    if found is None:
+        why = "the runs are too short" if group.rounds < 16 else "no run has a positive value throughout"
+        return f"No growth exponent of {what} is fitted: {why}."
+    among = f" over n = {found.n} seeds" if found.n > 1 else " (n = 1)"
+    lacking = f"; {found.without} runs without one, as they are not positive there" if found.without else ""
+    return (
+        f"Growth of {what}: {_power(found)}{among}, by least squares on k = {found.first:,} to {found.last:,} "
+        f"(drawn above the curve){lacking}."
+    )
+
+
+def _bound(axes: Any, bound: tuple[Any, Any, Certificate] | str, what: str) -> str:
+    if isinstance(bound, str):
+        return f"No theorem's bound is drawn: {bound}."
+    k, values, claim = bound
+    vacuous = " (vacuous)" if claim.detail.get("vacuous") else ""
+    axes.plot(k, values, color=INK, lw=1.2, ls="-.", marker=".", ms=4, label=f"theorem's bound{vacuous}")
+    words = f" It is vacuous: no run can exceed {claim.detail['trivial']:.4g}." if vacuous else ""
+    return f"The theorem bounds {what} by {values[-1]:.4g} after {k[-1]:,} episodes, {claim.why}.{words}"
+
+
+def _with_bound(curves: dict[str, Curve], bound: tuple[Any, Any, Certificate] | str) -> dict[str, Any]:
+    data = columns(curves)
+    if not isinstance(bound, str):
+        k, values, _ = bound
+        column = np.full(len(data["k"]), np.nan)
+        for i, at in enumerate(k):
+            column[data["k"] == at] = values[i]
+        data["theorem_bound"] = column
+    return data

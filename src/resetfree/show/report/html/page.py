@@ -1,0 +1,114 @@
+"""The page itself: sections, figures with their downloads, and a policy that lets nothing in from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from resetfree.show.report import style
+from resetfree.show.report.html import svg
+from resetfree.show.report.html.figures import Drawing
+from resetfree.show.report.html.phrases import Markup, join, tag, text
+from resetfree.theory.certificates import anytime
+
+# Names of colours with their values on a light and on a dark page; those of figures are the style's.
+PALETTE = {
+    "paper": ("#ffffff", "#111418"), "raised": ("#f6f7f9", "#1a1f25"), "ink": (style.INK, "#e8ebee"),
+    "soft": ("#57606a", "#a3adb8"), "rule": ("#d0d7de", "#343b44"), "link": ("#0059a3", "#7cc0ff"),
+    "blue": (style.BLUE, "#4fa8e0"), "orange": (style.ORANGE, "#ff8a3d"), "green": (style.GREEN, "#2ecc9b"),
+    "grey": (style.GREY, "#9aa4ae"), "pink": (style.PINK, "#e59cc4"), "yellow": (style.YELLOW, "#f2b63c"),
+    "sky": (style.SKY, "#8fd0f5"), "good": ("#0b6b4c", "#7fe3ba"), "good-back": ("#dff3ea", "#123a2b"),
+    "bad": ("#a40e26", "#ffb3bb"), "bad-back": ("#ffe3e6", "#4a1219"), "plain": ("#4b545e", "#c3cbd4"),
+    "plain-back": ("#eaeef2", "#2b323a"),
+}  # fmt: skip
+WORDS = {
+    "Regret": "what the best policy that is never reset would have earned more, summed over the episodes; exact, never "
+    "clipped, and never read without Resets: below zero it was bought with resets.",
+    "Resets, expected": "the probability of a reset under the policy of each episode, summed; exact.",
+    "Resets, realised": "resets that happened.",
+    "certified": "a bound on the expected resets from the realised ones alone, without any model, that holds after "
+    f"every episode at once with probability {1 - anytime.DELTA:g}.",
+    "proved / tuned": "whether a theorem covers what is claimed with the constants that were used. A tuned result has "
+    "none, and stands under no theorem's name.",
+    "n": "how many runs; those of a group differ by their seed only. Intervals are 95 % bootstrap intervals of means.",
+}
+
+
+def figure(drawing: Drawing) -> Markup:
+    """A figure with its caption and what can be saved of it."""
+    picture = Markup(svg.themed(drawing.svg).replace("<svg", f'<svg role="img" aria-label="{text(drawing.alt)}"', 1))
+    name = drawing.name
+    links = [
+        tag("button", "SVG", type="button", data_save="svg", hidden=True, aria_label=f"Save {drawing.title} as SVG"),
+        tag("a", "PDF", href=_address("application/pdf", drawing.pdf), download=f"{name}.pdf",
+            aria_label=f"Save {drawing.title} as PDF"),
+        tag("button", "PNG", type="button", data_save="png", hidden=True, aria_label=f"Save {drawing.title} as PNG"),
+        tag("a", "CSV", href=_address("text/csv;charset=utf-8", drawing.csv.encode()), download=f"{name}.csv",
+            aria_label=f"Save the data of {drawing.title} as CSV"),
+    ]  # fmt: skip
+    caption = tag("figcaption", tag("strong", f"{drawing.title}. "), drawing.caption)
+    return tag("figure", picture, caption, tag("div", *links, class_="save"), id=name)
+
+
+def figures(drawings: Sequence[Drawing]) -> Markup:
+    """Figures beside each other where there is room."""
+    return tag("div", *map(figure, drawings), class_="figures") if drawings else Markup("")
+
+
+def section(name: str, title: object, *inside: object) -> Markup:
+    """A part of the page that the list of contents links to."""
+    return tag("section", tag("h2", title, id=name), *inside, aria_labelledby=name)
+
+
+def glossary() -> Markup:
+    """What the words mean."""
+    pairs = [join([tag("dt", word), tag("dd", meaning)]) for word, meaning in WORDS.items()]
+    return tag("dl", *pairs, class_="words")
+
+
+def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[Markup], footer: str) -> str:
+    """The whole file. Scripts and styles are named by their hashes, and nothing else may run or load."""
+    sheet, script = _palette() + _file("page.css"), _file("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(sheet)}'; script-src '{_hash(script)}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    items = [tag("li", tag("a", words, href=f"#{name}")) for name, words in contents.items()]
+    head = join([
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy).replace("&#x27;", chr(39))}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="referrer" content="no-referrer">'),
+        tag("title", title), Markup(f"<style>{sheet}</style>"),
+    ])  # fmt: skip
+    switch = tag("button", "light / dark", type="button", id="theme", hidden=True)
+    inner = join([
+        tag("a", "Skip to the content", href="#content", class_="skip"),
+        tag("header", tag("h1", title), switch, tag("p", summary)),
+        tag("nav", tag("ol", *items), aria_label="Contents"), tag("main", *body, id="content"),
+        tag("footer", tag("p", footer)),
+        Markup(f"<script>{script}</script>"),
+    ])  # fmt: skip
+    return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>{inner}</body>\n</html>\n'
+
+
+def _palette() -> str:
+    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in PALETTE.items()) for i in (0, 1))
+    return (
+        f':root{{{light}}}\n[data-theme="dark"]{{{dark}}}\n'
+        f'@media screen and (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
+    )
+
+
+def _file(name: str) -> str:
+    return (files("resetfree.show.report.html") / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _address(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

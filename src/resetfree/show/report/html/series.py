@@ -1,0 +1,91 @@
+"""Curves over the episodes, as they are shown: at which episodes, with which interval over seeds, growing how fast.
+
+Legend: K rounds; a curve is [n, P], the exact values of n runs after the P episodes that are shown: nothing in between
+is averaged or smoothed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.problems.finite.transitions import Floats
+from resetfree.studies.statistics import RESAMPLES, SEED, Interval, interval
+
+POINTS = 160  # of a curve: more cannot be seen, and would only make the file large
+FIRST = 4  # exponents are fitted on the last three quarters, K/4 .. K
+FEWEST = 16  # rounds below which nothing is fitted
+
+
+def shown(n_rounds: int, log: bool) -> NDArray[np.int64]:
+    """Episodes that are shown: all of a short run, else evenly spread on a linear or logarithmic axis, ends included.
+
+    >>> shown(5, log=True).tolist(), len(shown(100_000, log=False))
+    ([1, 2, 3, 4, 5], 160)
+    """
+    if n_rounds <= POINTS:
+        return np.arange(1, n_rounds + 1)
+    spread = np.geomspace if log else np.linspace
+    return np.unique(np.rint(spread(1, n_rounds, POINTS)).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A measure over seeds at some episodes."""
+
+    k: NDArray[np.int64]  # [P]
+    mean: Floats  # [P]
+    low: Floats  # [P] 95 % bootstrap interval of the mean; the mean itself where there is one run only
+    high: Floats  # [P]
+
+
+def curve(values: Sequence[Floats], k: NDArray[np.int64]) -> Curve:
+    """Mean and interval after the episodes k, of one array [K] per run; the same numbers as `statistics.interval`."""
+    at = np.stack([np.asarray(v, dtype=np.float64)[k - 1] for v in values])
+    mean = at.mean(axis=0)
+    if len(at) == 1:
+        return Curve(k, mean, mean, mean)
+    low, high = np.quantile(_weights(len(at)) @ at, [0.025, 0.975], axis=0)
+    return Curve(k, mean, np.minimum(low, mean), np.maximum(high, mean))
+
+
+@lru_cache(maxsize=16)
+def _weights(n: int) -> Floats:
+    """[resamples, n] how often each of n runs is drawn, as `statistics.interval` draws them, over n."""
+    draws = np.random.default_rng(SEED).integers(n, size=(RESAMPLES, n))
+    rows = np.repeat(np.arange(RESAMPLES), n)
+    counts = np.bincount(rows * n + draws.ravel(), minlength=RESAMPLES * n)
+    return counts.reshape(RESAMPLES, n) / n
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How fast a measure grows late in the runs: f(k) ~ k^exponent, by least squares of log f on log k."""
+
+    exponent: Interval  # mean over the runs that have one, with its 95 % bootstrap interval
+    first: int
+    last: int  # range of k that was used
+    n: int  # runs that have one
+    without: int  # runs that have none: the measure is not positive there
+
+
+def growth(values: Sequence[Floats], n_rounds: int) -> Growth | None:
+    """The late growth exponent over K/4 .. K (1 linear, 1/2 as sqrt(K), 0 flat); None where no run has one.
+
+    >>> k = np.arange(1.0, 1001)
+    >>> growth([3 * np.sqrt(k), 5 * np.sqrt(k)], 1000).exponent.mean.__round__(6)
+    0.5
+    """
+    if n_rounds < FEWEST:
+        return None
+    first = n_rounds // FIRST
+    k = np.unique(np.rint(np.geomspace(first, n_rounds, POINTS)).astype(np.int64))
+    late = [v[k - 1] for v in values]
+    slopes = [float(np.polyfit(np.log(k), np.log(f), 1)[0]) for f in late if (f > 0).all()]
+    if not slopes:
+        return None
+    return Growth(interval(slopes), int(first), int(n_rounds), len(slopes), len(late) - len(slopes))

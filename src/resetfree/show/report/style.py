@@ -1,0 +1,75 @@
+"""One look for every figure: colours that the colour-blind tell apart, plain axes, and how a figure is written.
+
+The colours are those of Okabe and Ito; what a colour says is also said by a shape, a dash or a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from resetfree.core.drafts import drafted
+from resetfree.core.errors import InvalidInput
+
+BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
+PINK, YELLOW, SKY = "#cc79a7", "#e69f00", "#56b4e9"
+INK = "#1b1f24"  # text and axes
+CYCLE = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, INK)
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+PIT, UNSAFE, WALL, EDGE = "#b2182b", "#f4a582", "#4d4d4d", "#e6e6e6"  # cells of a map, and lines between them
+DPI = 150
+
+SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.0, "axes.titlesize": 9.5,
+    "axes.labelsize": 9.0, "legend.fontsize": 8.0, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0,
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8, "lines.linewidth": 1.6,
+    "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
+    "axes.titlelocation": "left", "axes.titley": 1.0, "svg.fonttype": "none", "svg.hashsalt": "resetfree",
+    "text.parse_math": False, "axes.formatter.use_mathtext": False, "path.simplify": False,
+}  # fmt: skip
+
+
+@contextmanager
+def look(settings: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Figures that are made and written inside have the look; text is taken as it is, never as mathematics.
+
+    settings: of Matplotlib, beside our own.
+    """
+    from matplotlib import rc_context
+
+    wanted: dict[Any, Any] = {**SETTINGS, **settings}
+    with rc_context(wanted):
+        yield
+
+
+def line(i: int) -> dict[str, Any]:
+    """Colour and dash of the i-th of several lines: 7 colours and 4 dashes, so 28 that differ, neighbours in both."""
+    return {"color": CYCLE[i % len(CYCLE)], "ls": DASHES[i % len(DASHES)]}
+
+
+def round_number(x: float, _: object = None) -> str:
+    """A tick of an axis in few characters.
+
+    >>> round_number(20000), round_number(2.5e6), round_number(0.25), round_number(1e-12), round_number(0)
+    ('20k', '2.5M', '0.25', '1e-12', '0')
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if size <= abs(x) < 1e12:
+            return f"{x / size:.3g}{letter}"
+    return f"{x:.3g}"
+
+
+def save(figure: Any, path: Path, *, make_folder: bool = False) -> Path:
+    """Write a figure (PNG, SVG or PDF by the name's ending) and return its path; `make_folder`: its folder too."""
+    try:
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with drafted(path) as draft:
+            figure.savefig(draft, dpi=DPI, format=path.suffix.removeprefix(".") or "png")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"The picture must go to a file that can be written. Got '{path}': {error}.") from error
+    return path

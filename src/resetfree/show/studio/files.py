@@ -1,0 +1,162 @@
+"""The one folder of the studio: run files by their names, never a path; copies and reports of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core.lock import WriterLock
+from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.runfile import connect, sentences
+from resetfree.show.studio import limits
+from resetfree.show.studio import report_jobs as reporting
+from resetfree.show.studio.children import Children
+from resetfree.show.studio.scenes import scene_of
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}")
+ENDING = ".rfrun"
+SIDES = ("left", "right")
+
+
+class Folder:
+    """Where all runs of the studio are; nothing outside it is read, and nothing else in it is either."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"The folder '{path}' of the studio cannot be made: {error.strerror}.") from error
+        self.path = path.resolve()
+        self.reporters = Children(limits.REPORTS)
+
+    def file(self, name: Any) -> Path:
+        """The run file with this name (without its ending): a plain file in the folder, not a link, not too large."""
+        path = self.free(name)
+        try:
+            about = path.lstat()
+        except OSError as error:
+            raise RunError(f"There is no run '{name}'.") from error
+        if not stat.S_ISREG(about.st_mode):
+            raise RunError(f"The run '{name}' must be a plain file in the folder. Got something else instead.")
+        if about.st_size > limits.FILE:
+            raise RunError(f"The run '{name}' is larger than {limits.FILE:,} bytes: use the command line for it.")
+        return path
+
+    def free(self, name: Any) -> Path:
+        """Where a run of this name is or would be."""
+        if not isinstance(name, str) or NAME.fullmatch(name) is None or ".." in name:
+            raise InvalidInput(
+                "The name of a run must be letters, digits and _ . + - (at most 120). Got another one instead."
+            )
+        return self.path / f"{name}{ENDING}"
+
+    def lanes(self, name: str) -> list[Path]:
+        """The files of a session: one, or two of players that were run side by side."""
+        pair = [self.free(f"{name}-{side}") for side in SIDES]
+        if all(path.exists() for path in pair):
+            return [self.file(f"{name}-{side}") for side in SIDES]
+        return [self.file(name)]
+
+    @contextmanager
+    def reserved(self, words: str) -> Iterator[str]:
+        """A name nobody has, and that nobody else gets before this ends: by then its files are there.
+
+        Others are threads of this process and other studios in the same folder. The lock is the kernel's: a studio that
+        was killed holds no name.
+        """
+        stem = re.sub(r"[^A-Za-z0-9_.+-]+", "-", words).strip("-.")[:80] or "run"
+        for number in range(1, 10_000):
+            name = f"{stem}-{number}"
+            if self._taken(name):
+                continue
+            try:
+                lock = WriterLock(self.path / name).acquire()
+            except RunError as error:
+                if isinstance(error.__cause__, BlockingIOError):  # somebody is about to begin a run of this name
+                    continue
+                raise
+            try:
+                if not self._taken(name):  # it may have begun before we had the lock
+                    yield name
+                    return
+            finally:
+                lock.release()
+        raise InvalidInput("The folder is full of runs of this name. Choose another folder.")
+
+    def _taken(self, name: str) -> bool:
+        return any(os.path.lexists(self.free(one)) for one in (name, *(f"{name}-{side}" for side in SIDES)))
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Every run file, newest first; two lanes of one session are one entry."""
+        found: dict[str, dict[str, Any]] = {}
+        for entry in self._entries():
+            stem = entry.name.removesuffix(ENDING)
+            name = next((stem.removesuffix(f"-{s}") for s in SIDES if stem.endswith(f"-{s}")), stem)
+            if name != stem and not all((self.path / f"{name}-{s}{ENDING}").exists() for s in SIDES):
+                name = stem
+            about = entry.stat(follow_symlinks=False)
+            row = found.setdefault(name, {"name": name, "bytes": 0, "changed": 0.0, "lanes": []})
+            row["bytes"] += about.st_size
+            row["changed"] = max(row["changed"], about.st_mtime)
+            row["lanes"].append(_told(Path(entry.path)))
+        rows = sorted(found.values(), key=lambda row: -row["changed"])
+        return rows
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        with os.scandir(self.path) as entries:
+            fits = [
+                entry for entry in entries
+                if entry.name.endswith(ENDING) and NAME.fullmatch(entry.name.removesuffix(ENDING))
+                and entry.is_file(follow_symlinks=False)
+            ]  # fmt: skip
+        fits.sort(key=lambda entry: -entry.stat(follow_symlinks=False).st_mtime)
+        return sorted(fits[: limits.LISTED], key=lambda entry: entry.name)
+
+    def copy(self, name: str, place: Path) -> Path:
+        """A run file as it was at one moment, also while it is being written; the copy lies in the folder `place`."""
+        path, target = self.file(name), place / "copy.rfrun"
+        source = connect(path, "ro")
+        with closing(source), sentences(path), closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+        return target
+
+    def report(self, name: str, place: Path) -> Path:
+        """The report page of a session, in the folder `place`; made in another process, which may fail as it likes."""
+        paths = self.lanes(name)
+        for path in paths:
+            scene = scene_of(read_spec_of(path))
+            if not scene.bounded:
+                raise RunError(f"The problem of '{name}' is not taken here: {scene.why} Use `resetfree report`.")
+        page = place / "report.html"
+        try:
+            self.reporters.run(reporting.command(paths, page), f"report of '{name}'", limits.REPORT_SECONDS)
+        except RunError as error:
+            error.args = (str(error).replace(f"{self.path}{os.sep}", ""),)
+            raise
+        return page
+
+
+def rounds_in(path: Path) -> int:
+    """How many rounds a file holds, without reading them."""
+    with closing(connect(path, "ro")) as connection, sentences(path):
+        return int(connection.execute("SELECT count(*) FROM rounds").fetchone()[0])
+
+
+def _told(path: Path) -> dict[str, Any]:
+    """What a file says of itself, or what is wrong with it."""
+    try:
+        spec = read_spec_of(path)
+    except ResetFreeError as error:
+        return {"file": path.name, "error": str(error).replace(f"{path.parent}{os.sep}", "")}
+    return {
+        "file": path.name, "problem": str(spec["problem"])[:80], "primal": str(spec["primal"]["name"])[:80],
+        "dual": str(spec["dual"]["name"])[:80], "episodes": spec["episodes"], "seed": spec["seed"],
+    }  # fmt: skip

@@ -1,0 +1,204 @@
+"""Runs that are read from their files: finished ones, interrupted ones, and those that a terminal is writing right now.
+
+Only rounds that are new are read. A file is data: what is not as a run file has it is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.runs.runfile import READ_BATCH, connect, damaged, read_checkpoint, read_spec, sentences, start_type
+from resetfree.show.studio import limits
+from resetfree.show.studio.files import Folder
+from resetfree.show.studio.frames import History, Picture
+from resetfree.show.studio.operators import Distant
+from resetfree.show.studio.scenes import Scene, scene_of
+
+EVERY = 0.5  # seconds between two looks at a file
+COLUMNS = "k, s1, lam, reset, v_r, v_c, next_start"
+
+
+class Followed:
+    """One file, looked at again and again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._distant = path, Distant(path)
+        self.scene: Scene | None = None
+        self.error, self.k, self._stamp = "", 0, (0, 0, 0.0, 0, 0.0)
+        self._finite = False
+        self._request: dict[str, Any] | None = None
+        self._checkpoint = -1
+        self._last: dict[str, Any] | None = None
+
+    @property
+    def being_written(self) -> bool:
+        """Whether another process holds its lock."""
+        try:
+            import fcntl
+
+            handle = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_NOFOLLOW)
+        except (ImportError, OSError):
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(handle)
+
+    def poll(self) -> bool:
+        """Read what is new; whether anything is."""
+        stamp = self._look()
+        request = self._distant.show() if stamp is not None else None
+        changed = request != self._request
+        self._request = request
+        if stamp is None or stamp == self._stamp:
+            return changed
+        first = stamp[0] != self._stamp[0]
+        self._stamp = stamp
+        try:
+            self._read(first)
+            self.error = ""
+        except ResetFreeError as error:
+            self.error = str(error).replace(f"{self.path.parent}{os.sep}", "")
+        return True
+
+    def frame(self, curves: bool) -> dict[str, Any]:
+        """What is shown now."""
+        state = "file"
+        if self.error:
+            state = "failed"
+        elif self._request is not None:
+            state = "waiting"
+        elif self.scene is not None and self.k < self.scene.spec["episodes"]:
+            state = "following" if self.being_written else "interrupted"
+        result: dict[str, Any] = {
+            "state": state, "error": self.error, "k": self.k, "rate": 0.0, "last": self._last,
+            "request": self._request,
+        }  # fmt: skip
+        if self.scene is not None:
+            result |= {"now": self._history.now, "map": self._picture.shown()}
+            if curves:
+                result["curves"] = self._history.curves()
+        return result
+
+    def answer(self, data: dict[str, Any]) -> None:
+        """Answer the reset request of the process that writes the file."""
+        self._distant.reply(data)
+
+    def _look(self) -> tuple[int, int, float, int, float] | None:
+        """Which file it is, and how large and old it and its log are."""
+        try:
+            about = self.path.lstat()
+        except OSError:
+            self.error = "The run file is gone."
+            return None
+        try:
+            log = Path(f"{self.path}-wal").lstat()
+            return about.st_ino, about.st_size, about.st_mtime, log.st_size, log.st_mtime
+        except OSError:
+            return about.st_ino, about.st_size, about.st_mtime, 0, 0.0
+
+    def _read(self, first: bool) -> None:
+        if self._stamp[1] > limits.FILE:
+            raise RunError(f"The run file is larger than {limits.FILE:,} bytes: use the command line for it.")
+        with closing(connect(self.path, "ro")) as connection, sentences(self.path):
+            if first or self.scene is None:
+                spec = read_spec(connection, self.path)
+                if len(json.dumps(spec)) > limits.BODY:
+                    raise RunError("The run file asks for more than is shown here.")
+                self.scene = scene_of(spec)
+                self._history, self._picture = History(self.scene), Picture(self.scene)
+                self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
+                self._finite = start_type(connection) == "INTEGER"
+                self.k, self._checkpoint = 0, -1
+            (newest,) = connection.execute("SELECT coalesce(max(k), 0) FROM rounds").fetchone()
+            if not isinstance(newest, int) or newest > limits.EPISODES:
+                raise RunError(f"A run of more than {limits.EPISODES:,} rounds is not shown here.")
+            if newest < self.k:  # it was resumed from before, and plays the rounds since then again
+                self._history.clear()
+                self._starts[:] = 0
+                self.k = 0
+            cursor = connection.execute(f"SELECT {COLUMNS} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
+            while batch := cursor.fetchmany(READ_BATCH):
+                for row in batch:
+                    self._take(row)
+            self._learn(connection)
+
+    def _take(self, row: tuple[Any, ...]) -> None:
+        k, s1, lam, reset, v_r, v_c, after = row
+        numbers = (lam, v_r, v_c)
+        good = k == self.k + 1 and reset in (0, 1) and all(x is None or isinstance(x, int | float) for x in numbers)
+        n = None if self.scene is None or self.scene.mdp is None else self.scene.mdp.n_states
+        if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
+            raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
+        lam, v_r, v_c = (math.nan if x is None else float(x) for x in numbers)
+        self._history.add(s1 if n is not None else 0, lam, bool(reset), v_r, v_c)
+        self.k = k
+        if n is not None:
+            self._starts[s1] += 1
+            ends = [after] if isinstance(after, int) and 0 <= after < n and not reset else []
+            self._last = {"k": k, "path": [s1, *ends], "reset": bool(reset), "reward": None}
+
+    def _learn(self, connection: Any) -> None:
+        """What the player knew at the newest checkpoint, where it is not too large."""
+        k, size = connection.execute("SELECT max(k), sum(length(arrays)) FROM checkpoints").fetchone()
+        if not self._finite or not isinstance(k, int) or k == self._checkpoint or size > limits.CHECKPOINT:
+            return
+        found = read_checkpoint(connection, self.path)
+        if found is not None and len(self._picture.visits):
+            self._picture.visits = self._starts
+            arrays = {key: a for key, a in found.arrays.items() if key.startswith("primal.")}
+            self._history.pairs = self._picture.learn(arrays, None)
+            self._checkpoint = k
+
+
+class Following:
+    """The files of a session, as pages watch them: however many do, they are read once."""
+
+    def __init__(self, name: str, folder: Folder) -> None:
+        self.name, self.version, self._seen = name, 0, 0.0
+        self._looking = threading.Lock()
+        self.lanes = [Followed(path) for path in folder.lanes(name)]
+        self.poll()
+        wrong = next((lane.error for lane in self.lanes if lane.scene is None), None)
+        if wrong is not None:
+            raise RunError(wrong or "The run file cannot be read.")
+
+    def poll(self) -> None:
+        """Look at the files, if it is time."""
+        if time.monotonic() - self._seen < EVERY or not self._looking.acquire(blocking=False):
+            return
+        try:
+            if any([lane.poll() for lane in self.lanes]):
+                self.version += 1
+            self._seen = time.monotonic()
+        finally:
+            self._looking.release()
+
+    def scene(self) -> dict[str, Any]:
+        """What does not change."""
+        lanes = [{} if lane.scene is None else lane.scene.to_dict() for lane in self.lanes]
+        return {"name": self.name, "live": False, "lanes": lanes, "files": [lane.path.stem for lane in self.lanes]}
+
+    def frame(self, curves: bool) -> dict[str, Any]:
+        """What is shown now."""
+        version = self.version
+        lanes = [lane.frame(curves) for lane in self.lanes]
+        return {"version": version, "live": False, "paused": False, "pace": 0.0, "lanes": lanes}
+
+    def answer(self, lane: int, data: dict[str, Any]) -> None:
+        """Answer a lane's reset request."""
+        self.lanes[lane].answer(data)

@@ -1,0 +1,149 @@
+"""What is shown of a run: sampled pictures of complete data.
+
+Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened; `upper` is
+above the expected resets after every round at once with 99 %, from the realised ones alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.game.contract import Round
+from resetfree.problems.finite.transitions import Bools
+from resetfree.show.studio import limits
+from resetfree.show.studio.scenes import Scene, bits
+from resetfree.theory.certificates.anytime import resets_upper
+
+PLAYED = 0.01  # probability from which an action counts as played by a policy
+SERIES = ("regret", "expected", "realised", "lam", "pairs")
+
+
+class History:
+    """Every round of a run as cumulative curves; nothing is dropped, and what is sent is a sample of it."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._value = scene.value
+        self._data = np.zeros((len(SERIES), 1024))
+        self.k, self._now = 0, [0.0] * 3
+        self.pairs = float("nan")  # the newest number of pairs that the player still holds to be possible
+
+    def add(self, s1: Any, lam: float, reset: bool, v_r: float, v_c: float) -> None:
+        """One more round; nan where the oracle is silent."""
+        if self.k == self._data.shape[1]:
+            self._data = np.concatenate([self._data, np.zeros_like(self._data)], axis=1)
+        best = math.nan if self._value is None else float(self._value[s1])
+        now, column = self._now, self._data[:, self.k]
+        now[0] += best - v_r
+        now[1] += v_c
+        now[2] += reset
+        column[0], column[1], column[2], column[3], column[4] = now[0], now[1], now[2], lam, self.pairs
+        self.k += 1
+
+    def clear(self) -> None:
+        """Begin again."""
+        self.k, self._now = 0, [0.0] * 3
+
+    @property
+    def now(self) -> dict[str, float | None]:
+        """The newest values, None where there is no number."""
+        regret, expected, realised = self._now
+        lam = float(self._data[3, self.k - 1]) if self.k else math.nan
+        return {
+            "regret": finite(regret), "expected": finite(expected), "realised": int(realised), "lam": finite(lam),
+            "upper": float(resets_upper(realised)), "pairs": finite(self.pairs),
+        }  # fmt: skip
+
+    def curves(self, most: int = limits.CURVE) -> dict[str, list[Any]]:
+        """At most so many points of each curve, the first and the last round always among them."""
+        at = np.unique(np.linspace(0, self.k - 1, min(most, self.k)).round().astype(np.int64))
+        result: dict[str, list[Any]] = {"k": (at + 1).tolist()}
+        for name, row in zip(SERIES, self._data, strict=True):
+            result[name] = [finite(x) for x in row[at].tolist()]
+        result["upper"] = np.round(resets_upper(self._data[2, at]), 3).tolist()
+        return result
+
+
+def finite(x: float) -> float | None:
+    """Six digits of a number; None where there is none."""
+    return float(f"{x:.6g}") if math.isfinite(x) else None
+
+
+def knowledge(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> dict[str, Bools | NDArray[Any]]:
+    """What a primal player keeps that can be drawn, by the names of its arrays: `allowed`, `known`, `tried`.
+
+    shape: S and A; what has another shape is something else.
+    """
+    found: dict[str, Any] = {}
+    for key, array in arrays.items():
+        name = key.rpartition(".")[2]
+        if name == "allowed" and array.dtype == bool and array.ndim == 3 and array.shape[1:] == shape and len(array):
+            found[name] = array[0]
+        elif name == "known" and array.dtype == bool and array.shape == shape[:1]:
+            found[name] = array
+        elif name == "tried" and array.ndim == 3 and array.shape[1:] == shape and array.dtype.kind in "iu":
+            found[name] = array.sum(axis=(0, 2))
+    return found
+
+
+class Picture:
+    """The map of one moment: what the player holds to be possible, where it goes, and where it was."""
+
+    def __init__(self, scene: Scene) -> None:
+        mdp = scene.mdp
+        self.drawn = mdp is not None and mdp.n_states <= limits.SHOWN
+        self._shape = (0, 0) if mdp is None else (mdp.n_states, mdp.n_actions)
+        self._reset = np.zeros(0, dtype=np.bool_) if mdp is None else mdp.reset
+        self.visits = np.zeros(self._shape[0], dtype=np.int64)
+        self.entered = np.zeros(self._shape[0], dtype=np.bool_)  # states whose entering was a reset
+        self._shown: dict[str, Any] = {}
+
+    def note(self, states: NDArray[Any], reset: bool) -> None:
+        """Count where an episode went."""
+        np.add.at(self.visits, states, 1)
+        if reset:
+            self.entered[states[-1]] = True
+
+    def learn(self, arrays: Mapping[str, NDArray[Any]], this: Round | None) -> float:
+        """Take a new picture; returns how many pairs the player still holds to be possible (or plays)."""
+        if not self._shape[0]:
+            return math.nan
+        found = knowledge(arrays, self._shape)
+        policy = None if this is None else _table(this.plan.policy, self._shape)
+        if "allowed" in found:
+            possible, kind = np.array(found["allowed"], dtype=np.bool_), "not ruled out"
+        elif policy is not None:
+            possible, kind = np.asarray((policy >= PLAYED).any(axis=0)), "played"
+        else:
+            possible, kind = np.zeros(0, dtype=np.bool_), ""
+        if this is None and "tried" in found:  # a file: the player's own counts say more than the starts
+            self.visits = np.array(found["tried"], dtype=np.int64)
+        known = self.entered | found["known"] if "known" in found else self.entered
+        if self.drawn:
+            self._shown = {
+                "possible": bits(possible), "kind": kind, "known": bits(known),
+                "policy": None if policy is None else policy[0].argmax(axis=1).tolist(),
+                "visits": self.visits.tolist(),
+            }  # fmt: skip
+        return float(possible[~self._reset].sum()) if len(possible) else math.nan
+
+    def shown(self) -> dict[str, Any]:
+        """The newest picture."""
+        return self._shown
+
+
+def _table(policy: Any, shape: tuple[int, int]) -> NDArray[np.float64] | None:
+    """A policy as probabilities [n, S, A], None where it is in another form."""
+    if not isinstance(policy, np.ndarray):
+        return None
+    if policy.ndim == 3 and policy.shape[1:] == shape:
+        return np.asarray(policy, dtype=np.float64)
+    if policy.ndim == 2 and policy.shape == shape and policy.dtype.kind == "f":
+        return np.asarray(policy[None], dtype=np.float64)
+    if policy.ndim in (1, 2) and policy.shape[-1] == shape[0] and policy.dtype.kind in "iu":
+        return np.asarray(np.eye(shape[1])[np.atleast_2d(policy)])
+    return None

@@ -1,0 +1,130 @@
+"""Reset requests on the page: those of runs that go on here, and those of runs that another process executes.
+
+The latter are reached as docs/hardware.md says: an address file beside the run file names a loopback address and a
+token. Nothing but such an address is ever asked, whatever the file says.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import secrets
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+from resetfree.core.errors import RunError
+from resetfree.problems.operators import Answer, Request
+from resetfree.problems.operators.http import LARGEST, TOKEN
+from resetfree.problems.operators.messages import accept, as_json, check_reply, sentence
+
+ADDRESS = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})")
+WAIT = 2.0  # seconds for an answer of another process
+FIELDS = {"id": str, "problem": str, "why": str, "detail": str, "asked": str}
+
+
+class Desk:
+    """The operator of a run that goes on here: its request lies on the desk until somebody answers it on the page."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._asked: dict[str, Any] | None = None
+        self._reply: dict[str, Any] | None = None
+        self._closed = False
+
+    def perform(self, request: Request) -> Answer:
+        """Wait until it is done; a desk that is closed ends the run as Ctrl-C does."""
+        with self._changed:
+            name = secrets.token_hex(8)
+            self._asked = {**as_json(request, name, None), "sentence": sentence(request)}
+            self._reply = None
+            try:
+                while self._reply is None and not self._closed:
+                    self._changed.wait()
+                if self._reply is None:
+                    raise KeyboardInterrupt
+                return accept(self._reply, "operator")
+            finally:
+                self._asked = None
+
+    def show(self) -> dict[str, Any] | None:
+        """What is asked."""
+        with self._changed:
+            return None if self._reply is not None else self._asked
+
+    def reply(self, data: dict[str, Any]) -> None:
+        """Answer it; raises RunError where it is not what is asked."""
+        with self._changed:
+            if self._asked is None or self._reply is not None:
+                raise RunError("Nothing is asked at present.")
+            try:
+                self._reply = check_reply(data, self._asked["id"], must_name=True)
+            except (ValueError, LookupError) as error:
+                raise RunError(str(error.args[0])) from error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody answers any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+class Distant:
+    """The operator's endpoint of a run that another process executes."""
+
+    def __init__(self, run_file: Path) -> None:
+        self._file = run_file.with_name(f"{run_file.name}.operator.json")
+
+    def show(self) -> dict[str, Any] | None:
+        """What is asked there, None where nothing is or nobody can be reached."""
+        try:
+            status, data = self._call("GET", "/request", None)
+        except RunError:
+            return None
+        if status != 200 or not isinstance(data, dict) or not all(isinstance(data.get(k), FIELDS[k]) for k in FIELDS):
+            return None
+        asked = {key: data[key][:4000] for key in FIELDS}
+        return {**asked, "sentence": sentence(Request(asked["problem"], asked["why"], asked["detail"]))}
+
+    def reply(self, data: dict[str, Any]) -> None:
+        """Answer it; raises RunError where that is not taken."""
+        status, said = self._call("POST", "/answer", data)
+        if status != 200:
+            why = said.get("error") if isinstance(said, dict) else None
+            raise RunError(f"The answer was not taken: {str(why)[:200]}")
+
+    def _call(self, method: str, path: str, data: Any) -> tuple[int, Any]:
+        port, token = self._address()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+        try:
+            body = None if data is None else json.dumps(data)
+            connection.request(method, path, body, {TOKEN: token, "Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read(LARGEST))
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            raise RunError("The run that asks for a reset cannot be reached.") from error
+        finally:
+            connection.close()
+
+    def _address(self) -> tuple[int, str]:
+        """Where to ask: a loopback port, from a small plain file that is ours."""
+        try:
+            handle = os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                about = os.fstat(handle)
+                if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
+                    raise ValueError("it is not a plain file of ours")
+                data = json.loads(os.read(handle, 4096))
+            finally:
+                os.close(handle)
+            found = ADDRESS.fullmatch(data["url"])
+            token = data["token"]
+            if found is None or not isinstance(token, str) or not token.isascii() or not token.isprintable():
+                raise ValueError("it names no loopback address")
+            return int(found[1]), token
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise RunError("Nobody asks for a reset at present.") from error

@@ -1,0 +1,100 @@
+"""What does not change while a run goes on: the map, the truth about it from the oracle, and what was asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from resetfree.core.errors import ResetFreeError
+from resetfree.problems.contract import Problem
+from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.finite.mdp import FiniteMDP, model_behind
+from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.registry import make, problems
+from resetfree.runs.result import Run
+from resetfree.runs.statements import Said, unknown
+from resetfree.show.studio import limits
+from resetfree.show.studio.catalogue import problem_options
+from resetfree.theory.oracle.dynamic_programming import solve
+
+SPEC = (
+    "problem", "problem_options", "primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen",
+    "horizon", "n_states", "n_actions", "persistent",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One run's stage; `value` and `safe` are the oracle's, None where there is none."""
+
+    spec: dict[str, Any]
+    mdp: FiniteMDP | None
+    why: str  # why there is no oracle
+    value: Floats | None  # [S] V*, nan where no policy avoids resets
+    safe: Bools | None  # [S, A] first actions after which a reset can be avoided for certain
+    bounded: bool = True  # whether whoever makes the problem again stays within our bounds
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the page gets it."""
+        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
+        return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
+
+    def _statements(self) -> Said:
+        """What the players say of themselves, never what a file says they said."""
+        return unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
+
+    def _map(self) -> dict[str, Any] | None:
+        mdp = self.mdp
+        if mdp is None or self.safe is None or mdp.n_states > limits.SHOWN:
+            return None
+        if mdp.layout is not None:
+            rows, cols, cell = mdp.layout.n_rows, mdp.layout.n_cols, mdp.layout.cell
+        else:  # no map: the states stand in lines
+            cols = math.ceil(math.sqrt(mdp.n_states * 1.6))
+            rows, cell = math.ceil(mdp.n_states / cols), np.arange(mdp.n_states)
+        return {
+            "rows": rows, "cols": cols, "cells": cell.tolist(), "real": mdp.layout is not None,
+            "names": list(mdp.state_names), "actions": list(mdp.action_names), "reset": bits(mdp.reset),
+            "feasible": bits(self.safe.any(axis=1)), "safe": bits(self.safe), "ends": bits(mdp.end_reset & ~mdp.reset),
+            "start": bits(mdp.start > 0), "restart": bits((mdp.restart > 0).ravel()),
+            "pay": mdp.reward.max(axis=(0, 2)).round(4).tolist(),
+            "safe_pairs": int(self.safe[~mdp.reset].sum()), "pairs": int((~mdp.reset).sum()) * mdp.n_actions,
+        }  # fmt: skip
+
+
+def scene_of(spec: dict[str, Any]) -> Scene:
+    """The stage of a run, from what its file says: only a registered problem of bounded size is made again."""
+    name = spec["problem"]
+    if name not in problems():
+        why = f"'{name[:80]}' is not a registered problem, and no code is run because a file names it"
+        return Scene(spec, None, why, None, None)
+    try:
+        mdp = _model(name, spec["problem_options"], spec["fingerprint"])
+    except ResetFreeError as error:
+        return Scene(spec, None, str(error), None, None, bounded=False)
+    if mdp is None:
+        return Scene(spec, None, "the problem has changed since the run was made", None, None)
+    if mdp.n_states * mdp.n_actions * mdp.horizon > limits.TABLE:
+        return Scene(spec, None, "the problem is too large to be solved here", None, None, bounded=False)
+    solution = solve(mdp, starts=[])
+    return Scene(spec, mdp, "", solution.value, np.asarray(solution.safe.actions(1)))
+
+
+def _model(name: str, options: Any, expected: str) -> FiniteMDP | None:
+    """The model of a registered problem with bounded options, None where it is another one by now."""
+    made = make(name, **problem_options(name, options))
+    problem = made if isinstance(made, Problem) else made.problem()
+    return model_behind(problem) if fingerprint(problem) == expected else None
+
+
+def bits(array: Any) -> str:
+    """Booleans as text of 0 and 1, row by row.
+
+    >>> bits(np.array([[True, False], [True, True]]))
+    '1011'
+    """
+    flat: bytes = (np.asarray(array, dtype=np.bool_).ravel().astype(np.uint8) + ord("0")).tobytes()
+    return flat.decode()

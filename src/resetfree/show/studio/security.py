@@ -1,0 +1,166 @@
+"""Who may ask, and how much: host, origin, token, size and time of every request, and how many connections there are.
+
+A page of another origin cannot ask (its Origin is not ours, and our Host is not a name that points here), another user
+of a shared machine cannot where a token is set, and nobody can send or hold more than the bounds of `limits`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from resetfree.core.errors import InvalidInput
+from resetfree.show.studio import limits
+
+TOKEN = "x-resetfree-token"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SILENT = 0.5  # seconds after which an idle connection makes room for another, where there is none
+HEADERS = {
+    "content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store", "x-frame-options": "DENY",
+}  # fmt: skip
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server that binds to this is reached from this machine only."""
+    return host in LOOPBACK
+
+
+class Guard:
+    """Refuses what must not be asked, and puts the headers on every answer.
+
+    token: what must come with every request for data; "" where none is needed (loopback only).
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in own),
+                ]
+            await send(message)
+
+        refusal = self._refusal(Request(scope))
+        await (self._app if refusal is None else refusal)(scope, receive, headed)
+
+    def _refusal(self, request: Request) -> Response | None:
+        headers = request.headers
+        host, origin = headers.get("host", ""), headers.get("origin")
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            name = None
+        if len(headers.getlist("host")) != 1 or name is None or (not self._token and name not in LOOPBACK):
+            return refuse(403, "The host must be 127.0.0.1 or localhost.")
+        if origin is not None and origin != f"http://{host}":
+            return refuse(403, "Pages of another origin may not ask.")
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return refuse(403, "Pages of another origin may not ask.")
+        if request.url.path.startswith("/api/") and not self._known(headers.get(TOKEN, "")):
+            return refuse(401, "The studio's token is missing or wrong: open the address that the terminal shows.")
+        if request.method not in ("GET", "HEAD", "POST"):
+            return refuse(405, "There is GET and POST.")
+        return None
+
+    def _known(self, given: str) -> bool:
+        return not self._token or hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
+
+
+def refuse(status: int, sentence: str) -> JSONResponse:
+    """A refusal in one sentence; the connection is not used again, whatever is still on its way in it."""
+    return JSONResponse({"error": sentence}, status, {"connection": "close"})
+
+
+class TooLarge(InvalidInput):
+    """A body beyond the bound."""
+
+
+async def body_of(request: Request) -> Any:
+    """The JSON of a request, bounded in size and time; it must say that it is JSON, which no form of a page can."""
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise InvalidInput("The request must be of type application/json.")
+    length = request.headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()) or len(length) > 12 or int(length) > limits.BODY:
+        raise TooLarge(f"A request has at most {limits.BODY:,} bytes.")
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(limits.PATIENCE):
+            async for part in request.stream():
+                size += len(part)
+                if size > limits.BODY:
+                    raise TooLarge(f"A request has at most {limits.BODY:,} bytes.")
+                parts.append(part)
+    except TimeoutError as error:
+        raise InvalidInput(f"The request did not arrive within {limits.PATIENCE:g} seconds.") from error
+    try:
+        return json.loads(b"".join(parts))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("The request must be JSON.") from error
+
+
+class Protocol(H11Protocol):
+    """HTTP with few connections at a time, none of which may say nothing for long."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take it if there is room, or if somebody who says nothing can make some."""
+        self._look: asyncio.TimerHandle | None = None
+        self._since = self.loop.time()
+        super().connection_made(transport)
+        if len(self.connections) > limits.CONNECTIONS and not self._shed():
+            self._drop()
+            return
+        self._look = self.loop.call_later(limits.PATIENCE, self._check)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No more to look at."""
+        if self._look is not None:
+            self._look.cancel()
+        super().connection_lost(exc)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered: none has come, or only a part of one."""
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def _check(self) -> None:
+        """Cut off who has not managed to ask anything; who is being answered stays."""
+        if self.idle:
+            self._drop()
+        else:
+            self._look = self.loop.call_later(limits.PATIENCE, self._check)
+
+    def _drop(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _shed(self) -> bool:
+        """A full house: the idle connection that has been here longest, if that is long, makes room for another."""
+        waiting = [one for one in self.connections if isinstance(one, Protocol) and one.idle and one is not self]
+        first = min(waiting, key=lambda one: one._since, default=None)
+        if first is None or self._since - first._since < SILENT:
+            return False
+        first._drop()
+        return True

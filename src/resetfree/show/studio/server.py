@@ -1,0 +1,123 @@
+"""The server: bound to loopback unless a token is set, bounded in everything, and every run saved when it ends."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+
+from resetfree.core.errors import InvalidInput
+from resetfree.show.studio import limits
+from resetfree.show.studio.app import Studio
+from resetfree.show.studio.catalogue import catalogue
+from resetfree.show.studio.drawing import TEMPLATES, check
+from resetfree.show.studio.security import Protocol, is_loopback
+
+SWITCH = 0.001  # seconds after which a thread that learns lets the server answer
+GRACE = 0.3  # seconds for answers that are on their way when the server ends
+LATE = 0.3  # seconds after which somebody who ends the studio is told what is waited for
+LOOK = 0.1  # seconds that a wait takes at most: a signal that came just before it is seen then
+
+
+def serve(
+    folder: Path,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str = "",
+    ready: Callable[[str], None] | None = None,
+    late: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM; then every run that goes on is saved, after the episode that it is playing.
+
+    token: what the page must know. Beyond loopback one is needed; it is made up where none is given.
+    ready: called with the address when the page can be opened.
+    late: called with a sentence where saving takes long; a second Ctrl-C does not wait for it.
+    """
+    if token and not (token.isascii() and token.isprintable() and " " not in token and len(token) >= 8):
+        raise InvalidInput("The '--token' must be at least 8 printable characters without spaces. Got another instead.")
+    if not is_loopback(host) and not token:
+        token = secrets.token_urlsafe(24)
+    listening = _bind(host, port)
+    try:
+        studio = Studio(folder, token)
+        shown = "localhost" if host == "localhost" else host
+        address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+        server = Server(studio)
+        warm_up()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # who ends us politely gets the runs saved too
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
+        try:
+            with suppress(KeyboardInterrupt), server.capture_signals():  # from the moment that the address is known
+                if ready is not None:
+                    ready(address + (f"#token={token}" if token else ""))
+                server.run([listening])
+        finally:
+            _save(studio, late)
+            sys.setswitchinterval(usual)
+    finally:
+        listening.close()
+
+
+def _save(studio: Studio, late: Callable[[str], None] | None) -> None:
+    """Wait until every game is saved."""
+    closing = threading.Thread(target=studio.close, daemon=True)
+    began = time.monotonic()
+    closing.start()
+    while closing.is_alive():
+        closing.join(LOOK)
+        if late is not None and closing.is_alive() and time.monotonic() - began > LATE:
+            late("An episode is still being played and will be saved; Ctrl-C again does not wait for it.")
+            late = None
+
+
+def warm_up() -> None:
+    """Do once, before anybody waits for it, what takes a second the first time: finding players, loading kernels."""
+    catalogue()
+    check(TEMPLATES["bridge"])
+
+
+class Server(uvicorn.Server):
+    """Uvicorn with our bounds; its streams end when it does."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._studio = studio
+        super().__init__(
+            uvicorn.Config(
+                studio.app, http=Protocol, ws="none", loop="asyncio", lifespan="off", log_level="critical",
+                access_log=False, server_header=False, proxy_headers=False, backlog=64,
+                timeout_keep_alive=5, h11_max_incomplete_event_size=16_384,
+            )
+        )  # fmt: skip
+        self.config.timeout_graceful_shutdown = GRACE  # type: ignore[assignment]  # it is only ever a time to wait
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let games, reports and streams end first."""
+        self._studio.end()
+        await super().shutdown(sockets)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65_535:
+        raise InvalidInput(f"The '--port' must be a number from 0 to 65535. Got {port} instead.")
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(limits.CONNECTIONS)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidInput(f"The port {port} of {host} is taken. Choose another with '--port' (0: any).") from error
+        raise InvalidInput(f"The studio cannot be served at {host}, port {port}: {error.strerror or error}.") from error
+    return listening

@@ -1,0 +1,121 @@
+"""All who watch one game share its frames: each is made and encoded once, and who is slow gets fewer of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from resetfree.show.studio import limits
+from resetfree.show.studio.aside import aside
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.scenes import Scene
+from resetfree.show.studio.sessions import Session
+
+View: TypeAlias = Session | Following
+CURVES = 0.4  # seconds between two frames that carry curves
+HEARTBEAT = 5.0  # seconds after which a stream says that it is still there
+
+
+class Sent(NamedTuple):
+    """Something that is sent to everybody, and the how manieth it is."""
+
+    number: int
+    data: bytes
+
+
+class Channel:
+    """One game and all who watch it. Of the event loop only; views are looked at in a thread.
+
+    Nothing is queued: a watcher takes the newest frame, and before that the newest one with curves, if it is another.
+    """
+
+    def __init__(self, view: View, over: Callable[[], bool]) -> None:
+        self.view, self._over = view, over
+        self._watchers, self._number = 0, 0
+        self._newest: dict[str, Sent] = {}  # the newest frame with curves, the newest one, the newest sign of life
+        self._changed = asyncio.Event()
+        self.ended = False
+        self._task: asyncio.Task[None] | None = None
+        self._stage: list[Scene | None] = []
+        self._scene = b""
+
+    def join(self) -> None:
+        """One more watches; frames are made as long as somebody does."""
+        self._watchers += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._make())
+
+    def leave(self) -> bool:
+        """One watches no more; whether that was the last."""
+        self._watchers -= 1
+        if self._watchers == 0:
+            self.end()
+        return self._watchers == 0
+
+    def end(self) -> None:
+        """Let every stream end."""
+        self.ended = True
+        self._changed.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """What one watcher is sent, as fast as it takes it."""
+        yield await aside(self.scene)
+        seen = 0
+        while not self.ended:
+            for one in self.since(seen):
+                seen = one.number
+                yield one.data
+            if not self.since(seen) and not self.ended:
+                await self._changed.wait()
+
+    def since(self, seen: int) -> list[Sent]:
+        """What is newer than this: one thing of each kind at most, however much there was."""
+        fresh = {one.number: one for one in self._newest.values() if one.number > seen}
+        return [fresh[number] for number in sorted(fresh)]
+
+    def scene(self) -> bytes:
+        """What does not change, encoded again only where it did."""
+        stage = [lane.scene for lane in self.view.lanes]
+        if stage != self._stage or not self._scene:
+            self._scene, self._stage = _event("scene", self.view.scene()), stage
+        return self._scene
+
+    async def _make(self) -> None:
+        """Frame after frame, where there is something new."""
+        view, seen, drawn, said, owed = self.view, -1, 0.0, time.monotonic(), True
+        try:
+            while not self._over():
+                if isinstance(view, Following):
+                    await aside(view.poll)
+                now = time.monotonic()
+                due = now - drawn >= CURVES
+                if view.version != seen or (owed and due):
+                    seen, frame = await aside(self._frame, due)
+                    said, owed, drawn = now, not due, now if due else drawn
+                    self._publish(frame, "newest", *(("curves",) if due else ()))
+                elif now - said >= HEARTBEAT:
+                    said = now
+                    self._publish(b": still here\n\n", "life")
+                await asyncio.sleep(1.0 / limits.FRAMES)
+        finally:
+            self.ended = True
+            self._changed.set()
+
+    def _frame(self, curves: bool) -> tuple[int, bytes]:
+        made = self.view.frame(curves)
+        return made["version"], _event("frame", made)
+
+    def _publish(self, data: bytes, *kinds: str) -> None:
+        self._number += 1
+        self._newest.update(dict.fromkeys(kinds, Sent(self._number, data)))
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _event(kind: str, data: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(data, allow_nan=False, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,236 @@
+"""`play_batch`: whole runs, many seeds and settings at once, as one compiled program on whatever device JAX finds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.runs.columns import COLUMNS
+from resetfree.runs.result import Run
+from resetfree.runs.setup import Setup
+from resetfree.studies.engines.batched import checkpoint
+from resetfree.studies.engines.batched.checkpoint import Arrays
+from resetfree.studies.engines.batched.engine import Standing, play_segment
+from resetfree.studies.engines.batched.layout import Block, Ready, make_ready, settings_of
+
+# What a finite problem has of `runs.run.COLUMNS`; k is the same in every row and is not kept.
+PLAYED = ("s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start")
+EXACT = ("v_r", "v_c")
+AT_ONCE = 1 << 22  # rounds of all rows together in one segment, unless it is said otherwise
+LONGEST = 1000  # episodes of one segment
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """What is known between two segments: how far the batch is, and its state for those who want to keep it."""
+
+    played: int  # episodes
+    episodes: int  # of the whole batch
+    _standing: list[Standing] = field(repr=False)
+    _blocks: list[Block] = field(repr=False)
+    _asked: str = field(repr=False)
+
+    @property
+    def resets(self) -> NDArray[np.int64]:
+        """[n] resets of each row so far."""
+        parts = zip(self._standing, self._blocks, strict=True)
+        return np.concatenate([np.asarray(now.resets)[: len(block.rows)] for now, block in parts]).astype(np.int64)
+
+    def state(self) -> Arrays:
+        """Everything that `resume` needs, as named NumPy arrays (for `np.savez`)."""
+        return checkpoint.dump(self._standing, self._blocks, self._asked)
+
+
+Progress: TypeAlias = Callable[[Segment], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Runs side by side: row i is the run of setting `setting[i]` with seed `seeds[i]`."""
+
+    specs: list[dict[str, Any]] = field(repr=False)  # one per setting, as of a single run
+    seeds: NDArray[np.int64]  # [n]
+    setting: NDArray[np.int64]  # [n]
+    columns: dict[str, NDArray[Any]] = field(repr=False)  # each [n, K], docs/columns.md; those that were asked for
+    state: Arrays = field(repr=False)  # where all rows stand after the last round
+    mdp: FiniteMDP = field(repr=False)
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def episodes(self) -> int:
+        """Rounds played in each row."""
+        return int(self.state["k"])
+
+    @property
+    def resets(self) -> NDArray[np.int64]:
+        """[n] resets that happened in each row."""
+        return np.asarray(self.state["resets"].astype(np.int64))
+
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """[n] sum of rewards of each row."""
+        return self.state["reward"]
+
+    def run(self, row: int) -> Run:
+        """One row as a run of its own, as `learn` returns it; needs every column."""
+        missing = [name for name in PLAYED if name not in self.columns]
+        if missing:
+            raise NotCertifiable(f"A run needs every column, and this batch was asked to leave out '{missing[0]}'.")
+        rounds = self.columns["s1"].shape[1]
+        columns: dict[str, NDArray[Any]] = {"k": np.arange(1, rounds + 1)}
+        for name in COLUMNS[1:]:
+            column = self.columns[name][row] if name in self.columns else np.full(rounds, np.nan)
+            columns[name] = column.astype(np.int64) if column.dtype.kind == "i" else column
+        spec = {**self.specs[self.setting[row]], "seed": int(self.seeds[row])}
+        mdp = self.mdp if "v_r" in self.columns else None
+        return Run(spec, columns, mdp, None, self.seconds / len(self))
+
+
+class BatchStopped(ResetFreeError):
+    """The user stopped a batch (Ctrl-C); `batch` is what was played up to the end of the last segment."""
+
+    def __init__(self, batch: Batch, episodes: int) -> None:
+        super().__init__(f"Stopped after {batch.episodes} of {episodes} episodes.")
+        self.batch = batch
+
+
+def play_batch(
+    problem: Any,
+    primal: Any,
+    dual: Any = "auto",
+    *,
+    episodes: int = 2000,
+    seeds: Sequence[int] = range(8),
+    feedback: str = "auto",
+    B: float | None = None,
+    evaluate: bool = False,
+    columns: Sequence[str] | None = None,
+    segment: int | None = None,
+    progress: Progress | None = None,
+    resume: Arrays | None = None,
+) -> Batch:
+    """Play `episodes` rounds for every setting and seed at once; row (i, j) is setting i with seed j, seeds fastest.
+
+    The rounds are those of `learn` with the same seed: the same uniforms, so the same starts, resets and steps, and
+    values to 1e-9. That was tested over 2,000 episodes; rounding differs in the last bits, so a softmax may at length
+    take another action where a uniform falls that close to a bound.
+
+    problem: a FiniteMDP, or what `learn` takes where that has a finite model.
+    primal, dual: names or players; lists for several settings, whose players differ in numbers only (one player stands
+      beside each of a list). Known: linear-ucb, greedy-composite (switching every), ucbvi, support-elimination (ties
+      learned or random); projected-gradient (interval, ball, orthant), constant-penalty, counting, one-multiplier.
+    evaluate: whether the columns v_r and v_c (exact values of each policy) are computed.
+    columns: which columns to keep (default: all); totals are kept in any case.
+    segment: rounds between two returns to Python, where progress shows and Ctrl-C is heard.
+    progress: called after every segment.
+    resume: a `Segment.state()` or `Batch.state` of a batch that was asked for in the same way; the columns then begin
+      after it.
+
+    >>> import resetfree as rf
+    >>> batch = play_batch(rf.make("grid-v0"), "linear-ucb", episodes=50, seeds=[1, 2])
+    >>> batch.columns["reset"].shape, bool((batch.columns["reset"].sum(axis=1) == batch.resets).all())
+    ((2, 50), True)
+    """
+    setups = settings_of(problem, primal, dual, episodes, seeds, feedback, B)
+    ready = make_ready(setups, seeds, evaluate, _columns(columns, evaluate))
+    asked = _digest(setups, seeds)
+    done = ready.start if resume is None else checkpoint.load(resume, ready.start, ready.blocks, asked)
+    before = int(done[0].k)
+    if before > episodes:
+        raise InvalidInput(f"The state to go on from must have at most {episodes} rounds. Got {before} instead.")
+    kept: dict[str, NDArray[Any]] = {}
+    began = time.perf_counter()
+
+    def finish() -> Batch:
+        state = checkpoint.dump(done, ready.blocks, asked)
+        nothing = np.empty((len(ready.seeds), 0))
+        there = {name: kept.get(name, nothing)[:, : int(state["k"]) - before] for name in ready.program.columns}
+        seconds = time.perf_counter() - began
+        return Batch([s.spec for s in setups], ready.seeds, ready.setting, there, state, ready.mdp, seconds)
+
+    try:
+        for standing, parts in _ahead(ready, done, episodes - before, _length(segment, episodes, len(ready.seeds))):
+            for block, part in zip(ready.blocks, parts, strict=True):
+                _keep(kept, part, block.rows, int(done[0].k) - before, (len(ready.seeds), episodes - before))
+            done = jax.block_until_ready(standing)  # type: ignore[no-untyped-call]
+            if progress is not None:
+                progress(Segment(int(done[0].k), episodes, done, ready.blocks, asked))
+    except KeyboardInterrupt as error:
+        raise BatchStopped(finish(), episodes) from error
+    return finish()
+
+
+def _ahead(
+    ready: Ready, now: list[Standing], left: int, length: int
+) -> Iterator[tuple[list[Standing], list[dict[str, Any]]]]:
+    """The segments in turn; the device works on the next one while the last is fetched."""
+    waiting: tuple[list[Standing], list[dict[str, Any]]] | None = None
+    while left > 0:
+        played = [
+            play_segment(ready.program, block.world, standing, min(length, left))
+            for block, standing in zip(ready.blocks, now, strict=True)
+        ]
+        for _, part in played:
+            for column in part.values():
+                column.copy_to_host_async()
+        now, left = [standing for standing, _ in played], left - length
+        if waiting is not None:
+            yield waiting
+        waiting = now, [part for _, part in played]
+    if waiting is not None:
+        yield waiting
+
+
+def _keep(
+    kept: dict[str, NDArray[Any]], part: dict[str, Any], rows: NDArray[np.int64], begin: int, shape: tuple[int, int]
+) -> None:
+    """Put a segment [rows, t] in its place; the whole is there from the start, so that nothing is copied at the end."""
+    for name, column in part.items():
+        values = np.asarray(column)[: len(rows)]
+        if values.shape == shape:
+            kept[name] = values
+            continue
+        if name not in kept:
+            kept[name] = np.empty(shape, dtype=values.dtype)
+        kept[name][rows[0] : rows[-1] + 1, begin : begin + values.shape[1]] = values
+
+
+def _columns(columns: Sequence[str] | None, evaluate: bool) -> tuple[str, ...]:
+    """The columns to keep, in the order of a run."""
+    there = PLAYED + EXACT if evaluate else PLAYED
+    for name in columns or ():
+        if name not in there:
+            raise UnknownName("column of a batch", name, there)
+    return tuple(there if columns is None else [name for name in there if name in columns])
+
+
+def _length(segment: int | None, episodes: int, rows: int) -> int:
+    """Rounds of a segment: as asked, or such that all are equally long if that is nearly as good."""
+    if segment is not None:
+        if isinstance(segment, bool) or not isinstance(segment, int | np.integer) or segment < 1:
+            raise InvalidInput(f"The 'segment' of a batch must be a positive integer. Got {segment!r} instead.")
+        return int(segment)
+    n = -(-episodes // max(1, min(LONGEST, AT_ONCE // rows)))
+    for pieces in range(n, 2 * n + 1):
+        if episodes % pieces == 0:
+            return episodes // pieces
+    return -(-episodes // n)
+
+
+def _digest(setups: list[Setup], seeds: Sequence[int]) -> str:
+    """What was asked for, in short: settings, problem, episodes and seeds."""
+    asked = [{**setup.spec, "seed": None} for setup in setups]
+    return sha256(json.dumps([asked, [int(s) for s in seeds]], sort_keys=True, default=str).encode()).hexdigest()

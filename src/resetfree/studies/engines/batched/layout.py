@@ -1,0 +1,110 @@
+"""From the arguments of `play_batch` to a program, what it is given, and where its rows start.
+
+Rows are played in blocks. On a CPU a block has a fixed number of rows (the last one is filled up with copies), so that
+a row's numbers do not depend, not even in the last bit, on how many others there are; elsewhere all rows are one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.players.shared.batched.batched_tables import shape_of, tables_of
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.world import find_world
+from resetfree.runs.setup import Setup, prepare
+from resetfree.studies.engines.batched import pcg64
+from resetfree.studies.engines.batched.engine import FEEDBACK, Program, Standing, World, begin
+from resetfree.studies.engines.batched.known import DUAL, PRIMAL, per_row, together
+from resetfree.studies.engines.batched.precision import in_float64
+
+CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
+WRITTEN_OUT = 32  # steps of an episode that an accelerator's program writes out, one after the other
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows that are played together: which of the batch they are, and what the program is given for them."""
+
+    rows: Ints  # [b] the rows of the batch; copies of the last one follow them in the arrays
+    world: World
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Everything that is needed to play."""
+
+    mdp: FiniteMDP
+    program: Program
+    blocks: list[Block]
+    start: list[Standing]  # of each block
+    seeds: Ints  # [n] of each row
+    setting: Ints  # [n]
+
+
+def settings_of(
+    problem: Any, primal: Any, dual: Any, episodes: int, seeds: Sequence[int], feedback: str, B: float | None
+) -> list[Setup]:
+    """One setup per setting, with everything that `learn` checks checked."""
+    lists = [list(players) if isinstance(players, list | tuple) else [players] for players in (primal, dual)]
+    n = max(len(players) for players in lists)
+    if not all(len(players) in (1, n) and players for players in lists):
+        raise InvalidInput(
+            "The lists of primal and dual players must be of one length (or one player). "
+            f"Got {len(lists[0])} and {len(lists[1])} instead."
+        )
+    if len(seeds) == 0:
+        raise InvalidInput("The 'seeds' of a batch must name at least one seed. Got none instead.")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise InvalidInput(f"The 'seeds' of a batch must be integers from 0. Got {seed!r} instead.")
+    world = find_world(problem)
+    pairs = zip(*(players * n if len(players) == 1 else players for players in lists), strict=True)
+    setups = [prepare(world, p, d, episodes, int(seeds[0]), feedback, B, {}) for p, d in pairs]
+    if any(setup.spec["feedback"] != setups[0].spec["feedback"] for setup in setups):
+        raise InvalidInput("The settings of one batch must have one feedback. Got several instead.")
+    return setups
+
+
+@in_float64
+def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, columns: tuple[str, ...]) -> Ready:
+    """Compile nothing yet; put every array where it is needed."""
+    mdp = setups[0].world.mdp
+    if mdp is None:
+        raise NotCertifiable("The batched engine needs a finite problem whose model is known to it.")
+    problem, spec = mdp.problem(), setups[0].spec
+    primal, primal_numbers = together([s.primal for s in setups], PRIMAL, problem, spec["episodes"])
+    dual, dual_numbers = together([s.dual for s in setups], DUAL, problem, spec["episodes"])
+    on_cpu = jax.default_backend() == "cpu"
+    shape = shape_of(mdp, not on_cpu and mdp.horizon <= WRITTEN_OUT)
+    program = Program(shape, primal, dual, evaluate or spec["feedback"] == "exact", columns)
+    offsets = [offset for part in program.offsets.values() for offset in part]
+    tables, feedback = jax.device_put((tables_of(mdp, shape), np.int32(FEEDBACK.index(spec["feedback"]))))
+
+    seed_of = np.tile(np.array(seeds, dtype=np.int64), len(setups))
+    setting = np.repeat(np.arange(len(setups)), len(seeds))
+    blocks, start = [], []
+    width = CPU_ROWS if on_cpu else len(seed_of)
+    for first in range(0, len(seed_of), width):
+        rows = np.arange(first, min(first + width, len(seed_of)))
+        filled = np.append(rows, np.full(width - len(rows), rows[-1]))
+        here = [int(seed) for seed in seed_of[filled]]
+        u, state, stream = pcg64.after_first(here)
+        given = per_row(primal_numbers, setting[filled])
+        if hasattr(primal, "by_seed"):
+            given |= primal.by_seed(problem, here)
+        draws = pcg64.draws(offsets, shape.n_uniforms, stream)
+        world = World(tables, draws, given, per_row(dual_numbers, setting[filled]), feedback)
+        s1 = np.array([problem.first_start(float(x)) for x in u], dtype=np.int32)
+        now = begin(program, world, s1, state)
+        blocks.append(Block(rows, jax.device_put(world)))
+        start.append(jax.device_put(now))
+    return Ready(mdp, program, blocks, start, seed_of, setting)

@@ -1,0 +1,159 @@
+"""The results file of a comparison: one JSON object per line, a trial each, appended as trials finish.
+
+The first line says what the file is. A trial is in it once; a line that a crash cut short is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, get_args
+
+import resetfree
+from resetfree.core.arguments import is_special
+from resetfree.core.certificate import plain
+from resetfree.core.drafts import drafted
+from resetfree.core.errors import RunError
+from resetfree.core.lock import WriterLock
+from resetfree.studies.suites.trials import Outcome, Status, Trial
+
+FORMAT = "resetfree bench 1"
+
+
+class Results:
+    """Outcomes by the key of their trial, in memory and in a file that one process writes at a time.
+
+    overwrite: whether a file of another kind or another suite may be replaced (and the same suite begun anew).
+    redo: methods whose trials in the file are thrown away.
+    """
+
+    def __init__(self, path: Path, suite: str, *, overwrite: bool = False, redo: Collection[str] = ()) -> None:
+        self.path, self.outcomes, self.others = path, dict[str, Outcome](), 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        self._lock = WriterLock(path).acquire()
+        try:
+            header = {"format": FORMAT, "suite": suite}
+            lines = [] if overwrite or not path.exists() else self._read(header)
+            kept = [line for line in lines if line["method"] not in redo]
+            for line in kept:
+                self.outcomes[line["key"]] = _outcome(line)
+                self.others += line["code"] != code_digest()
+            # Written afresh beside it and moved into place: what a crash cut short is gone, nothing else can be lost.
+            with drafted(path) as draft:
+                draft.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
+            self._file = path.open("a")
+        except OSError as error:
+            self._lock.release()
+            raise _unwritable(path, error) from error
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def add(self, trial: Trial, outcome: Outcome) -> None:
+        """Keep an outcome; on disk when this returns."""
+        if trial.key in self.outcomes:
+            raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
+        line = {
+            "key": trial.key, "case": trial.case, "method": trial.method, "pooled": trial.pooled, "width": trial.width,
+            "tuning": trial.tuning, "instance": str(trial.instance), "seed": trial.seed, "episodes": trial.episodes,
+            "code": code_digest(), "outcome": plain(outcome.to_dict()),
+        }  # fmt: skip
+        try:
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        self.outcomes[trial.key] = outcome
+
+    def close(self) -> None:
+        """Let others write."""
+        with suppress(OSError):  # what could not be written was said
+            self._file.close()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, header: dict[str, str]) -> list[dict[str, Any]]:
+        """The trials in the file, which must be one of this suite."""
+        refuse = "Replace it (--overwrite) or name another (--out)."
+        if is_special(self.path):
+            raise RunError(f"The file '{self.path}' is a pipe or a device, and holds no results of bench. {refuse}")
+        try:
+            lines = self.path.read_text().splitlines()
+            first = json.loads(lines[0])
+        except (ValueError, IndexError) as error:
+            raise RunError(f"The file '{self.path}' exists and holds no results of bench. {refuse}") from error
+        if not isinstance(first, dict) or first.get("format") != FORMAT:
+            raise RunError(f"The file '{self.path}' exists and holds no results of bench. {refuse}")
+        if first != header:
+            raise RunError(
+                f"The file '{self.path}' holds results of suite '{first.get('suite')}', not of '{header['suite']}'. "
+                f"{refuse}"
+            )
+        result = []
+        for i, line in enumerate(lines[1:], 2):
+            damaged = f"Line {i} of the results file '{self.path}' is damaged. {refuse}"
+            try:
+                read = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                if i == len(lines):
+                    break
+                raise RunError(damaged) from error
+            try:
+                _outcome(read)
+            except (ValueError, TypeError, KeyError) as error:
+                raise RunError(damaged) from error
+            result.append(read)
+        return result
+
+
+def _outcome(line: dict[str, Any]) -> Outcome:
+    """What a line of the file says came of a trial; raises what shows that it says nothing of the kind."""
+    found = Outcome(**line["outcome"])
+    for one in fields(Outcome):
+        value, default = getattr(found, one.name), one.default
+        if isinstance(default, float | int) and not isinstance(value, float | int):
+            raise ValueError(f"'{one.name}' must be a number")
+    for name in ("key", "method", "code"):
+        if not isinstance(line[name], str):
+            raise ValueError(f"'{name}' must be text")
+    if found.status not in get_args(Status):
+        raise ValueError("it has no status")
+    return found
+
+
+@cache
+def code_digest() -> str:
+    """Tells whether two trials were played by the same code: a hash of the package without its command line.
+
+    >>> len(code_digest())
+    16
+    """
+    root = Path(resetfree.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        where = path.relative_to(root)
+        if where.parts[0] not in ("cli", "report"):
+            digest.update(str(where).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _unwritable(path: Path, error: OSError) -> RunError:
+    return RunError(
+        f"The results file '{path}' cannot be written: {error.strerror}. What is in it stays; the same command goes on."
+    )

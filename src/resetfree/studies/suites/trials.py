@@ -1,0 +1,180 @@
+"""One trial of the comparison: a method on an instance with a width and a seed, and what came of it.
+
+All methods meet the same random numbers: the generator of a game depends on the seed alone, and every episode takes the
+same number of uniforms from it whatever happens.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.game.loop import begin, play
+from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
+from resetfree.problems.finite.transitions import Floats
+from resetfree.studies.suites.method import Setting, methods
+from resetfree.studies.suites.suite import Instance
+from resetfree.theory.assumptions import dual_class
+from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.oracle.dynamic_programming import solve
+from resetfree.theory.oracle.exact import Evaluator
+
+Status: TypeAlias = Literal["done", "stopped", "failed"]
+LOOK = 0.1  # seconds between two looks at whether the trial shall end
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is played."""
+
+    case: str
+    method: str
+    pooled: bool
+    width: float  # 0 where the method has none
+    tuning: bool  # played to choose a width; never reported
+    instance: Instance
+    seed: int
+    episodes: int
+
+    @property
+    def key(self) -> str:
+        """Tells trials apart, also in files."""
+        role = "tuning" if self.tuning else "reported"
+        pooling = "pooled" if self.pooled else "per step"
+        words = (self.case, role, self.method, pooling, f"{self.width:g}", str(self.instance))
+        return " | ".join([*words, f"seed {self.seed}", f"K {self.episodes}"])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial; sums over the episodes played."""
+
+    status: Status  # "stopped": it ran into the time limit; "failed": something was raised
+    played: int = 0
+    regret: float = 0.0  # Regret, exact
+    resets: float = 0.0  # Resets, expected and exact
+    realised: int = 0  # resets that happened
+    last_reset: int = 0  # episode of the last reset that happened, 0 if none did
+    seconds: float = 0.0  # wall time of learning, without the oracle's
+    bound: float = 0.0  # B
+    certificate: float = 0.0  # upper bound on Resets at the end that needs no model
+    covered: bool = False  # whether that bound was above Resets after every episode
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+class Interrupted(Exception):
+    """The trial was told to end; nothing of it is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """An instance made ready for trials."""
+
+    mdp: FiniteMDP
+    problem: FiniteProblem
+    value: Floats  # [S] V*, nan where no reset-free policy exists
+    bound: float  # B
+
+
+@cache
+def ground(instance: Instance) -> Ground:
+    """Make an instance, once in a process, with its V* and the least B of its multipliers.
+
+    >>> round(ground(Instance("grid-v0")).bound, 4)
+    38.8665
+    """
+    mdp = instance.make()
+    bound = dual_class(mdp).detail.get("B")
+    if bound is None:
+        raise NotCertifiable(f"The instance '{instance}' has no bound on its multipliers that the oracle can tell.")
+    return Ground(mdp, mdp.problem(), solve(mdp, starts=[]).value, float(bound))
+
+
+def run_trial(trial: Trial, limit: float = float("inf"), stop: Callable[[], bool] = lambda: False) -> Outcome:
+    """Play a trial; what it raises is part of the outcome.
+
+    limit: seconds of wall time, looked at between episodes.  stop: asked now and then; if it says so, `Interrupted`.
+    """
+    tally = _Tally()
+    try:
+        status = _play(trial, tally, limit, stop)
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except Exception as error:  # a method that fails is a result, and must not end the comparison
+        words = " ".join(str(error).split())
+        return tally.outcome("failed", f"{type(error).__name__}: {words}")
+    return tally.outcome(status, None)
+
+
+class _Tally:
+    """Sums over the episodes so far: a trial keeps no rounds."""
+
+    def __init__(self) -> None:
+        self.played = self.last_reset = 0
+        self.regret = self.resets = self.seconds = self.bound = 0.0
+        self.before: list[float] = []  # Resets just before each reset that happened: when the bound is most strained
+
+    def outcome(self, status: Status, error: str | None) -> Outcome:
+        upper = resets_upper(np.arange(len(self.before) + 1))
+        return Outcome(
+            status=status, played=self.played, regret=self.regret, resets=self.resets, realised=len(self.before),
+            last_reset=self.last_reset, seconds=self.seconds, bound=self.bound, certificate=float(upper[-1]),
+            covered=bool((upper >= [*self.before, self.resets]).all()), error=error,
+        )  # fmt: skip
+
+
+def _play(trial: Trial, tally: _Tally, limit: float, stop: Callable[[], bool]) -> Status:
+    here = ground(trial.instance)
+    tally.bound = here.bound
+    primal, dual, feedback = methods()[trial.method].build(Setting(here.bound, trial.width, trial.pooled, here.problem))
+    clock, value, evaluator = time.perf_counter, here.value, Evaluator(here.mdp)
+    spent = 0.0  # by the oracle, which is not the method's doing
+
+    def oracle(policy: Any, s1: Any) -> tuple[float, float]:
+        nonlocal spent
+        then = clock()
+        exact = evaluator(policy, s1)
+        spent += clock() - then
+        return exact
+
+    began = clock()
+    due = began + LOOK
+    game = begin(here.problem, primal, dual, episodes=trial.episodes, seed=trial.seed)
+    rounds = play(here.problem, primal, dual, game, episodes=trial.episodes, feedback=feedback, oracle=oracle)
+    for this in rounds:
+        assert this.exact is not None
+        v_r, v_c = this.exact
+        best = float(value[this.s1])
+        if math.isnan(best):
+            raise AssumptionViolated(
+                f"Episode {this.k} starts in state {this.s1}, from which no reset-free policy exists.",
+                assumption="feasibility", witness=this.s1,
+            )  # fmt: skip
+        if not math.isfinite(v_r + v_c):
+            raise InvalidInput(f"The policy of episode {this.k} must have values. Got {v_r} and {v_c} instead.")
+        if this.episode.reset:
+            tally.before.append(tally.resets)
+            tally.last_reset = this.k
+        tally.regret += best - v_r
+        tally.resets += v_c
+        tally.played = this.k
+        now = clock()
+        tally.seconds = now - began - spent
+        if now >= due:
+            due = now + LOOK
+            if stop():
+                raise Interrupted
+            if now - began > limit and this.k < trial.episodes:
+                return "stopped"
+    return "done"

@@ -1,0 +1,56 @@
+"""The paper's assumptions, each a check that returns a witness when it fails, and the repair of what fails."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from resetfree.core.errors import NotCertifiable
+from resetfree.problems.finite.findings import Finding, Report
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.safety import (
+    ReachableStarts,
+    close,
+    feasibility,
+    largest_closed_set,
+    reachable_starts,
+    unsafe_pairs,
+)
+from resetfree.theory.assumptions.linearity import linearity
+from resetfree.theory.assumptions.multipliers import dual_class
+
+__all__ = [
+    "Finding",
+    "ReachableStarts",
+    "Report",
+    "check",
+    "close",
+    "dual_class",
+    "feasibility",
+    "largest_closed_set",
+    "linearity",
+    "reachable_starts",
+    "unsafe_pairs",
+]
+
+
+def check(
+    mdp: FiniteMDP, phi: ArrayLike | None = None, xi: ArrayLike | None = None, starts: ArrayLike | None = None
+) -> Report:
+    """All three assumptions; `bool(report)` says whether feasibility holds and none is found to fail.
+
+    phi: [S, A, d] (default: the problem's own, else one-hot).  xi, starts: see `dual_class`.
+
+    >>> import resetfree as rf
+    >>> print(check(rf.make("grid-v0")))
+    Assumptions of 'grid-v0'
+      feasibility: holds. Every start that can come about (10) admits a reset-free policy.
+      linearity: holds. One-hot features make every finite problem linear: mu is P itself, with norm sqrt(d), and omega
+        is r. Nothing was computed; d = 50.
+      dual class: holds. With xi = 1 the least B is the largest lambda_hat + 1 = 38.8664632, at state 0,2; no other xi
+        with norm at most 1 has a smaller one.
+    """
+    if not isinstance(mdp, FiniteMDP):
+        raise NotCertifiable(
+            f"The assumptions are checked on finite problems, whose model is known. Got {type(mdp).__name__} instead."
+        )
+    return Report(mdp.name, (feasibility(mdp), linearity(mdp, phi), dual_class(mdp, xi, starts)))

@@ -1,0 +1,215 @@
+"""The smallest ball of linear multiplier functions that contains an optimal one.
+
+Legend: xi [S, d] features of starts; I the starts; lambda_hat(s) the smallest optimal multiplier of s; theta [d] with
+<xi(s), theta> >= lambda_hat(s) + 1 on I and >= 0 at every state, reset states too: the conditions of the paper's U, and
+of the set that the dual players have (`sets.for_features`); B the least |theta|.
+Every function that is at least lambda_hat + 1 is a lambda* (the set of optimal multipliers is [lambda_hat, infinity)),
+so the inequality is what the assumption needs; the paper's equality is reported beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.core import arguments
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.findings import Finding
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.safety import reachable_starts
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.oracle.dynamic_programming import solve
+
+TOLERANCE = 1e-9
+LARGEST_WORK = 2e9  # kernel steps that a check may take unasked: about ten seconds
+PASSES = 8  # backward passes that one multiplier takes, about
+BATCH = 64  # constraints that may join the working set at a time
+
+
+def dual_class(mdp: FiniteMDP, xi: ArrayLike | None = None, starts: ArrayLike | None = None) -> Finding:
+    """Whether some theta has <xi(s), theta> >= lambda_hat(s) + 1 on every start, and the smallest B = |theta|.
+
+    Paper: bounded, linear dual variable (assumption).
+
+    xi: [S, d] (default: the problem's own, else the constant 1, for which B = max lambda_hat + 1 is least of all).
+    starts: the states it is asked of (default: the feasible ones in I; too many of them is "not checked").
+
+    >>> import resetfree as rf
+    >>> round(dual_class(rf.make("grid-v0")).detail["B"], 7)
+    38.8664632
+    """
+    chosen = mdp.xi if xi is None else xi
+    if starts is not None:
+        return _finding(mdp, chosen, np.unique(arguments.array(starts, "'starts' of check", np.int64)), 0, asked=True)
+    found = reachable_starts(mdp).states
+    feasible = found & safe_sets(mdp).states(1)
+    return _finding(mdp, chosen, np.flatnonzero(feasible), int((found & ~feasible).sum()), asked=False)
+
+
+def least_norm(rows: Floats, bounds: Floats) -> tuple[Floats | None, NDArray[np.int64]]:
+    """The theta of least norm with rows @ theta >= bounds, and the rows that decide it; None if there is none.
+
+    Least-distance programming (Lawson and Hanson): u = argmin_{u >= 0} |[rows^T; bounds^T] u - e_last|, whose residual
+    is zero iff nothing satisfies the rows (u is then the proof), and else points along (theta, -1). Rows join a working
+    set as they are violated, so that many rows in few dimensions stay cheap.
+
+    rows: [n, d].  bounds: [n].
+
+    >>> theta, deciding = least_norm(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
+    >>> theta.round(6).tolist(), deciding.tolist()
+    ([1.5, 1.5], [1])
+    >>> least_norm(np.array([[1.0], [-1.0]]), np.array([1.0, 1.0]))[0] is None
+    True
+    """
+    d = rows.shape[1]
+    scale = float(np.abs(bounds).max(initial=0.0))
+    theta: Floats = np.zeros(d)
+    nothing: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    if not (bounds > 0).any():
+        return theta, nothing
+    goal = bounds / scale  # the numbers that decide feasibility are of order one whatever the multipliers are
+    working, deciding = nothing, nothing
+    while True:
+        short = goal - rows @ theta
+        short[working] = -np.inf  # solved for already; what is left of them is rounding
+        worst = np.argsort(-short)[:BATCH]
+        worst = worst[short[worst] > TOLERANCE]
+        if not len(worst):
+            return np.asarray(theta * scale), deciding
+        working = np.concatenate([working, worst])
+        found, active = _least_distance(rows[working], goal[working])
+        deciding = working[active]
+        if found is None:
+            return None, deciding
+        theta = found
+
+
+def _least_distance(rows: Floats, bounds: Floats) -> tuple[Floats | None, NDArray[np.int64]]:
+    from scipy.optimize import nnls  # slow to import
+
+    stacked = np.vstack([rows.T, bounds])
+    target = np.zeros(len(stacked))
+    target[-1] = 1.0
+    u, _ = nnls(stacked, target, maxiter=30 * stacked.shape[1])
+    residual = stacked @ u - target
+    active: NDArray[np.int64] = np.flatnonzero(u > 0)
+    order = active[np.argsort(-u[active] * np.abs(bounds[active]))]
+    if residual @ residual < 1e-14:  # = 1 / (1 + |theta|^2), so theta would be larger than 1e7 times the bounds
+        return None, order
+    # The active rows hold with equality: solving for them again gives back the digits that nnls lost.
+    theta: Floats = np.asarray(np.linalg.lstsq(rows[active], bounds[active], rcond=None)[0], dtype=np.float64)
+    if (rows @ theta - bounds).min() < -1e-7:
+        theta = -residual[:-1] / residual[-1]
+    return theta, order
+
+
+def least_norm_equal(rows: Floats, values: Floats, others: Floats) -> Floats | None:
+    """The theta of least norm with rows @ theta == values and others @ theta >= 0; None if there is none.
+
+    rows: [n, d].  values: [n].  others: [m, d].
+    """
+    theta = np.linalg.lstsq(rows, values, rcond=None)[0]
+    scale = float(np.abs(values).max(initial=1.0))
+    if np.abs(rows @ theta - values).max(initial=0.0) > 1e-8 * scale:
+        return None
+    short = -(others @ theta)
+    if (short <= TOLERANCE * scale).all():
+        return np.asarray(theta)
+    _, s, vt = np.linalg.svd(rows, full_matrices=False)
+    rank = int((s > s.max() * max(rows.shape) * np.finfo(float).eps).sum())
+    free = np.linalg.svd(vt[:rank])[2][rank:].T  # [d, k]; theta is orthogonal to it, so the norms add up
+    if not free.shape[1]:
+        return None
+    move, _ = least_norm(others @ free, short)
+    return None if move is None else np.asarray(theta + free @ move)
+
+
+def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], left_out: int, asked: bool) -> Finding:
+    """The finding of `dual_class` for given feasible starts [n].
+
+    left_out: how many starts can come about that have no multiplier, because they admit no reset-free policy.
+    asked: whether the starts were asked for (then they are computed, whatever it takes).
+    """
+    features = _features(mdp, xi)
+    t = mdp.transition
+    work = float(len(starts)) * t.nnz * (mdp.horizon if t.stationary else 1) * PASSES
+    detail: dict[str, Any] = {"starts": len(starts), "left_out": left_out, "kernel_steps": work}
+    note = f" Left out, for want of a reset-free policy and so of a multiplier: {left_out} of them." if left_out else ""
+    if not len(starts):
+        return Finding(
+            "dual class", None, f"No start has a multiplier, so there is nothing to bound.{note}", None, detail
+        )
+    if work > LARGEST_WORK and not asked:
+        sentence = (
+            f"Not checked: multipliers of {len(starts)} starts would take about {work:.0e} steps. "
+            f"Ask for some with the argument starts=.{note}"
+        )
+        return Finding("dual class", None, sentence, None, detail)
+    wanted = solve(mdp, starts=starts).lambda_hat[starts] + 1.0
+    top = int(starts[np.argmax(wanted)])
+    if not np.isfinite(wanted).all():
+        sentence = f"The multiplier of state {mdp.state_names[top]} exceeds what a float can hold.{note}"
+        return Finding("dual class", None, sentence, None, detail)
+    detail |= {"largest_lambda_star": float(wanted.max()), "largest_at": top}
+    if features is None:
+        detail |= {"B": float(wanted.max()), "theta": [float(wanted.max())], "d": 1, "equality_B": None}
+        if np.ptp(wanted) <= TOLERANCE * wanted.max():
+            detail["equality_B"] = detail["B"]
+        sentence = (
+            f"With xi = 1 the least B is the largest lambda_hat + 1 = {detail['B']:.9g}, at state "
+            f"{mdp.state_names[top]}; no other xi with norm at most 1 has a smaller one.{note}"
+        )
+        return Finding("dual class", True, sentence, None, detail)
+    return _fitted(mdp, features, starts, wanted, detail, note)
+
+
+def _fitted(
+    mdp: FiniteMDP, xi: Floats, starts: NDArray[np.int64], wanted: Floats, detail: dict[str, Any], note: str
+) -> Finding:
+    """Least norm over the features given."""
+    least = np.zeros(mdp.n_states)
+    least[starts] = wanted
+    theta, deciding = least_norm(xi, least)
+    equal = least_norm_equal(xi[starts], wanted, np.delete(xi, starts, axis=0))
+    sizes = np.linalg.norm(xi, axis=1)
+    detail |= {
+        "d": xi.shape[1], "largest_xi": float(sizes.max()),
+        "B": None if theta is None else float(np.linalg.norm(theta)), "theta": theta,
+        "equality_B": None if equal is None else float(np.linalg.norm(equal)), "equality_theta": equal,
+    }  # fmt: skip
+    if sizes.max() > 1 + TOLERANCE:
+        witness = int(np.argmax(sizes))
+        sentence = (
+            f"xi must have norm at most 1. Got {sizes.max():.6g} at state {mdp.state_names[witness]} instead.{note}"
+        )
+        return Finding("dual class", False, sentence, witness, detail)
+    if theta is None:
+        proof = [int(s) for s in deciding if least[s] > 0]
+        witness = proof[0]
+        sentence = (
+            f"No theta makes <xi(s), theta> at least lambda_hat(s) + 1 on all {len(starts)} starts and non-negative "
+            f"everywhere; it fails at state {mdp.state_names[witness]}, which needs {wanted[starts == witness][0]:.6g}."
+            f"{note}"
+        )
+        return Finding("dual class", False, sentence, witness, {**detail, "proof": proof})
+    literal = (
+        "equality cannot be had" if equal is None else f"with equality it is {detail['equality_B']:.9g}"
+    )  # lambda* = lambda_hat + 1 exactly, as the paper writes it
+    sentence = f"The least B is {detail['B']:.9g} (d = {xi.shape[1]}); {literal}.{note}"
+    return Finding("dual class", True, sentence, None, detail)
+
+
+def _features(mdp: FiniteMDP, xi: ArrayLike | None) -> Floats | None:
+    if xi is None:
+        return None
+    array = arguments.array(xi, "'xi' of check")
+    if array.ndim != 2 or len(array) != mdp.n_states or not array.shape[1]:
+        raise InvalidInput(
+            f"The 'xi' of check must have shape [S, d] = [{mdp.n_states}, d]. Got {array.shape} instead."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInput("The 'xi' of check must be finite. Got a number that is not instead.")
+    return array

@@ -1,0 +1,59 @@
+"""Whether the record says of its players and its problem what these say themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from resetfree.core.certificate import Certificate
+from resetfree.theory.certificates.record import Record
+
+ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")
+COMPARED = ("covered", "constants", "most_resets")  # `why` is wording, which a later version may improve
+SIZES = ("horizon", "n_states", "n_actions", "persistent")  # that a spec repeats of its problem
+CLAIM = "what the record says of its players and its problem is what they say (entries that differ)"
+UNKNOWN = "the player cannot be asked what is proved of it: "
+ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on
+
+
+def unasked(run: Record, claim: str) -> list[Certificate]:
+    """A claim about `most_resets` where the file names such a number and the player cannot be asked for it."""
+    why, named = run.statements["primal"]["why"], run.spec["statements"]["primal"].get("most_resets")
+    return [Certificate.not_applicable(claim, why)] if named is not None and why.startswith(UNKNOWN) else []
+
+
+def as_recorded(run: Record) -> Certificate:
+    """Whether the record says of its players and its problem what these say; if not, an edit or another version did."""
+    differ: list[str] = []
+    for role in ROLES:
+        said, read = run.statements[role], run.spec["statements"][role]
+        if said["why"].startswith(UNKNOWN):
+            return Certificate.not_applicable(CLAIM, said["why"])
+        for entry in COMPARED:
+            ours, theirs = said[entry], read.get(entry)
+            if not isinstance(ours, dict) or not isinstance(theirs, dict):
+                differ += [] if _same(ours, theirs) else [f"{role}.{entry}"]
+                continue
+            keys = [key for key in {**ours, **theirs} if key not in ours or key not in theirs]
+            keys += [key for key in ours if key in theirs and not _same(ours[key], theirs[key])]
+            differ += [f"{role}.{entry}.{key}" for key in keys]
+    problem = run.problem_again()
+    differ += [size for size in SIZES if run.spec[size] != getattr(problem, size)]
+    bounds = [getattr(run.player_again(role), "B", None) for role in reversed(ROLES)]
+    differ += [] if run.spec["B"] == next((B for B in bounds if B is not None), None) else ["B"]
+    why = "what is proved is taken from the players" + (
+        "; the file was edited, or written by another version of resetfree" if differ else ""
+    )
+    where = ", ".join(differ[:3]) or None
+    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", where, {"differ": differ}, why=why)
+
+
+def _same(one: Any, other: Any) -> bool:
+    numbers = (int, float)
+    if (
+        isinstance(one, bool)
+        or isinstance(other, bool)
+        or not (isinstance(one, numbers) and isinstance(other, numbers))
+    ):
+        return type(one) is type(other) and bool(one == other)
+    return math.isclose(one, other, rel_tol=ROUNDING)

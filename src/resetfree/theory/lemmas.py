@@ -1,0 +1,303 @@
+"""What the paper leans on without proving it, each as a function that computes both sides.
+
+Legend: V_r, V_c values of a policy, V_c^* the least reset probability over all policies, V* the best reset-free value;
+Q_r, Q_c [H, S, A] a learner's estimates, pi the softmax of alpha (Q_r - lam Q_c), V_r^Q = <pi, Q_r>, V_c^Q = <pi, Q_c>;
+r + P V and P V one step of the true model (arriving in a reset state is worth 0 and costs 1); g(y) the maximum over all
+policies of V_r - y V_c; R_p, R_d the players' regrets.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from resetfree.core.certificate import Certificate, over_rounds
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.backward import exponential_weights
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.oracle.dynamic_programming import Solution, Values, best_response, evaluate, solve, temptation
+from resetfree.theory.oracle.fractions import ZERO, evaluate_exactly, exact_model, exact_policy, solve_exactly
+from resetfree.theory.oracle.linear_program import best_value, unseen_value
+from resetfree.theory.regret import Rounds, dual_regret, primal_regret
+
+TOLERANCE = 1e-9  # per unit of value
+FAR = 1e6  # times lambda_hat + 1: a multiplier as good as infinite
+
+
+def softmax(x: ArrayLike) -> Floats:
+    """Softmax of each row [n, A], by the kernel that the players use."""
+    rows = np.atleast_2d(np.asarray(x, dtype=np.float64))
+    if not (rows.ndim == 2 and rows.size and np.isfinite(rows).all()):
+        raise InvalidInput(f"The rows of softmax must be finite numbers of shape [n, A]. Got {rows.shape} instead.")
+    result = np.empty((1, *rows.shape))
+    exponential_weights(rows[None], 1.0, result)
+    return np.asarray(result[0])
+
+
+def softmax_gap(q: ArrayLike, alpha: float) -> Certificate:
+    """max_a q(a) - <softmax(alpha q), q> is at most log|A| / alpha, in every row [n, A].
+
+    Paper: first softmax lemma, behind Lemma 3 of Ghosh et al.: the factor log|A| / alpha of every step.
+
+    >>> softmax_gap([[0.0, 1.0, 1.0]], alpha=10.0).holds
+    True
+    """
+    rows = np.atleast_2d(np.asarray(q, dtype=np.float64))
+    if not alpha > 0:
+        raise InvalidInput(f"The 'alpha' of softmax_gap must be a positive number. Got {alpha} instead.")
+    gap = rows.max(axis=1) - (softmax(alpha * rows) * rows).sum(axis=1)
+    i = int(np.argmax(gap))
+    tolerance = 1e-12 * (1.0 + float(np.abs(rows).max()))
+    claim = "the largest value exceeds its mean under the softmax by at most log|A| / alpha"
+    return Certificate(claim, gap[i], log(rows.shape[1]) / alpha, tolerance, "<=", f"row {i}", {"rows": len(rows)})
+
+
+def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
+    """The summed difference of softmax(x) and softmax(y) is at most the largest difference of x and y, rows [n, A].
+
+    Paper: second softmax lemma, behind Lemma 4 of Ghosh et al.: the cover of the values needs a Lipschitz softmax.
+
+    Proof. Along the segment the derivative in direction v is p_i (v_i - <p, v>), whose summed size is the mean distance
+    of v from its mean under p, at most max |v|. Proved widths use the constant 1; others may be found with 2.
+    """
+    a, b = (np.atleast_2d(np.asarray(rows, dtype=np.float64)) for rows in (x, y))
+    if a.shape != b.shape:
+        raise InvalidInput(f"The rows of softmax_lipschitz must have one shape. Got {a.shape} and {b.shape} instead.")
+    moved, by = np.abs(softmax(a) - softmax(b)).sum(axis=1), np.abs(a - b).max(axis=1)
+    i = int(np.argmax(moved - by))
+    claim = "softmax moves by at most what its argument moves by (sum against maximum)"
+    return Certificate(claim, moved[i], by[i], 1e-12, "<=", f"row {i}", {"rows": len(a)})
+
+
+class _Planned(NamedTuple):
+    """A learner's estimates beside the truth of one step."""
+
+    policy: Floats  # [H, S, A]
+    v_r: Floats  # [H, S]
+    v_c: Floats  # [H, S]
+    true_r: Floats  # [H, S, A] r + P V_r^Q
+    true_c: Floats  # [H, S, A] P V_c^Q
+
+
+def _planned(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> _Planned:
+    shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
+    if q_r.shape != shape or q_c.shape != shape or not lam >= 0 or not alpha > 0:
+        raise InvalidInput(
+            f"The estimates must have shape {shape}, with lam >= 0 and alpha > 0. Got {q_r.shape}, {q_c.shape}, "
+            f"{lam} and {alpha} instead."
+        )
+    policy = softmax(alpha * (q_r - lam * q_c).reshape(-1, mdp.n_actions)).reshape(shape)
+    v_r, v_c = (policy * q_r).sum(axis=2), (policy * q_c).sum(axis=2)
+    true_r, true_c = np.broadcast_to(mdp.reward, shape).copy(), np.zeros(shape)
+    for h in range(mdp.n_transitions):
+        matrix = mdp.transition.matrix(0 if mdp.transition.stationary else h)
+        dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
+        after = (v_r[h + 1], v_c[h + 1]) if h + 1 < mdp.horizon else (np.zeros(mdp.n_states),) * 2
+        true_r[h] += (matrix @ np.where(dead, 0.0, after[0])).reshape(shape[1:])
+        true_c[h] += (matrix @ np.where(dead, 1.0, after[1])).reshape(shape[1:])
+    return _Planned(policy, v_r, v_c, true_r, true_c)
+
+
+def composite_optimism(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
+    """If Q_r is at least, and Q_c at most, one true step of its own values, no policy is worth more than the softmax's.
+
+    Paper: Lemma 3 of Ghosh et al., for any comparator: the composite of one episode, whose sum over episodes is T_1.
+
+    The first two certificates are what it rests on (the confidence event); the third is the maximum over ALL policies,
+    from the worst start: V_r^pi - lam V_c^pi <= V_r^Q - lam V_c^Q + H log|A| / alpha.
+    """
+    planned, acting = _planned(mdp, q_r, q_c, lam, alpha), ~mdp.reset
+    tolerance = TOLERANCE * (mdp.horizon + lam)
+    response = best_response(mdp, lam)
+    most = (response.v_r - lam * response.v_c)[acting]
+    upper = (planned.v_r - lam * planned.v_c)[0, acting] + mdp.horizon * log(mdp.n_actions) / alpha
+    i = int(np.argmax(most - upper))
+    return [
+        _tightest("Q_r is at least one true step of its own values", planned.true_r, q_r, acting, tolerance),
+        _tightest("Q_c is at most one true step of its own values", q_c, planned.true_c, acting, tolerance),
+        Certificate(
+            "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha", most[i], upper[i],
+            tolerance, "<=", mdp.state_names[int(np.flatnonzero(acting)[i])],
+        ),
+    ]  # fmt: skip
+
+
+def _tightest(claim: str, left: Floats, right: Floats, acting: Any, tolerance: float) -> Certificate:
+    slack = np.where(acting[None, :, None], right - left, np.inf)
+    at = np.unravel_index(int(np.argmin(slack)), slack.shape)
+    return Certificate(claim, left[at], right[at], tolerance, "<=", f"step {at[0] + 1}, state {at[1]}, action {at[2]}")
+
+
+def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
+    """What the planned values promise beyond the policy's true ones is the sum of the gaps of one step, on its path.
+
+    Paper: Lemma 4 of Ghosh et al.: overestimates are sums of bonuses along the episodes, before these are bounded.
+
+    V_r^Q - V_r^pi = E_pi sum_h (Q_r - r - P V_r^Q)(s_h, a_h), and likewise for the cost, for any Q; the largest
+    difference of the two sides over all starts. With gaps of at most 2 beta |phi| the elliptical bound gives the rate.
+    """
+    planned, acting = _planned(mdp, q_r, q_c, lam, alpha), ~mdp.reset
+    gaps = {"reward": q_r - planned.true_r, "cost": q_c - planned.true_c}
+    truth = evaluate(mdp, planned.policy)
+    found = []
+    for what, promised, true in (("reward", planned.v_r[0], truth.v_r), ("cost", planned.v_c[0], truth.v_c)):
+        total = _along(mdp, planned.policy, gaps[what])
+        off = np.where(acting, np.abs((promised - true) - total), 0.0)
+        s = int(np.argmax(off))
+        found.append(
+            Certificate(
+                f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)", off[s], 0.0,
+                TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max())), "==", mdp.state_names[s],
+            )
+        )  # fmt: skip
+    return found
+
+
+def _along(mdp: FiniteMDP, policy: Floats, step: Floats) -> Floats:
+    """[S] E_pi sum_h step_h(s_h, a_h) until a reset or the end, from every start."""
+    after = np.zeros(mdp.n_states)
+    for h in range(mdp.horizon - 1, -1, -1):
+        now = step[h].copy()
+        if h < mdp.n_transitions:
+            dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
+            matrix = mdp.transition.matrix(0 if mdp.transition.stationary else h)
+            now += (matrix @ np.where(dead, 0.0, after)).reshape(now.shape)
+        after = np.where(mdp.reset, 0.0, (policy[h] * now).sum(axis=1))
+    return after
+
+
+def performance_difference(mdp: FiniteMDP, policy: ArrayLike) -> list[Certificate]:
+    """V_c^pi - V_c^* = E_pi sum_h (Q_c^* - V_c^*)(s_h, a_h) from every start, in fractions: not a digit is lost.
+
+    Paper: performance difference lemma (Kakade and Langford), which carries the lemma on restricted policies.
+
+    The equality is an identity (it telescopes for any function in place of V_c^*); that no Q_c^* is below its V_c^* is
+    what makes V_c^* the least, and is what the lemma on restricted policies draws from it.
+
+    Raises InvalidInput for problems too large for fractions, and what `exact_model` raises.
+    """
+    model, rows = exact_model(mdp), exact_policy(mdp, policy)
+    v_c, least = evaluate_exactly(mdp, policy).v_c, solve_exactly(mdp, starts=[]).least_cost
+    n = mdp.n_states
+    nothing, after = [ZERO] * n, [ZERO] * n
+    lowest, where = ZERO, None
+    for h in reversed(range(mdp.horizon)):
+        now = [ZERO] * n
+        for s in range(n):
+            for a, weight in enumerate(rows[h][s] if not mdp.reset[s] else ()):
+                advantage = model.act(h, s, a, nothing, least[h + 1]).v_c - least[h][s]
+                if advantage < lowest:
+                    lowest, where = advantage, f"step {h + 1}, state {mdp.state_names[s]}, {mdp.action_names[a]}"
+                if weight:
+                    onwards = model.act(h, s, a, after, nothing).v_r - model.reward[h % len(model.reward)][s][a]
+                    now[s] += weight * (advantage + onwards)
+        after = now
+    starts = [s for s in range(n) if not mdp.reset[s]]
+    worst = max(starts, key=lambda s: abs(v_c[s] - least[0][s] - after[s]))
+    return [
+        Certificate(
+            "V_c less the least V_c is the expected sum of the advantages, as fractions (largest difference)",
+            float(abs(v_c[worst] - least[0][worst] - after[worst])), 0.0, 0.0, "==", mdp.state_names[worst],
+            {"starts": len(starts), "largest": float(max(after))},
+        ),
+        Certificate("no advantage over the least V_c is negative (lowest one)", 0.0, float(lowest), 0.0, "<=", where),
+    ]  # fmt: skip
+
+
+def comparator_pair(
+    rounds: Rounds, v_r_hat: ArrayLike, v_c_hat: ArrayLike, comparator: Values, at_starts: ArrayLike, *,
+    online: ArrayLike, soft: ArrayLike,
+) -> list[Certificate]:  # fmt: skip
+    """R_p(pi_c) + R_d(lambda_c) for any pair of comparators: an identity, and the bound by what plans overestimate.
+
+    Paper: the appendix's lemma for any comparator pair pi_c, lambda_c.
+
+    The sum is sum_k L^k(pi_c, lam^k) - L^k(pi^k, lambda_c), in which L^k(pi^k, lam^k) has gone: an identity. And it is
+    at most online + soft + sum_k (V_r^k - V_r^{pi^k}) + lambda_c(s_1^k) (V_c^{pi^k} - V_c^k), if the dual player's
+    regret on the costs that it was told is at most `online` and the composite of each plan is optimistic.
+
+    v_r_hat, v_c_hat: [K] the plans' values V_r^k, V_c^k, which the dual player was told.  comparator: values of pi_c.
+    at_starts: [K] lambda_c(s_1^k).  online, soft: [K] the bounds 1.5 B sqrt(k) and k H log|A| / alpha.
+    """
+    lam_c, hat_r, hat_c = (np.asarray(x, dtype=np.float64) for x in (at_starts, v_r_hat, v_c_hat))
+    both = primal_regret(rounds, comparator) + dual_regret(rounds, at_starts=lam_c)
+    pair = comparator.v_r[rounds.s1] - rounds.lam * comparator.v_c[rounds.s1]
+    crossed = np.cumsum(pair - (rounds.v_r - lam_c * rounds.v_c))
+    over = np.cumsum(hat_r - rounds.v_r + lam_c * (rounds.v_c - hat_c))
+    size = np.cumsum(np.abs(pair) + np.abs(rounds.v_r) + (np.abs(lam_c) + np.abs(rounds.lam)) * (1.0 + rounds.v_c))
+    return [
+        over_rounds(
+            "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians", both, crossed, TOLERANCE * size, "==",
+        ),
+        over_rounds(
+            "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates", both,
+            np.asarray(online) + np.asarray(soft) + over, TOLERANCE * size,
+        ),
+    ]  # fmt: skip
+
+
+def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
+    """max_pi min_y and min_y max_pi of V_r - y V_c are equal at every start: each CMDP by itself has no duality gap.
+
+    Paper: each CMDP's primal and dual optimal values match (linear program).
+
+    The left side is a linear program over occupancies, which knows no multiplier; the right is g(lambda_hat), dynamic
+    programming over all policies, which knows no constraint. That g is nowhere smaller is tried around lambda_hat.
+    """
+    known = solve(mdp) if solution is None else solution
+    starts = known.starts[np.isfinite(known.lambda_hat[known.starts])]
+    claims = ("max min equals min max of V_r - y V_c, from the worst start", "g(y) is at least V* for every y tried")
+    if not len(starts):
+        return [Certificate(claim, 0.0, 0.0, detail={"starts": 0}) for claim in claims]
+    primal = np.array([best_value(mdp, np.eye(1, mdp.n_states, int(s))[0]) for s in starts])
+    hat = known.lambda_hat[starts]
+    dual = _g(known, starts, hat)
+    i = int(np.argmax(np.abs(primal - dual)))
+    tolerance = 1e-7 * mdp.horizon + unseen_value(mdp)  # the linear program's own
+    tried = np.stack([_g(known, starts, factor * hat + more) for factor in (0.0, 0.5, 1.0, 2.0) for more in (0.0, 1.0)])
+    j = int(np.argmin((tried - primal).min(axis=0)))
+    return [
+        Certificate(
+            claims[0], primal[i], dual[i], tolerance, "==", mdp.state_names[starts[i]], {"starts": len(starts)}
+        ),
+        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, "<=", mdp.state_names[starts[j]]),
+    ]
+
+
+def _g(known: Solution, starts: Any, multipliers: Floats) -> Floats:
+    """[n] g(y) of each start at its own y, as what the best policy has beyond a baseline plus what that has."""
+    baseline, result = evaluate(known.mdp, known.policy).v_r, np.empty(len(starts))
+    for i, (s, y) in enumerate(zip(starts.tolist(), multipliers.tolist(), strict=True)):
+        result[i] = baseline[s] + temptation(known.mdp, y, known.policy).excess[s]
+    return result
+
+
+def no_slater(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
+    """No policy is strictly feasible at threshold zero, so multipliers have no upper end: every y >= lambda_hat is one.
+
+    Paper: Slater's condition does not hold for these CMDPs, and the proof does not use it.
+
+    Slater asks for a policy with V_c < 0. The least V_c over ALL policies is computed (V_c alone, without rewards); the
+    witness is a start at which it is exactly zero. A set of optimal multipliers that has no upper end is the other face
+    of it: with slack e they would be at most H / e.
+    """
+    known = solve(mdp) if solution is None else solution
+    starts = known.starts[np.isfinite(known.lambda_hat[known.starts])]
+    claims = (
+        "the least V_c over all policies is zero at every feasible start, never below (largest difference)",
+        "g(y) is V* for y a million times lambda_hat + 1 as well (largest difference)",
+    )
+    if not len(starts):
+        return [Certificate(claim, 0.0, 0.0, 0.0, "==", detail={"starts": 0}) for claim in claims]
+    least = best_response(mdp.replace(reward=np.zeros((mdp.n_states, mdp.n_actions))), 1.0).v_c[starts]
+    i = int(np.argmax(np.abs(least)))
+    off = np.abs(_g(known, starts, FAR * known.lambda_star[starts]) - known.value[starts])
+    j = int(np.argmax(off))
+    return [
+        Certificate(claims[0], least[i], 0.0, 0.0, "==", mdp.state_names[starts[i]], {"starts": len(starts)}),
+        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", mdp.state_names[starts[j]]),
+    ]

@@ -1,0 +1,30 @@
+"""Three ways to the exact answer that must agree (dynamic programming, linear program, fractions), and quadrature."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from numpy.typing import ArrayLike
+
+from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.theory.oracle import dynamic_programming, quadrature
+
+
+@overload
+def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> dynamic_programming.Solution: ...
+@overload
+def solve(mdp: quadrature.QuadraticMDP) -> quadrature.ContinuousSolution: ...
+def solve(
+    mdp: FiniteMDP | quadrature.QuadraticMDP, starts: ArrayLike | None = None
+) -> dynamic_programming.Solution | quadrature.ContinuousSolution:
+    """The exact answer: `dynamic_programming.solve` for a finite problem, `quadrature.solve` for a continuum of states.
+
+    >>> import resetfree as rf
+    >>> float(rf.solve(rf.make("grid-v0")).value[3]), float(rf.solve(rf.make("continuous-linear-v0")).value(0.5)) > 0
+    (8.0, True)
+    """
+    if isinstance(mdp, FiniteMDP):
+        return dynamic_programming.solve(mdp, starts)
+    if not isinstance(mdp, quadrature.QuadraticMDP):
+        check_model(mdp, "The exact answer")
+    return quadrature.solve(mdp)

@@ -1,0 +1,53 @@
+"""The exact oracle behind a finite problem, for those who may look: measuring a run, and players that say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.problems.finite import backward as planning
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
+from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.theory.oracle.forward import onwards
+
+
+class Evaluator:
+    """V_r and V_c of a policy at one start, exactly; buffers are reused, since a run asks once per episode.
+
+    Arrays are evaluated backwards from every state. A lazy policy is evaluated forwards, through the states that it can
+    be in: with m_h(s) the probability to stand in s at step h without a reset so far,
+        V_r = sum_h sum_s m_h(s) <pi_h(s), r_h(s)>,  V_c = sum_h (probability to be reset by step h's transition),
+    sums of terms that are not negative, in time proportional to the non-zeros that the policy touches.
+    """
+
+    def __init__(self, mdp: FiniteMDP) -> None:
+        self._mdp = mdp
+        self._v_r, self._v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
+        self._forward: tuple[Floats, Bools, NDArray[np.int64]] | None = None
+
+    def __call__(self, policy: Any, s1: int) -> tuple[float, float]:
+        """(V_r, V_c) of `policy` at `s1`."""
+        if isinstance(policy, LazyPolicy):
+            return self._onwards(policy, s1)
+        planning.evaluate(self._mdp.model, as_policy(policy, self._mdp), self._v_r, self._v_c)
+        return float(self._v_r[s1]), float(self._v_c[s1])
+
+    def _onwards(self, policy: LazyPolicy, s1: int) -> tuple[float, float]:
+        mdp, n = self._mdp, self._mdp.n_states
+        if self._forward is None:
+            self._forward = np.zeros(n), np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+        mass, here, listed = self._forward
+        states, share = np.array([s1]), np.ones(1)
+        v_r = v_c = 0.0
+        for h in range(mdp.horizon):
+            if mdp.reset[s1]:
+                break
+            earned, cost, n_next = onwards(mdp.model, h, states, share, policy.rows(h, states), mass, here, listed)
+            v_r, v_c = v_r + earned, v_c + cost
+            states = np.sort(listed[:n_next])  # memory is then read from front to back
+            share = mass[states]
+            mass[states], here[states] = 0.0, False
+        return v_r, v_c

@@ -1,0 +1,152 @@
+"""Regret, Resets and the two players' regrets, as cumulative sums over rounds; never clipped.
+
+Legend: K rounds; s1 the start of a round, lam its multiplier lambda^k(s_1^k), v_r and v_c the exact values of its
+policy pi^k at s1; L^k(pi, lambda) = V_r^pi(s_1^k) - lambda(s_1^k) V_c^pi(s_1^k).
+Entry k-1 of a result is the sum over the first k rounds. Regret can be negative: an unsafe policy can earn more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.problems.finite.mdp import FiniteMDP, check_start
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.oracle.dynamic_programming import Solution, Values, evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What every quantity of the reduction is made of: K starts, multipliers and exact values."""
+
+    s1: NDArray[Any]  # [K] starts
+    lam: Floats  # [K] multipliers played at the starts
+    v_r: Floats  # [K] expected reward of the policy played, from its start
+    v_c: Floats  # [K] reset probability of the policy played, from its start
+
+    def __post_init__(self) -> None:
+        for name in ("s1", "lam", "v_r", "v_c"):
+            array = np.asarray(getattr(self, name), dtype=None if name == "s1" else np.float64)
+            if array.ndim < 1 or (name != "s1" and array.ndim > 1) or len(array) != len(np.atleast_1d(self.s1)):
+                raise InvalidInput(
+                    f"The '{name}' of Rounds must have one entry per round. Got shape {array.shape} instead."
+                )
+            if name != "s1" and not np.isfinite(array).all():
+                raise InvalidInput(f"The '{name}' of Rounds must be finite. Got a number that is not instead.")
+            object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        return len(self.lam)
+
+
+def exact_rounds(mdp: FiniteMDP, policies: Iterable[ArrayLike], multipliers: ArrayLike, starts: ArrayLike) -> Rounds:
+    """Rounds whose policies are evaluated exactly.
+
+    policies: K policies (see `as_policy`); one that is the same object as its predecessor is not evaluated again.
+    multipliers: [K], or one number for all rounds.  starts: [K].
+
+    >>> import resetfree as rf
+    >>> mdp = rf.make("grid-v0")
+    >>> sol = rf.solve(mdp)
+    >>> rounds = exact_rounds(mdp, [sol.policy] * 3, 0.0, [0, 3, 11])
+    >>> regret(rounds, sol).tolist(), resets(rounds).tolist()
+    ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+    """
+    states = np.asarray(starts, dtype=np.int64)
+    if states.ndim != 1:
+        raise InvalidInput(f"The 'starts' of exact_rounds must have shape [K]. Got {states.shape} instead.")
+    for s in np.unique(states):
+        check_start(mdp, s)
+    v_r, v_c = np.empty(len(states)), np.empty(len(states))
+    last: object = None
+    values: Values | None = None
+    k = 0
+    for policy in policies:
+        if k == len(states):
+            raise InvalidInput(f"The 'policies' of exact_rounds must be one per start. Got more than {k} instead.")
+        if values is None or policy is not last:
+            values, last = evaluate(mdp, policy), policy
+        v_r[k], v_c[k] = values.v_r[states[k]], values.v_c[states[k]]
+        k += 1
+    if k < len(states):
+        raise InvalidInput(f"The 'policies' of exact_rounds must be one per start, {len(states)}. Got {k} instead.")
+    lam = np.asarray(multipliers, dtype=np.float64)
+    return Rounds(states, np.full(len(states), lam) if lam.ndim == 0 else lam, v_r, v_c)
+
+
+def regret(rounds: Rounds, solution: Solution) -> Floats:
+    """[K] Regret(k) = sum_{i <= k} V*(s_1^i) - V_r^{pi^i}(s_1^i).
+
+    Paper: Regret(K).
+    """
+    return np.cumsum(best_values(rounds, solution) - rounds.v_r)
+
+
+def resets(rounds: Rounds) -> Floats:
+    """[K] Resets(k) = sum_{i <= k} V_c^{pi^i}(s_1^i): expected, given the policies and starts, not realised.
+
+    Paper: Resets(K).
+    """
+    return np.cumsum(rounds.v_c)
+
+
+def primal_regret(rounds: Rounds, comparator: Solution | Values) -> Floats:
+    """[K] R_p(k) = sum_{i <= k} L^i(pi_c, lambda^i) - L^i(pi^i, lambda^i).
+
+    Paper: regret of the primal player.
+
+    comparator: pi* of a solution (its reset probability is exactly zero), or the values [S] of any policy pi_c.
+    """
+    if isinstance(comparator, Solution):
+        lagrangian = best_values(rounds, comparator)
+    else:
+        lagrangian = comparator.v_r[rounds.s1] - rounds.lam * comparator.v_c[rounds.s1]
+    return np.cumsum(lagrangian - (rounds.v_r - rounds.lam * rounds.v_c))
+
+
+def dual_regret(rounds: Rounds, comparator: ArrayLike | None = None, *, at_starts: ArrayLike | None = None) -> Floats:
+    """[K] R_d(k) = sum_{i <= k} L^i(pi^i, lambda^i) - L^i(pi^i, lambda_c).
+
+    Equal to sum_{i <= k} (lambda_c(s_1^i) - lambda^i(s_1^i)) V_c^{pi^i}(s_1^i).
+
+    Paper: regret of the dual player.
+
+    comparator: a multiplier function [S] over the states, or one number.  at_starts: or else its values [K] at the
+    starts of the rounds.
+    """
+    if (comparator is None) == (at_starts is None):
+        raise InvalidInput("dual_regret takes either 'comparator' or 'at_starts'. Got both or neither instead.")
+    if at_starts is not None:
+        values = np.asarray(at_starts, dtype=np.float64)
+        if values.shape != (len(rounds),):
+            raise InvalidInput(
+                f"The 'at_starts' of dual_regret must have shape [{len(rounds)}]. Got {values.shape} instead."
+            )
+    else:
+        function = np.asarray(comparator, dtype=np.float64)
+        if function.ndim > 1 or (function.ndim == 1 and len(rounds) and rounds.s1.max() >= len(function)):
+            raise InvalidInput(
+                "The 'comparator' of dual_regret must be a number or have one entry per state. "
+                f"Got shape {function.shape} instead."
+            )
+        values = np.asarray(function if function.ndim == 0 else function[rounds.s1])
+    return np.cumsum((values - rounds.lam) * rounds.v_c)
+
+
+def best_values(rounds: Rounds, solution: Solution) -> Floats:
+    """[K] V*(s_1^k); a start that admits no reset-free policy breaks the paper's first assumption."""
+    bad = ~solution.feasible[rounds.s1]
+    if bad.any():
+        k = int(np.argmax(bad))
+        s = int(rounds.s1[k])
+        raise AssumptionViolated(
+            f"Round {k + 1} starts in state {solution.mdp.state_names[s]} (index {s}), "
+            "from which no reset-free policy exists: its regret is not defined.",
+            assumption="feasibility", witness=s,
+        )  # fmt: skip
+    return np.asarray(solution.value[rounds.s1])

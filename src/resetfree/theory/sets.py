@@ -1,0 +1,362 @@
+"""Convex sets for the multiplier's parameter, each with its exact Euclidean projection.
+
+Legend: theta [d] the parameter, lambda(s) = <xi(s), theta>; U a set of parameters; B the radius of the ball around 0;
+C a closed convex cone; P_X the projection on X; svec(M) the upper triangle of a symmetric M, its off-diagonal entries
+times sqrt(2), so that <svec(M), svec(N)> = trace(M N).
+
+Every set here but the box is a cone cut by the ball, and the order is the whole secret: P_{C and ball} = P_ball P_C.
+  Proof. Let z = P_C x and w = x - z. By Moreau <w, z> = 0, and <w, y> <= 0 for all y in C. So for y in C and the ball
+  |x - y|^2 = |z - y|^2 + |w|^2 + 2<w, z> - 2<w, y> >= |z - y|^2 + |w|^2 >= |z - P_ball z|^2 + |w|^2, which
+  y = P_ball z = min(1, B/|z|) z attains: it lies on the ray of z, hence in C, and <w, y> = 0.
+The other order is wrong: P_C P_ball x = (B/|x|) z if |x| > B, which is shorter than P_ball z whenever z is not x, 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.transitions import Floats
+
+TOLERANCE = 1e-9
+ROUNDING = 1e-14  # what is left, relatively, of a projection that is zero
+
+
+class ConvexSet(Protocol):
+    """A closed convex set of parameters."""
+
+    @property
+    def dim(self) -> int:
+        """d, how many numbers a parameter has."""
+
+    @property
+    def radius(self) -> float:
+        """B, the largest norm in the set."""
+
+    @property
+    def diameter(self) -> float:
+        """A bound on the distance of two points of the set (the largest one where it is known)."""
+
+    def project(self, x: ArrayLike) -> Floats:
+        """The point of the set nearest to x [d]; a new array."""
+
+    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
+        """Whether x [d] breaks no condition of the set by more than `tolerance`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """{|theta| <= B}.
+
+    >>> Ball(2, 5.0).project([6.0, 8.0]).tolist()
+    [3.0, 4.0]
+    """
+
+    dim: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        _check_sizes("Ball", "dim", self.dim, self.radius)
+
+    @property
+    def diameter(self) -> float:
+        """2B."""
+        return 2.0 * self.radius
+
+    def project(self, x: ArrayLike) -> Floats:
+        """min(1, B/|x|) x."""
+        return _shrink(_point(x, "Ball", self.dim), self.radius)
+
+    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
+        """Whether |x| <= B + tolerance."""
+        return _norm(_point(x, "Ball", self.dim)) <= self.radius + tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class OrthantBall:
+    """{theta >= 0, |theta| <= B}: the parameters of non-negative functions where xi is one-hot.
+
+    >>> OrthantBall(2, 5.0).project([-3.0, 12.0]).tolist()
+    [0.0, 5.0]
+    """
+
+    dim: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        _check_sizes("OrthantBall", "dim", self.dim, self.radius)
+
+    @property
+    def diameter(self) -> float:
+        """sqrt(2) B (B in one dimension): no two points of an orthant are more than 90 degrees apart."""
+        return self.radius if self.dim == 1 else math.sqrt(2.0) * self.radius
+
+    def project(self, x: ArrayLike) -> Floats:
+        """Negative entries to 0, then to the ball."""
+        return _shrink(np.maximum(_point(x, "OrthantBall", self.dim), 0.0), self.radius)
+
+    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
+        """Whether x >= -tolerance and |x| <= B + tolerance."""
+        point = _point(x, "OrthantBall", self.dim)
+        return bool(point.min() >= -tolerance) and _norm(point) <= self.radius + tolerance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConeBall:
+    """{Xi theta >= 0, |theta| <= B}: the parameters of functions that are non-negative at every row of Xi.
+
+    rows: Xi [n, d]; rows of zeros ask for nothing.
+
+    >>> wedge = ConeBall(np.array([[0.0, 1.0], [1.0, -1.0]]), 5.0)   # 0 <= theta_2 <= theta_1
+    >>> wedge.project([1.0, 3.0]).round(9).tolist()
+    [2.0, 2.0]
+    """
+
+    rows: Floats
+    radius: float
+    _unit: Floats = field(init=False, repr=False)  # [m, d] the distinct directions among the rows
+
+    def __post_init__(self) -> None:
+        rows = np.array(self.rows, dtype=np.float64)
+        if rows.ndim != 2 or not rows.shape[1] or not np.isfinite(rows).all():
+            raise InvalidInput(
+                f"The 'rows' of ConeBall must be finite numbers of shape [n, d]. Got shape {rows.shape} instead."
+            )
+        _check_sizes("ConeBall", "dim", rows.shape[1], self.radius)
+        rows.setflags(write=False)
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "_unit", _directions(rows))
+
+    @property
+    def dim(self) -> int:
+        """Columns of Xi."""
+        return int(self.rows.shape[1])
+
+    @property
+    def diameter(self) -> float:
+        """2B: a cone may be wide, up to the whole space."""
+        return 2.0 * self.radius
+
+    def project(self, x: ArrayLike) -> Floats:
+        """P_C x = x + Xi^T nu with nu = argmin_{nu >= 0} |x + Xi^T nu|, then to the ball.
+
+        Moreau again: the polar of C is {-Xi^T nu: nu >= 0}, and x less its projection there is P_C x.
+        """
+        point = _point(x, "ConeBall", self.dim)
+        scale = float(np.abs(point).max())
+        if scale == 0.0:
+            return point
+        point /= scale  # P_C(t x) = t P_C(x): the solver sees numbers of order one
+        if (self._unit @ point).min(initial=0.0) < 0.0:
+            from scipy.optimize import nnls  # slow to import
+
+            nu, _ = nnls(self._unit.T, -point, maxiter=30 * len(self._unit))
+            point += nu @ self._unit
+            if (
+                np.abs(point).max() <= ROUNDING * self.dim
+            ):  # x was in the polar; the direction of rounding means nothing
+                point[:] = 0.0
+        point *= scale
+        return _shrink(point, self.radius)
+
+    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
+        """Whether <row, x> >= -tolerance for every row scaled to norm 1, and |x| <= B + tolerance."""
+        point = _point(x, "ConeBall", self.dim)
+        return bool((self._unit @ point).min(initial=0.0) >= -tolerance) and _norm(point) <= self.radius + tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfSquaresBall:
+    """{svec(M): M positive semidefinite, |M|_F <= B}: functions m(s)^T M m(s) of monomials m(s), see `svec_features`.
+
+    m_dim: p, how many monomials; a parameter has p(p+1)/2 numbers.
+
+    >>> SumOfSquaresBall(2, 5.0).project([3.0, 0.0, -1.0]).tolist()   # M = diag(3, -1)
+    [3.0, 0.0, 0.0]
+    """
+
+    m_dim: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        _check_sizes("SumOfSquaresBall", "m_dim", self.m_dim, self.radius)
+
+    @property
+    def dim(self) -> int:
+        """p(p+1)/2."""
+        return self.m_dim * (self.m_dim + 1) // 2
+
+    @property
+    def diameter(self) -> float:
+        """sqrt(2) B (B if p = 1): traces of products of such matrices are not negative."""
+        return self.radius if self.m_dim == 1 else math.sqrt(2.0) * self.radius
+
+    def project(self, x: ArrayLike) -> Floats:
+        """Negative eigenvalues to 0, then to the ball."""
+        point = _point(x, "SumOfSquaresBall", self.dim)
+        scale = float(np.abs(point).max()) or 1.0
+        values, vectors = np.linalg.eigh(unsvec(point / scale))
+        if values[0] < 0.0:
+            point = svec((vectors * np.maximum(values, 0.0)) @ vectors.T) * scale
+        return _shrink(point, self.radius)
+
+    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
+        """Whether no eigenvalue is below -tolerance and |M|_F <= B + tolerance."""
+        point = _point(x, "SumOfSquaresBall", self.dim)
+        return bool(np.linalg.eigvalsh(unsvec(point))[0] >= -tolerance) and _norm(point) <= self.radius + tolerance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """{low <= theta <= high}; it contains 0 only if its bounds do.
+
+    >>> box = Box(np.array([0.0, 1.0]), np.array([3.0, 4.0]))
+    >>> box.project([5.0, -1.0]).tolist(), box.radius
+    ([3.0, 1.0], 5.0)
+    """
+
+    low: Floats  # [d]
+    high: Floats  # [d]
+
+    def __post_init__(self) -> None:
+        low, high = np.array(self.low, dtype=np.float64), np.array(self.high, dtype=np.float64)
+        finite = np.isfinite(low).all() and np.isfinite(high).all()
+        if low.ndim != 1 or not len(low) or low.shape != high.shape or not finite or not (low <= high).all():
+            raise InvalidInput(
+                "The 'low' and 'high' of Box must be finite numbers of one shape [d] with low <= high. "
+                f"Got {self.low!r} and {self.high!r} instead."
+            )
+        for name, array in (("low", low), ("high", high)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def dim(self) -> int:
+        """How many bounds there are on each side."""
+        return len(self.low)
+
+    @property
+    def radius(self) -> float:
+        """The norm of the farthest corner."""
+        return _norm(np.maximum(np.abs(self.low), np.abs(self.high)))
+
+    @property
+    def diameter(self) -> float:
+        """|high - low|."""
+        return _norm(self.high - self.low)
+
+    def project(self, x: ArrayLike) -> Floats:
+        """Each entry to its own interval."""
+        return np.clip(_point(x, "Box", self.dim), self.low, self.high)
+
+    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
+        """Whether low - tolerance <= x <= high + tolerance."""
+        point = _point(x, "Box", self.dim)
+        return bool((point >= self.low - tolerance).all() and (point <= self.high + tolerance).all())
+
+
+def for_features(xi: ArrayLike, B: float) -> ConvexSet:
+    """The largest U: every theta in the ball whose function <xi(s), theta> is negative nowhere.
+
+    Paper: U and B of the bounded, linear dual variable.
+
+    That is a cone with the ball. It is the orthant with the ball exactly where xi >= 0 and each coordinate that any
+    state uses is used alone by some state (one-hot features, or d = 1). For other xi >= 0 the orthant would do as a U,
+    but it may lack theta*: with rows (1, 0) and (0.6, 0.8), theta = (4, -3) is fine and outside the orthant.
+
+    xi: [S, d].  B: the radius.
+
+    >>> for_features(np.eye(3), 2.0)
+    OrthantBall(dim=3, radius=2.0)
+    >>> for_features([[1.0, 0.0], [0.6, 0.8]], 5.0).contains([4.0, -3.0])
+    True
+    """
+    rows = np.asarray(xi, dtype=np.float64)
+    if rows.ndim == 2 and rows.size and (rows >= 0).all():
+        alone = rows[(rows > 0).sum(axis=1) == 1] > 0
+        if (alone.any(axis=0) == (rows > 0).any(axis=0)).all():
+            return OrthantBall(rows.shape[1], B)
+    return ConeBall(rows, B)
+
+
+def svec(matrix: Floats) -> Floats:
+    """The upper triangle [p(p+1)/2] of a symmetric matrix [p, p], off-diagonal entries times sqrt(2).
+
+    >>> svec(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3).tolist()
+    [1.0, 2.828, 3.0]
+    """
+    i, j = np.triu_indices(len(matrix))
+    return np.asarray(np.where(i == j, 1.0, math.sqrt(2.0)) * matrix[i, j])
+
+
+def unsvec(vector: Floats) -> Floats:
+    """The symmetric matrix [p, p] whose `svec` is given.
+
+    >>> unsvec(svec(np.array([[1.0, 2.0], [2.0, 3.0]]))).round(9).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    p = math.isqrt(2 * len(vector))
+    if p * (p + 1) // 2 != len(vector):
+        raise InvalidInput(f"The vector of unsvec must have p(p+1)/2 entries for some p. Got {len(vector)} instead.")
+    i, j = np.triu_indices(p)
+    matrix = np.empty((p, p))
+    matrix[i, j] = matrix[j, i] = np.where(i == j, 1.0, math.sqrt(0.5)) * vector
+    return matrix
+
+
+def svec_features(m: ArrayLike) -> Floats:
+    """xi(s) = svec(m(s) m(s)^T), so that <xi(s), svec(M)> = m(s)^T M m(s) and |xi(s)| = |m(s)|^2.
+
+    m: monomials [S, p] (or of one state, [p]).  Returns [S, p(p+1)/2].
+
+    >>> svec_features([[0.6, 0.8]]).round(3).tolist()
+    [[0.36, 0.679, 0.64]]
+    """
+    monomials = np.asarray(m, dtype=np.float64)
+    i, j = np.triu_indices(monomials.shape[-1])
+    return np.asarray(np.where(i == j, 1.0, math.sqrt(2.0)) * monomials[..., i] * monomials[..., j])
+
+
+def _point(x: ArrayLike, name: str, dim: int) -> Floats:
+    """A fresh copy of x, checked."""
+    point = np.array(x, dtype=np.float64)
+    if point.shape != (dim,) or not np.isfinite(point).all():
+        raise InvalidInput(f"A point for {name} must be finite numbers of shape ({dim},). Got {x!r} instead.")
+    return point
+
+
+def _norm(x: Floats) -> float:
+    squared = float(np.vdot(x, x))
+    if 1e-280 < squared < 1e280:
+        return math.sqrt(squared)
+    return math.hypot(*x.tolist())  # slower, but it neither overflows nor underflows
+
+
+def _shrink(x: Floats, radius: float) -> Floats:
+    """P_ball."""
+    norm = _norm(x)
+    if norm <= radius:
+        return x
+    return np.asarray((x / norm) * radius)
+
+
+def _directions(rows: Floats) -> Floats:
+    """The rows that are not zero, scaled to norm 1, each direction once."""
+    size = np.abs(rows).max(axis=1)
+    rows = rows[size > 0] / size[size > 0, None]
+    return np.unique(rows / np.linalg.norm(rows, axis=1, keepdims=True), axis=0)
+
+
+def _check_sizes(name: str, what: str, dim: int, radius: float) -> None:
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
+        raise InvalidInput(f"The '{what}' of {name} must be a positive integer. Got {dim!r} instead.")
+    number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
+    if not number or not 0.0 <= radius < math.inf:
+        raise InvalidInput(
+            f"The 'radius' of {name} must be a finite number that is not negative. Got {radius!r} instead."
+        )

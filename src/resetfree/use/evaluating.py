@@ -1,0 +1,287 @@
+"""What a policy is worth where it is used, in both senses of reset-free learning.
+
+fresh        every episode starts anew, from where the problem begins: what the policy is worth once it is deployed
+             (the literature's deployed evaluation). Each start is a reset that the evaluation itself asks for.
+continuing   one life: an episode starts where the last one ended, and a reset comes only after a reset event (the
+             literature's continuing evaluation, of a policy that learns no more; `continuing_return` is that of the
+             training life itself).
+
+Legend: n episodes of at most H steps, G_i the reward of one (in [0, H]), T steps in all, N resets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from resetfree.core.arguments import shown, whole
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import MOST_EPISODES
+from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.gym import from_gym
+from resetfree.problems.world import find_world
+from resetfree.theory.certificates.anytime import resets_lower, resets_upper
+from resetfree.theory.certificates.record import Record
+from resetfree.use import intervals
+from resetfree.use.policy import Policy, Table
+
+Starts: TypeAlias = Literal["fresh", "continuing"]
+Interval: TypeAlias = tuple[float, float]
+EPISODES = 100  # unless somebody says how many
+THOUSAND = 1000.0
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What happened, and what it says; per episode with fresh starts, per step in one life."""
+
+    starts: Starts
+    confidence: float
+    horizon: int
+    returns: Floats = field(repr=False)  # [n] G_i, as the learner was paid
+    original_returns: Floats = field(repr=False)  # [n] in the environment's own rewards
+    lengths: Floats = field(repr=False)  # [n] steps
+    reset: Bools = field(repr=False)  # [n] whether the episode entered a reset state
+    performed: int  # resets that the evaluation asked for, its first start included
+
+    @property
+    def episodes(self) -> int:
+        """How many were played."""
+        return len(self.returns)
+
+    @property
+    def steps(self) -> int:
+        """How many were taken."""
+        return int(self.lengths.sum())
+
+    @property
+    def resets(self) -> int:
+        """How many reset events the policy ran into."""
+        return int(self.reset.sum())
+
+    @property
+    def unit(self) -> str:
+        """What `mean` and `original_mean` are per."""
+        return "episode" if self.starts == "fresh" else "step"
+
+    @property
+    def mean(self) -> float:
+        """Reward per episode with fresh starts, per step in one life."""
+        return float(self.returns.sum()) / self._n
+
+    @cached_property
+    def interval(self) -> Interval:
+        """Of `mean`; `how` says what it promises."""
+        if not self._bounded:
+            return self._student(self.returns)
+        shares = np.clip(self.returns / self.horizon, 0.0, 1.0)
+        if self.starts == "fresh":
+            low, high = intervals.bounded_mean(shares, self.confidence)
+            return low * self.horizon, high * self.horizon
+        low, high = intervals.running_mean(shares, self.confidence)
+        scale = self.horizon * self.episodes / self.steps
+        return low * scale, high * scale
+
+    @property
+    def how(self) -> str:
+        """What `interval` promises."""
+        if not self._bounded:
+            return intervals.STUDENT
+        return intervals.BETTING if self.starts == "fresh" else intervals.MARTINGALE
+
+    @property
+    def original_mean(self) -> float:
+        """`mean` in the environment's own rewards."""
+        return float(self.original_returns.sum()) / self._n
+
+    @cached_property
+    def original_interval(self) -> Interval:
+        """Of `original_mean`, approximate (Student's t): nobody knows how large an environment's own rewards can be."""
+        return self._student(self.original_returns)
+
+    @property
+    def reset_rate(self) -> float:
+        """Reset events per episode with fresh starts, per 1000 steps in one life."""
+        return self.resets / self._n * (1.0 if self.starts == "fresh" else THOUSAND)
+
+    @cached_property
+    def reset_interval(self) -> Interval:
+        """Of `reset_rate`; `reset_how` says what it promises."""
+        if self.starts == "fresh":
+            return intervals.clopper_pearson(self.resets, self.episodes, self.confidence)
+        half = (1.0 - self.confidence) / 2.0
+        low, high = float(resets_lower(self.resets, half)), float(resets_upper(self.resets, half))
+        high = min(high, float(self.episodes))
+        return low / self.steps * THOUSAND, high / self.steps * THOUSAND
+
+    @property
+    def reset_how(self) -> str:
+        """What `reset_interval` promises."""
+        return intervals.CLOPPER_PEARSON if self.starts == "fresh" else intervals.COUNTED
+
+    @property
+    def steps_between_resets(self) -> float:
+        """T / N; inf if there was none."""
+        return self.steps / self.resets if self.resets else float("inf")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data; null stands for "no limit" or "none"."""
+        return {
+            "starts": self.starts, "confidence": self.confidence, "episodes": self.episodes, "steps": self.steps,
+            "unit": self.unit, "mean": self.mean, "interval": _plain(self.interval), "interval_is": self.how,
+            "original_mean": self.original_mean, "original_interval": _plain(self.original_interval),
+            "resets": self.resets, "reset_rate": self.reset_rate,
+            "reset_rate_per": "episode" if self.starts == "fresh" else "1000 steps",
+            "reset_interval": _plain(self.reset_interval), "reset_interval_is": self.reset_how,
+            "steps_between_resets": _plain((self.steps_between_resets,))[0], "resets_performed": self.performed,
+        }  # fmt: skip
+
+    @property
+    def _n(self) -> int:
+        return self.episodes if self.starts == "fresh" else self.steps
+
+    @property
+    def _bounded(self) -> bool:
+        """Rewards lie in [0, 1] unless noise of no bound is added to them."""
+        return bool((self.returns >= -ROUNDING).all() and (self.returns <= self.lengths + ROUNDING).all())
+
+    def _student(self, x: Floats) -> Interval:
+        low, high = intervals.student(x, self.confidence)
+        scale = self.episodes / self._n
+        return low * scale, high * scale
+
+
+def evaluate(
+    policy: Policy,
+    problem: Any,
+    *,
+    starts: Starts = "fresh",
+    episodes: int | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+    deterministic: bool = True,
+    **options: Any,
+) -> Evaluation:
+    """Play a policy, and say what it is worth and how often it is reset.
+
+    problem: a Problem, a FiniteMDP, what the command line takes, or a gymnasium.Env (with `options` of `from_gym`; its
+      horizon and its list of actions are the policy's unless said otherwise).
+    starts: "fresh" or "continuing", see above.
+    episodes: how many (default 100).  steps: or play whole episodes until so many steps are taken.
+    deterministic: play the most probable action everywhere, as `predict` does by default.
+
+    >>> import resetfree as rf
+    >>> mdp = rf.make("grid-v0")
+    >>> policy = rf.learn(mdp, episodes=300, seed=1).policy
+    >>> found = evaluate(policy, mdp, episodes=500, seed=2)
+    >>> exact = rf.evaluate(mdp, policy.played())
+    >>> found.interval[0] <= float(mdp.start @ exact.v_r) <= found.interval[1]
+    True
+    >>> found.resets, [round(end, 4) for end in found.reset_interval]
+    (41, [0.0595, 0.1096])
+    """
+    if not isinstance(starts, str) or starts not in ("fresh", "continuing"):
+        raise InvalidInput(f'The \'starts\' must be "fresh" or "continuing". Got {shown(starts)} instead.')
+    confidence = intervals.check_confidence(confidence)
+    if episodes is not None and steps is not None:
+        raise InvalidInput("An evaluation takes a number of episodes or of steps. Got both instead.")
+    for name, value in (("episodes", episodes), ("steps", steps)):
+        if value is not None:
+            whole(value, f"'{name}' of an evaluation", 1, MOST_EPISODES)
+    whole(seed, "'seed' of an evaluation", 0)
+    world, made_here = _world(policy, problem, options)
+    try:
+        _check_fit(policy, world)
+        played = list(_play(policy.played(deterministic), world, starts, episodes, steps, seed))
+    finally:
+        world.interventions()  # they were the evaluation's, and no run's
+        if made_here and hasattr(world, "close"):
+            world.close()
+    returns = np.array([one.total_reward for one, _ in played])
+    own = np.array([one.original_return for one, _ in played])
+    return Evaluation(
+        starts, confidence, world.horizon, returns, np.where(np.isnan(own), returns, own),
+        np.array([float(len(one.actions)) for one, _ in played]), np.array([one.reset for one, _ in played]),
+        sum(put for _, put in played),
+    )  # fmt: skip
+
+
+def continuing_return(run: Record, original: bool = False) -> Floats:
+    """[K] reward per step over the single life of the training, up to each round: resets and exploration included.
+
+    original: in the environment's own rewards, where the run has them.
+
+    >>> import resetfree as rf
+    >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
+    >>> found = continuing_return(run)
+    >>> bool(np.isclose(found[-1], run.columns["reward"].sum() / run.columns["steps"].sum()))
+    True
+    """
+    paid, own = run.columns["reward"], run.columns["original_return"]
+    if original:
+        paid = np.where(np.isnan(own), paid, own)
+    return np.asarray(np.cumsum(paid) / np.cumsum(run.columns["steps"]), dtype=np.float64)
+
+
+def _play(
+    rule: Any, world: Problem, starts: str, episodes: int | None, steps: int | None, seed: int
+) -> Iterator[tuple[Episode, bool]]:
+    """Episodes, each with whether it took a reset to start it."""
+    rng = np.random.default_rng(seed)
+    wanted = EPISODES if episodes is None else episodes
+    start, taken, done, put = None, 0, 0, True
+    while taken < steps if steps is not None else done < wanted:
+        if put and (world.persistent or starts == "fresh" or not done):
+            u = rng.random()
+            why = "start" if starts == "fresh" or not done else "reset"
+            start = world.perform_reset(u, why) if world.persistent else world.first_start(u)
+        one = world.rollout(rule, start, rng.random(world.n_uniforms))
+        yield one, put
+        taken, done = taken + len(one.actions), done + 1
+        start, put = one.next_start, starts == "fresh" or one.reset
+
+
+def _world(policy: Policy, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
+    """The problem that an argument means, and whether it was made here."""
+    if hasattr(problem, "step") and hasattr(problem, "reset"):
+        given = {"horizon": policy.horizon, **options}
+        if isinstance(policy.actions, np.ndarray) and policy.actions.ndim > 1:
+            given.setdefault("actions", list(policy.actions))
+        return from_gym(problem, **given), False
+    if options and not isinstance(problem, str):
+        raise InvalidInput(f"Only an environment, or a problem that is given by name, takes options. Got {problem!r}.")
+    return find_world(problem, options).problem, isinstance(problem, str)
+
+
+def _check_fit(policy: Policy, world: Problem) -> None:
+    """A policy must be of states and actions like these, and of episodes as long if it depends on the step."""
+    n_states = policy.rule.probabilities.shape[1] if isinstance(policy.rule, Table) else None
+    d = None if world.low is None else len(world.low)
+    for what, ours, theirs in (
+        ("actions", policy.n_actions, world.n_actions),
+        ("states", n_states, world.n_states),
+        ("numbers in a state", policy.sensor.dimension if d is not None else None, d),
+    ):
+        if ours != theirs and not (what == "numbers in a state" and ours is None):
+            raise InvalidInput(
+                f"The policy is of a problem with {ours or 'uncounted'} {what}. "
+                f"Got '{world.name}' with {theirs or 'uncounted'} instead."
+            )
+    if not policy.stationary and policy.horizon != world.horizon:
+        raise InvalidInput(
+            f"The policy depends on the step of episodes of {policy.horizon} steps. "
+            f"Got '{world.name}' with {world.horizon} instead."
+        )
+    if policy.sensor.seen is not None and "seen" in world.saved():
+        world.restore({"seen": policy.sensor.seen})
+
+
+def _plain(ends: tuple[float, ...]) -> list[float | None]:
+    return [end if np.isfinite(end) else None for end in ends]

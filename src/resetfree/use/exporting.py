@@ -1,0 +1,282 @@
+"""A policy as one plain .npz file: arrays, and one JSON text that says what they are. Nothing is pickled.
+
+A file is data that somebody else may have written: whatever does not fit is refused with one sentence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core import arguments
+from resetfree.core import state as states
+from resetfree.core.arrays import pack, unpack
+from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.players.primal.model_search import LinearScores
+from resetfree.players.primal.stored_linear import LinearValues
+from resetfree.problems.blueprint import LARGEST, bounds_from, features_from, plain_bounds, plain_features
+from resetfree.problems.features import Features
+from resetfree.use.policy import Policy, Seen, Table, table
+from resetfree.use.sensors import Sensor, sensor_from
+
+FORMAT = 1
+TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # names in the file that no rule may use
+TABLE = "table"
+KEYS = {"format", "kind", "horizon", "stationary", "observation", "features", "about"}
+Arrays = dict[str, NDArray[Any]]
+# Rules for vector states that a file may hold, with the sizes of their arrays: L layers (1 or H), A actions, D numbers
+# in a state, d features. Compiled code trusts them, so they are checked.
+RULES: dict[str, tuple[Any, dict[str, str]]] = {
+    "LinearScores": (LinearScores, {"weight": "AD", "offset": "A"}),
+    "LinearValues": (LinearValues, {"weight": "LdA", "root": "Add", "cap": "L"}),
+}
+
+
+def write_policy(policy: Policy, path: str | Path) -> Path:
+    """Write a policy; a policy file that is there is replaced, a file of another kind never is."""
+    path = arguments.path(path, "'path' of a policy")
+    if not isinstance(policy.actions, np.ndarray):
+        raise InvalidInput("The actions of this policy are not numbers of one shape, and a plain file holds no others.")
+    kind, arrays = _parts(policy)
+    about = {
+        "format": FORMAT, "kind": kind, "horizon": policy.horizon, "stationary": policy.stationary,
+        "observation": policy.sensor.to_plain(), "features": _plain_seen(policy, kind), "about": policy.about,
+    }  # fmt: skip
+    arrays |= {ACTIONS: policy.actions, TEXT: np.array(json.dumps(about, allow_nan=False))}
+    if policy.sensor.seen is not None:
+        arrays[SEEN] = policy.sensor.seen
+    _policy_from(arrays)  # what could not be read again is not written
+    _replace(path, pack(arrays))
+    return path
+
+
+def describe_file(policy: Policy) -> tuple[str, dict[str, list[int]]]:
+    """The kind of a policy, and the arrays that its file holds with their shapes."""
+    kind, arrays = _parts(policy)
+    return kind, {name: list(array.shape) for name, array in {**arrays, ACTIONS: np.asarray(policy.actions)}.items()}
+
+
+def read_policy(path: str | Path) -> Policy:
+    """A policy from the file that `Policy.export` wrote: the same predictions, bit for bit.
+
+    >>> import tempfile, resetfree as rf
+    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = read_policy(run.policy.export(f"{folder}/policy.npz"))
+    >>> bool((again.rule.probabilities == run.policy.rule.probabilities).all())
+    True
+    """
+    path = arguments.path(path, "'path' of a policy")
+    try:
+        if arguments.is_special(path):
+            raise RunError(f"A policy file must be a regular file. Got '{path}', a pipe or a device, instead.")
+        packed = path.read_bytes()
+    except FileNotFoundError as error:
+        raise RunError(f"There is no policy file '{path}'.") from error
+    except OSError as error:
+        raise RunError(f"The policy file '{path}' cannot be read: {error.strerror}.") from error
+    try:
+        return _policy_from(unpack(packed))
+    except (ResetFreeError, ValueError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        why = " ".join(str(error).split()).rstrip(".")
+        raise RunError(f"The file '{path}' is not a policy file of resetfree, or is damaged: {why}.") from error
+
+
+def _parts(policy: Policy) -> tuple[str, Arrays]:
+    """The kind of a policy's rule, and its arrays."""
+    rule: Any = policy.rule
+    if isinstance(rule, Table):
+        return TABLE, {"probabilities": rule.probabilities}
+    kind = type(rule).__name__
+    if kind not in RULES or RULES[kind][0] is not type(rule):
+        raise InvalidInput(f"A policy that is a {kind} holds code, and a plain file holds arrays only.")
+    arrays = states.dump(rule)
+    if {TEXT, ACTIONS, SEEN} & set(arrays):
+        raise InvalidInput(f"A policy that is a {kind} has an array whose name a policy file needs itself.")
+    return kind, arrays
+
+
+def _plain_seen(policy: Policy, kind: str) -> dict[str, Any] | None:
+    if kind == TABLE or policy.features is None or not _features_of(policy.rule):
+        return None
+    made, low, high = policy.features
+    plain = plain_features(made)
+    if plain is None or plain["settings"] is None:
+        raise InvalidInput(f"The features '{made.name}' of this policy are code, and a plain file holds arrays only.")
+    return {**plain, "low": plain_bounds(low), "high": plain_bounds(high)}
+
+
+def _features_of(rule: Any) -> list[str]:
+    """The fields of a rule that are features."""
+    return [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), Features)]
+
+
+def _policy_from(arrays: Arrays) -> Policy:
+    """The policy that the arrays of a file make; raises what says why they make none."""
+    arrays = dict(arrays)
+    text, actions, seen = arrays.pop(TEXT, None), arrays.pop(ACTIONS, None), arrays.pop(SEEN, None)
+    if text is None or actions is None or text.dtype.kind != "U" or text.ndim:
+        raise InvalidInput(f"it must hold '{TEXT}' and '{ACTIONS}'")
+    about = json.loads(str(text))
+    if not isinstance(about, dict) or set(about) != KEYS or not isinstance(about["about"], dict):
+        raise InvalidInput(f"its text must have the keys {', '.join(sorted(KEYS))}")
+    if about["format"] != FORMAT:
+        raise InvalidInput(f"its format is {about['format']!r}, and this version reads format {FORMAT}")
+    horizon = about["horizon"]
+    if type(horizon) is not int or not 1 <= horizon <= LARGEST or type(about["stationary"]) is not bool:
+        raise InvalidInput(f"its horizon cannot be {horizon!r}")
+    if actions.ndim < 1 or not len(actions) or actions.dtype.kind not in "biuf":
+        raise InvalidInput("its actions must be numbers")
+    for name, array in {ACTIONS: actions, **arrays}.items():
+        if array.dtype.kind not in "biufU" or (array.dtype.kind == "f" and np.isnan(array).any()):
+            raise InvalidInput(f"its array '{name}' must hold numbers")
+        if array.ndim and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InvalidInput(f"its array '{name}' must hold finite numbers")
+    sensor = sensor_from(about["observation"], seen)
+    source = _seen_from(about["features"])
+    if about["kind"] == TABLE:
+        rule: Any = _table(arrays, sensor, horizon, len(actions))
+    else:
+        rule = _rule(about["kind"], arrays, source)
+        _check_sizes(about["kind"], rule, sensor, horizon, len(actions))
+        _try(rule, sensor, horizon, len(actions))
+    policy = Policy(rule, sensor, actions, horizon, about["about"], source)
+    if policy.stationary != about["stationary"]:
+        raise InvalidInput("its arrays depend on the step where its text says they do not, or the other way round")
+    return policy
+
+
+def _table(arrays: Arrays, sensor: Sensor, horizon: int, n_actions: int) -> Table:
+    if set(arrays) != {"probabilities"} or arrays["probabilities"].ndim != 3:
+        raise InvalidInput("a table must be one array 'probabilities' [1 or H, S, A]")
+    rows = arrays["probabilities"]
+    if sensor.kind not in ("number", "numbered") or rows.shape[1] < sensor.count or len(rows) not in (1, horizon):
+        raise InvalidInput(f"its table has shape {rows.shape}, which does not fit its observations or horizon")
+    return table(rows[0] if len(rows) == 1 else rows, horizon, rows.shape[1], n_actions)
+
+
+def _seen_from(plain: Any) -> Seen | None:
+    if plain is None:
+        return None
+    if not isinstance(plain, dict) or set(plain) != {"name", "settings", "low", "high"}:
+        raise InvalidInput("its features cannot be read")
+    low, high = bounds_from(plain["low"], "low"), bounds_from(plain["high"], "high")
+    if low is None or high is None:
+        raise InvalidInput("its features have no bounds")
+    return Seen(features_from({key: plain[key] for key in ("name", "settings")}), low, high)
+
+
+def _rule(kind: Any, arrays: Arrays, source: Seen | None) -> Any:
+    """A rule of a known class, its fields from arrays; features are made as their map makes them, then filled."""
+    if not isinstance(kind, str) or kind not in RULES:
+        raise InvalidInput(f"policies of kind {kind!r} are unknown")
+    cls = RULES[kind][0]
+    values: dict[str, Any] = {}
+    used: set[str] = set()
+    for one in dataclasses.fields(cls):
+        nested = {name for name in arrays if name.startswith(f"{one.name}.")}
+        if one.name in arrays:
+            array = arrays[one.name]
+            values[one.name] = array if array.ndim else array.item()
+            used.add(one.name)
+        elif nested and source is not None:
+            values[one.name] = _features(source, {name: arrays[name] for name in nested}, f"{one.name}.")
+            used |= nested
+    if used != set(arrays):
+        raise InvalidInput(f"it holds '{min(set(arrays) - used)}', which a {kind} has not")
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise InvalidInput(f"a {kind} cannot be made of {', '.join(sorted(values))} ({error})") from error
+
+
+def _check_sizes(kind: str, rule: Any, sensor: Sensor, horizon: int, n_actions: int) -> None:
+    """Arrays of the sizes that the class says, all of float64."""
+    held = [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), np.ndarray)]
+    if set(held) != set(RULES[kind][1]):
+        raise InvalidInput(f"the arrays of a {kind} are {', '.join(RULES[kind][1])}, and not {', '.join(held)}")
+    known = {"A": n_actions, "D": sensor.dimension}
+    for name in _features_of(rule):
+        known["d"] = getattr(rule, name).dimension
+    for name, axes in RULES[kind][1].items():
+        array = getattr(rule, name)
+        if array.dtype != np.float64 or array.ndim != len(axes):
+            raise InvalidInput(f"its array '{name}' must be numbers [{', '.join(axes)}]")
+        for axis, n in zip(axes, array.shape, strict=True):
+            if n != known.setdefault(axis, n):
+                raise InvalidInput(f"its array '{name}' has {n} for {axis} = {known[axis]}")
+    if known.get("L", 1) not in (1, horizon):
+        raise InvalidInput(f"it has {known['L']} layers for {horizon} steps")
+
+
+def _features(source: Seen, arrays: Arrays, prefix: str) -> Features:
+    """Features as their map makes them of no states, filled with what was saved.
+
+    Compiled code trusts shapes and indices: whole numbers and Booleans must be what the map itself says, and other
+    arrays of the same shape. Only a list of states that were seen may be of any length.
+    """
+    made = source.map.fit(np.zeros((0, len(source.low))), source.low, source.high, 0)
+    fresh = states.dump(made, prefix)
+    if set(fresh) != set(arrays):
+        raise InvalidInput(f"its features are none of '{source.map.name}'")
+    listed = source.map.name == "one-hot"
+    for name, array in fresh.items():
+        saved = arrays[name]
+        if saved.dtype != array.dtype or saved.ndim != array.ndim:
+            raise InvalidInput(f"its array '{name}' has type {saved.dtype} in place of {array.dtype}")
+        same_shape = saved.shape[1:] == array.shape[1:] if listed else saved.shape == array.shape
+        if not same_shape or (array.dtype.kind in "biu" and not listed and not np.array_equal(saved, array)):
+            raise InvalidInput(f"its array '{name}' does not fit the features '{source.map.name}'")
+    states.load(made, arrays, prefix)
+    return made
+
+
+def _try(rule: Any, sensor: Sensor, horizon: int, n_actions: int) -> None:
+    """A rule must give a distribution at the first and the last step."""
+    if sensor.kind not in ("vector", "scalar") or sensor.dimension is None:
+        raise InvalidInput("its observations are no vectors")
+    state: Any = np.float64(0.0) if sensor.kind == "scalar" else np.zeros(sensor.dimension)
+    for h in (1, horizon):
+        try:
+            row = np.asarray(rule(h, state), dtype=np.float64)
+        except Exception as error:
+            raise InvalidInput(f"its arrays do not fit each other ({error})") from error
+        if row.shape != (n_actions,) or not (row >= 0).all() or abs(row.sum() - 1.0) > 1e-9:
+            raise InvalidInput(f"its arrays give no distribution over its {n_actions} actions")
+
+
+def _replace(path: Path, packed: bytes) -> None:
+    """A file appears whole or not at all."""
+    if path.is_dir():
+        raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
+    if path.exists() and (arguments.is_special(path) or not _is_ours(path)):
+        raise RunError(f"The file '{path}' is not a policy file of resetfree, and is not replaced.")
+    draft = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as file:
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise RunError(f"The policy file '{path}' cannot be written: {error.strerror}.") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"{TEXT}.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False

@@ -1,0 +1,177 @@
+"""From an observation to the state that a policy was learned on, without the environment.
+
+Legend: D numbers in a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arguments import as_array
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.gym.observations import Numbered
+from resetfree.problems.gym.rewards import Unusable
+
+KINDS = ("number", "numbered", "scalar", "vector")
+FUNCTION = "function-"  # a form that begins so needs the user's function first
+DEEPEST = 16  # tuples in tuples
+
+
+@dataclass(frozen=True, eq=False)
+class Sensor:
+    """How one observation is read, and whether several came at once."""
+
+    kind: str  # number: counted; numbered: told apart as they came in the run; scalar; vector
+    space: dict[str, Any] | None = None  # shape of an observation, or parts; None where nobody knows
+    first: int = 0  # of counted observations
+    count: int = 0  # how many there are, or may be
+    function: Callable[[Any], Any] | None = None  # the user's, of the raw observation
+    seen: NDArray[np.uint8] | None = field(default=None, repr=False)  # of numbered ones
+
+    def batch(self, observation: Any) -> list[Any] | None:
+        """The single observations where several came at once, None where it is one."""
+        if isinstance(observation, list) and self.space is not None and "parts" in self.space:
+            return observation
+        shape = self._shape
+        if shape is None or isinstance(observation, tuple | dict):
+            return None
+        array = as_array(observation, "observation")
+        if array.shape == shape:
+            return None
+        if array.ndim == len(shape) + 1 and array.shape[1:] == shape:
+            return list(array)
+        raise InvalidInput(f"An observation must have shape {shape}, or [n] of them. Got shape {array.shape} instead.")
+
+    def __call__(self, observation: Any) -> Any:
+        """The state of one observation; raises `InvalidInput`."""
+        if self.function is not None:
+            observation = self.function(observation)
+            if self.kind == "vector":
+                return _finite(np.array(observation, dtype=np.float64).ravel())
+            observation = np.array(observation, dtype=np.float64).ravel()
+        if self.kind == "number":
+            return self._counted(observation)
+        if self.kind == "numbered":
+            return self._numbered(observation)
+        try:
+            state = np.array(observation, dtype=np.float64) if self.kind == "scalar" else flat(self.space, observation)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"An observation must be numbers of the shape that was learned on: {error}.") from error
+        if self.kind == "scalar":
+            if state.ndim:
+                raise InvalidInput(f"An observation must be one number. Got {state.size} of them instead.")
+            return np.float64(_finite(state)[()])
+        return _finite(state)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As data that JSON holds; what was seen goes into an array of its own."""
+        if self.function is not None:
+            raise InvalidInput("A policy behind a function of your own cannot be written to a file: no code is kept.")
+        if self.kind == "number":
+            return {"kind": self.kind, "first": self.first, "count": self.count}
+        if self.kind == "numbered":
+            return {"kind": self.kind, "count": self.count, "space": self.space}
+        return {"kind": self.kind} if self.kind == "scalar" else {"kind": self.kind, "space": self.space}
+
+    @property
+    def _shape(self) -> tuple[int, ...] | None:
+        if self.kind in ("number", "scalar"):
+            return ()
+        return tuple(self.space["shape"]) if self.space is not None and "shape" in self.space else None
+
+    @property
+    def dimension(self) -> int | None:
+        """D of vector states, as far as it can be told."""
+        if self.kind == "scalar":
+            return 1
+        return size(self.space) if self.kind == "vector" and self.function is None and self.space else None
+
+    def _counted(self, observation: Any) -> int:
+        try:
+            state = int(observation) - self.first
+            whole = state == observation - self.first
+        except (TypeError, ValueError, OverflowError):
+            state, whole = -1, False
+        if not whole or not 0 <= state < self.count:
+            last = self.first + self.count - 1
+            raise InvalidInput(
+                f"An observation must be a whole number from {self.first} to {last}. Got {observation!r} instead."
+            )
+        return state
+
+    def _numbered(self, observation: Any) -> int:
+        """Its number in the run; one that never came up has the next number, which nothing was learned for."""
+        assert self.seen is not None
+        numbers = Numbered(self.count)
+        numbers.seen = self.seen
+        try:
+            return numbers(observation)
+        except Unusable as error:
+            raise InvalidInput(f"The observation cannot be told apart from those of the run: it {error}.") from error
+
+
+def sensor_from(plain: Any, seen: NDArray[Any] | None, function: Callable[[Any], Any] | None = None) -> Sensor:
+    """What `to_plain` or `blueprint.observation_form` gave, checked: it may come from a file."""
+    if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
+        raise InvalidInput("how observations are read is not written in it")
+    kind = plain["kind"].removeprefix(FUNCTION)
+    if kind != plain["kind"] and function is None:
+        raise InvalidInput("its observations go through a function of the user's, which only the problem has")
+    space, first, count = plain.get("space"), plain.get("first", 0), plain.get("count", 0)
+    if kind not in KINDS or type(first) is not int or type(count) is not int:
+        raise InvalidInput(f"observations of kind {kind!r} are unknown, or badly counted")
+    if kind in ("number", "numbered") and count < 1:
+        raise InvalidInput("it must count one observation at least")
+    if space is not None and not _is_space(space, DEEPEST):
+        raise InvalidInput("the shape of its observations cannot be read")
+    if kind == "vector" and space is None and function is None:
+        raise InvalidInput("the shape of its observations is not written in it")
+    if kind == "numbered" and (
+        seen is None or seen.ndim != 2 or seen.shape[1] != 16 or seen.dtype != np.uint8 or len(seen) > count
+    ):
+        raise InvalidInput("the observations that it has seen cannot be read")
+    return Sensor(kind, space, first, count, function, seen if kind == "numbered" else None)
+
+
+def size(space: dict[str, Any]) -> int:
+    """How many numbers an observation holds."""
+    return sum(map(size, space["parts"])) if "parts" in space else math.prod(space["shape"])
+
+
+def flat(space: dict[str, Any] | None, observation: Any) -> Floats:
+    """All numbers of an observation, one after the other, in a new vector."""
+    assert space is not None
+    if "parts" in space:
+        if len(observation) != len(space["parts"]):
+            raise ValueError(f"{len(observation)} parts in place of {len(space['parts'])}")
+        return np.concatenate([flat(part, one) for part, one in zip(space["parts"], observation, strict=True)])
+    array = np.array(observation, dtype=np.float64)
+    if array.shape != tuple(space["shape"]):
+        raise ValueError(f"shape {array.shape} in place of {tuple(space['shape'])}")
+    return array.ravel()
+
+
+def _is_space(space: Any, deep: int) -> bool:
+    if not isinstance(space, dict) or deep == 0:
+        return False
+    if set(space) == {"parts"}:
+        return isinstance(space["parts"], list) and all(_is_space(part, deep - 1) for part in space["parts"])
+    return (
+        set(space) == {"shape"}
+        and isinstance(space["shape"], list)
+        and len(space["shape"]) <= DEEPEST
+        and all(type(n) is int and 0 <= n < 2**31 for n in space["shape"])
+    )
+
+
+def _finite(state: Floats) -> Floats:
+    if not np.isfinite(state).all():
+        raise InvalidInput("An observation must hold finite numbers. Got one that does not instead.")
+    return state
