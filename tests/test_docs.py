@@ -12,7 +12,7 @@ import pytest
 
 import resetfree
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 SRC = Path(resetfree.__file__).parent
 
 

@@ -15,7 +15,7 @@ import pytest
 import resetfree
 from resetfree.players import BASES, discover
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 LOADING = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("use", "href"), ("link", "href")}
 
 

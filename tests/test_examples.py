@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "adding_a_player.py": "'curious' keeps the contract",
     "first_problem.py": "1000 episodes of the best reset-free policy: 0 resets",

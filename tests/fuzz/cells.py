@@ -8,9 +8,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from tests.forging import rechain
 from tests.fuzz.nasty import NUMBERS, TEXTS
 from tests.fuzz.worker import EVIL
+from tests.runs.forging import rechain
 
 NAMED = (f"{EVIL}:f", f"{EVIL}:F", f"gym:{EVIL}:Thing-v0", EVIL, f"{EVIL}.f")  # code, as options and names write it
 CELLS: tuple[Any, ...] = (

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.batched.same_rounds import assert_same_rounds
+from tests.players.test_large import assert_same
 from tests.players.test_support_elimination import resets_of
-from tests.test_large import assert_same
+from tests.studies.batched.same_rounds import assert_same_rounds
 
 import resetfree as rf
 from resetfree.players.dual.constant_penalty import ConstantPenalty

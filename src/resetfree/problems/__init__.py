@@ -1,1 +1,1 @@
-"""What is learned on: the contract of a problem, finite models, Gymnasium environments, registered problems, features."""
+"""What is learned on: the contract of a problem, finite models, Gymnasium environments, features, operators."""

@@ -22,7 +22,8 @@ from resetfree.runs.ledger import unfit
 from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
 from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.record import Record
-from resetfree.use.policy import Policy, Seen, Table, table
+from resetfree.use.policy import Policy
+from resetfree.use.predictor import Seen, Table, table
 from resetfree.use.sensors import sensor_from
 
 # What code that is handed a stranger's arrays may raise.

@@ -28,7 +28,7 @@ from resetfree.problems.world import find_world
 from resetfree.theory.certificates.anytime import resets_lower, resets_upper
 from resetfree.theory.certificates.record import Record
 from resetfree.use import intervals
-from resetfree.use.policy import Policy, Table
+from resetfree.use.predictor import Predictor, Table
 
 Starts: TypeAlias = Literal["fresh", "continuing"]
 Interval: TypeAlias = tuple[float, float]
@@ -158,7 +158,7 @@ class Evaluation:
 
 
 def evaluate(
-    policy: Policy,
+    policy: Predictor,
     problem: Any,
     *,
     starts: Starts = "fresh",
@@ -248,7 +248,7 @@ def _play(
         start, put = one.next_start, starts == "fresh" or one.reset
 
 
-def _world(policy: Policy, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
+def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
     """The problem that an argument means, and whether it was made here."""
     if hasattr(problem, "step") and hasattr(problem, "reset"):
         given = {"horizon": policy.horizon, **options}
@@ -260,7 +260,7 @@ def _world(policy: Policy, problem: Any, options: dict[str, Any]) -> tuple[Probl
     return find_world(problem, options).problem, isinstance(problem, str)
 
 
-def _check_fit(policy: Policy, world: Problem) -> None:
+def _check_fit(policy: Predictor, world: Problem) -> None:
     """A policy must be of states and actions like these, and of episodes as long if it depends on the step."""
     n_states = policy.rule.probabilities.shape[1] if isinstance(policy.rule, Table) else None
     d = None if world.low is None else len(world.low)

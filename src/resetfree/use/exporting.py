@@ -24,7 +24,7 @@ from resetfree.players.primal.model_search import LinearScores
 from resetfree.players.primal.stored_linear import LinearValues
 from resetfree.problems.blueprint import LARGEST, bounds_from, features_from, plain_bounds, plain_features
 from resetfree.problems.features import Features
-from resetfree.use.policy import Policy, Seen, Table, table
+from resetfree.use.predictor import Predictor, Seen, Table, table
 from resetfree.use.sensors import Sensor, sensor_from
 
 FORMAT = 1
@@ -40,7 +40,7 @@ RULES: dict[str, tuple[Any, dict[str, str]]] = {
 }
 
 
-def write_policy(policy: Policy, path: str | Path) -> Path:
+def write_policy(policy: Predictor, path: str | Path) -> Path:
     """Write a policy; a policy file that is there is replaced, a file of another kind never is."""
     path = arguments.path(path, "'path' of a policy")
     if not isinstance(policy.actions, np.ndarray):
@@ -58,22 +58,14 @@ def write_policy(policy: Policy, path: str | Path) -> Path:
     return path
 
 
-def describe_file(policy: Policy) -> tuple[str, dict[str, list[int]]]:
+def describe_file(policy: Predictor) -> tuple[str, dict[str, list[int]]]:
     """The kind of a policy, and the arrays that its file holds with their shapes."""
     kind, arrays = _parts(policy)
     return kind, {name: list(array.shape) for name, array in {**arrays, ACTIONS: np.asarray(policy.actions)}.items()}
 
 
-def read_policy(path: str | Path) -> Policy:
-    """A policy from the file that `Policy.export` wrote: the same predictions, bit for bit.
-
-    >>> import tempfile, resetfree as rf
-    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     again = read_policy(run.policy.export(f"{folder}/policy.npz"))
-    >>> bool((again.rule.probabilities == run.policy.rule.probabilities).all())
-    True
-    """
+def read_predictor(path: str | Path) -> Predictor:
+    """What `write_policy` wrote; raises RunError for anything else."""
     path = arguments.path(path, "'path' of a policy")
     try:
         if arguments.is_special(path):
@@ -90,7 +82,7 @@ def read_policy(path: str | Path) -> Policy:
         raise RunError(f"The file '{path}' is not a policy file of resetfree, or is damaged: {why}.") from error
 
 
-def _parts(policy: Policy) -> tuple[str, Arrays]:
+def _parts(policy: Predictor) -> tuple[str, Arrays]:
     """The kind of a policy's rule, and its arrays."""
     rule: Any = policy.rule
     if isinstance(rule, Table):
@@ -104,7 +96,7 @@ def _parts(policy: Policy) -> tuple[str, Arrays]:
     return kind, arrays
 
 
-def _plain_seen(policy: Policy, kind: str) -> dict[str, Any] | None:
+def _plain_seen(policy: Predictor, kind: str) -> dict[str, Any] | None:
     if kind == TABLE or policy.features is None or not _features_of(policy.rule):
         return None
     made, low, high = policy.features
@@ -119,7 +111,7 @@ def _features_of(rule: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), Features)]
 
 
-def _policy_from(arrays: Arrays) -> Policy:
+def _policy_from(arrays: Arrays) -> Predictor:
     """The policy that the arrays of a file make; raises what says why they make none."""
     arrays = dict(arrays)
     text, actions, seen = arrays.pop(TEXT, None), arrays.pop(ACTIONS, None), arrays.pop(SEEN, None)
@@ -148,7 +140,7 @@ def _policy_from(arrays: Arrays) -> Policy:
         rule = _rule(about["kind"], arrays, source)
         _check_sizes(about["kind"], rule, sensor, horizon, len(actions))
         _try(rule, sensor, horizon, len(actions))
-    policy = Policy(rule, sensor, actions, horizon, about["about"], source)
+    policy = Predictor(rule, sensor, actions, horizon, about["about"], source)
     if policy.stationary != about["stationary"]:
         raise InvalidInput("its arrays depend on the step where its text says they do not, or the other way round")
     return policy

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from resetfree.problems.finite.mdp import FiniteMDP
-    from resetfree.problems.gym.adapter import GymProblem
-    from resetfree.problems.operators import Operator
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.gym.builder import build
+from resetfree.problems.operators import Operator
 
 __all__ = ["from_gym", "table_of"]
 
@@ -58,10 +58,9 @@ def from_gym(
     >>> from_gym("gym:Pendulum-v1")
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The actions of 'gym:Pendulum-v1' are continuous (Box(-2.0, 2.0, (1,),
-    float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, or the list of actions to choose from.
+    float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, or the list of
+    actions to choose from.
     """
-    from resetfree.problems.gym.builder import build
-
     return build(
         env, horizon=horizon, features=features, xi=xi, reset_when=reset_when, reward=reward, reward_range=reward_range,
         actions=actions, states=states, bounds=bounds, table=table, operator=operator, name=name,

@@ -13,6 +13,7 @@ from resetfree.core.arguments import words
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.naming import imported, said
 from resetfree.problems.features import FeatureMap, make_features
+from resetfree.problems.features.user import UserFeatures
 from resetfree.problems.finite.checks import check_horizon
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.actions import list_actions
@@ -145,8 +146,6 @@ def _set_bounds(observer: Observer, bounds: Any, name: str) -> None:
 def _feature_map(features: Any, function: Callable[[Any], Any] | None, name: str) -> FeatureMap:
     """How the player's features are made from vector states."""
     if function is not None:
-        from resetfree.problems.features.user import UserFeatures
-
         return UserFeatures()
     if features is None or isinstance(features, str):
         return make_features(features or "random-fourier")
@@ -166,8 +165,6 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
         return _start_rows(xi, observer.n_states, isinstance(observer, Counted), name)
     assert observer.low is not None
     assert observer.high is not None
-    from resetfree.problems.features.user import UserFeatures
-
     if callable(xi) and not isinstance(xi, FeatureMap):
         xi = UserFeatures(xi)
     elif isinstance(xi, str):

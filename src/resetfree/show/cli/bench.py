@@ -16,6 +16,7 @@ from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, stop
 from resetfree.show.report import comparison
+from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.statistics import Summary, summarise
 from resetfree.studies.suites.method import Method, methods
 from resetfree.studies.suites.results import Results
@@ -114,8 +115,6 @@ def _methods(text: str | None) -> list[Method]:
 
 def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
     """The picture, where there is something to draw."""
-    from resetfree.show.report.pareto import draw_pareto
-
     if not any(row.complete for rows in summary.rows.values() for row in rows):
         return None
     title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"

@@ -14,6 +14,9 @@ from resetfree.show.cli import run as running
 from resetfree.show.cli.common import as_json, say, solution_json
 from resetfree.show.cli.progress import Display
 from resetfree.show.report import terminal
+from resetfree.show.report.curves import draw_run
+from resetfree.show.report.html import write_report
+from resetfree.show.report.pictures import draw_solution
 
 EPISODES = 10_000
 
@@ -23,10 +26,6 @@ EPISODES = 10_000
 @as_json
 def demo(out: str, as_json: bool) -> None:
     """Learn the default problem: its map, a run with its progress, a table, pictures, and the claims that hold."""
-    from resetfree.show.report.curves import draw_run
-    from resetfree.show.report.html import write_report
-    from resetfree.show.report.pictures import draw_solution
-
     began = time.perf_counter()
     mdp = rf.make("grid-v0")
     solution, report, claims = rf.solve(mdp), rf.check(mdp), rf.certify_problem(mdp)

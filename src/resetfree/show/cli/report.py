@@ -11,6 +11,7 @@ from rich.text import Text
 
 from resetfree.problems.resolve import parse_options
 from resetfree.show.cli.common import as_json, say, settings
+from resetfree.show.report.html import write_report
 
 
 @click.command()
@@ -37,8 +38,6 @@ def report(
     as_json: bool,
 ) -> None:
     """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are taken together."""
-    from resetfree.show.report.html import write_report  # Matplotlib's and our own figures: only when they are wanted
-
     made = write_report(
         runs, out, problem=problem, options=parse_options(options), figures=figures,
         details=True if all_figures else None,

@@ -17,7 +17,11 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.resolve import parse_options, resolve_model
 from resetfree.show.cli.common import numbers, problem_argument, say, solution_json
 from resetfree.show.report import terminal
+from resetfree.show.report.pictures import draw_solution
+from resetfree.theory.oracle import quadrature
 from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.oracle.fractions import solve_exactly
+from resetfree.theory.oracle.linear_program import best_value, least_multiplier
 from resetfree.theory.oracle.quadrature import ContinuousSolution
 
 MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
@@ -52,8 +56,6 @@ def solve(
     if verify:
         data["disagreement"] = _disagreement(solution)
     if picture is not None:
-        from resetfree.show.report.pictures import draw_solution
-
         data["picture"] = str(draw_solution(solution, picture))
     data["seconds"] = time.perf_counter() - began
 
@@ -83,8 +85,6 @@ def solve(
 
 
 def _exact_json(mdp: rf.FiniteMDP, starts: Any) -> dict[str, list[str | None]]:
-    from resetfree.theory.oracle.fractions import solve_exactly
-
     exact = solve_exactly(mdp, starts)
     pairs = {"value": exact.value, "lambda_hat": exact.lambda_hat}
     return {key: [None if x is None else str(x) for x in column] for key, column in pairs.items()}
@@ -92,9 +92,6 @@ def _exact_json(mdp: rf.FiniteMDP, starts: Any) -> dict[str, list[str | None]]:
 
 def _disagreement(solution: Solution) -> dict[str, float]:
     """Largest relative difference to the linear program and to the fractions, over the starts asked for."""
-    from resetfree.theory.oracle.fractions import solve_exactly
-    from resetfree.theory.oracle.linear_program import best_value, least_multiplier
-
     mdp = solution.mdp
     exact = solve_exactly(mdp, solution.starts.tolist())
     gaps: dict[str, list[float]] = {}
@@ -112,8 +109,6 @@ def _disagreement(solution: Solution) -> dict[str, float]:
 
 
 def _solve_continuum(problem: str, mdp: Any, as_json: bool) -> None:
-    from resetfree.theory.oracle import quadrature
-
     solution: ContinuousSolution = quadrature.solve(mdp)
     points = np.linspace(0, 1, 21)
     value, lam = solution.value(points), solution.lambda_hat(points)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from resetfree.core.errors import ResetFreeError
+from resetfree.show.report.html import write_report
 from resetfree.show.studio import limits
 
 LOOK = 1.0  # seconds between two looks at who started us
@@ -41,8 +42,6 @@ def main(page: str, *runs: str) -> int:
     bound(limits.REPORT_MEMORY, limits.REPORT_SECONDS)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     try:
-        from resetfree.show.report.html import write_report  # Matplotlib, and everything else within the bounds
-
         write_report(runs, page)
     except ResetFreeError as error:
         print(error, file=sys.stderr)

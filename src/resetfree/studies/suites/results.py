@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, get_args
 
-import resetfree
 from resetfree.core.arguments import is_special
 from resetfree.core.certificate import plain
 from resetfree.core.drafts import drafted
@@ -144,7 +143,7 @@ def code_digest() -> str:
     >>> len(code_digest())
     16
     """
-    root = Path(resetfree.__file__).parent
+    root = Path(__file__).parents[2]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         where = path.relative_to(root)

@@ -1,0 +1,294 @@
+"""Ctrl-C and SIGTERM are heard wherever the program waits, also when they land where nothing wakes the wait.
+
+The handler of a signal that another thread receives is run by the main thread, which nobody wakes: exactly what happens
+to one that lands between Python's last look and the system call. Who sends a signal here sends it so.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import random
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import resetfree as rf
+from resetfree.core import interrupts
+from resetfree.problems.operators import OperatorReset, http
+from resetfree.problems.operators.request import Request
+from resetfree.runs.ledger import read
+from resetfree.show.cli import main
+from resetfree.studies.workers import Workers
+
+ROOT = Path(__file__).parents[2]
+LONG = 60.0  # seconds that a wait takes if the signal is lost
+SOON = 30.0  # seconds within which it must be heard, on a machine under any load
+REQUEST = Request("plant", "reset", "")
+
+
+@contextmanager
+def unnoticed(number: int, when: Callable[[], object]) -> Iterator[None]:
+    """Let another thread receive a signal, some time after `when` has returned: the main thread waits by then."""
+
+    def send() -> None:
+        when()
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), number)
+
+    thread = threading.Thread(target=send)
+    began = time.monotonic()
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    assert time.monotonic() - began < SOON
+
+
+class Screen:
+    """A terminal as standard input, and what is shown there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._keys, self._terminal = pty.openpty()
+        monkeypatch.setattr(sys, "stdin", os.fdopen(self._terminal, closefd=False))
+
+    def until_prompt(self) -> None:
+        seen = b""
+        while not seen.endswith(b"> "):
+            if not select.select([self._keys], [], [], SOON)[0]:
+                return
+            seen += os.read(self._keys, 65_536)
+
+    def close(self) -> None:
+        os.close(self._keys)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    one = Screen(monkeypatch)
+    yield one
+    one.close()
+
+
+def ask_a_terminal(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+    return OperatorReset(by="terminal", deadline=LONG), screen.until_prompt
+
+
+def ask_by_http(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+    address = tmp_path / "address.json"
+    return OperatorReset(by="http", deadline=LONG, address=address), lambda: until(address.exists)
+
+
+def ask_through_a_folder(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+    desk = tmp_path / "desk"
+    return OperatorReset(by=desk, deadline=LONG), lambda: until((desk / "request.json").exists)
+
+
+def ask_a_function(tmp_path: Path, screen: Screen) -> tuple[OperatorReset, Callable[[], object]]:
+    called, never = threading.Event(), threading.Event()
+
+    def perform(request: Request) -> None:
+        called.set()
+        never.wait(LONG)
+
+    return OperatorReset(by=perform, deadline=LONG), lambda: called.wait(SOON)
+
+
+WAYS = (ask_a_terminal, ask_by_http, ask_through_a_folder, ask_a_function)
+
+
+def until(good: Callable[[], bool]) -> None:
+    end = time.monotonic() + SOON
+    while not good() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_operator_is_waited_for_after_a_signal(way: Any, number: int, tmp_path: Path, screen: Screen) -> None:
+    operator, asked = way(tmp_path, screen)
+    with interrupts.terminable(), operator, unnoticed(number, asked), pytest.raises(KeyboardInterrupt):
+        operator.perform(REQUEST)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_processes_are_not_waited_for_after_a_signal() -> None:
+    with Workers(1, _sleep) as workers, unnoticed(signal.SIGINT, lambda: time.sleep(0.5)):
+        jobs = deque([SOON + 5.0])
+        with pytest.raises(KeyboardInterrupt):
+            list(workers.do(jobs))
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_signals_at_fifty_moments_around_a_prompt_are_all_heard(screen: Screen) -> None:
+    """From 0 to 2 ms after the prompt is on the screen: before, in and after the way into the wait."""
+    chance = random.Random(0)
+    operator = OperatorReset(by="terminal", deadline=LONG)
+    began = time.monotonic()
+    for moment in (chance.uniform(0.0, 0.002) for _ in range(50)):
+
+        def send(moment: float = moment) -> None:
+            screen.until_prompt()
+            time.sleep(moment)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            operator.perform(REQUEST)
+        thread.join()
+    assert time.monotonic() - began < LONG  # one that is lost takes that long alone
+
+
+def command(*words: str) -> subprocess.Popen[str]:
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "resetfree.show.cli", "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env=surroundings,
+    )  # fmt: skip
+
+
+def test_sigterm_saves_a_run_as_ctrl_c_does(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    process = command("grid-v0", "--primal", "uniform", "--episodes", "60000", "--out", str(path))
+    until(lambda: path.exists() and len(rf.load(path)) > 0)
+    process.terminate()
+    out, err = process.communicate(timeout=SOON)
+    assert (process.returncode, out) == (143, "")
+    assert err.startswith("Stopped after ")
+    assert f"Go on with: resetfree run grid-v0 --resume --out {path}" in err
+    saved = rf.load(path)
+    assert 0 < len(saved) == read(path).k < 60_000
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.rfrun"]
+
+
+def test_sigterm_stops_a_run_that_waits_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    words = (
+        "tests.problems.operators.plant:make",
+        "--primal",
+        "uniform",
+        "--dual",
+        "counting",
+        "--feedback",
+        "realised",
+    )
+    process = command(*words, "--episodes", "40", "--operator", "http", "--out", str(tmp_path / "a.rfrun"))
+    until((tmp_path / "a.rfrun.operator.json").exists)
+    process.terminate()
+    out, err = process.communicate(timeout=SOON)
+    assert (process.returncode, out) == (143, "")
+    assert "Stopped after 0 of 40 episodes" in err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.rfrun"]
+
+
+def test_who_ignores_ctrl_c_is_left_alone_and_sigterm_still_stops(tmp_path: Path) -> None:
+    """As a shell starts a program in the background."""
+    path = tmp_path / "a.rfrun"
+    words = f"{sys.executable} -m resetfree.show.cli run grid-v0 --primal uniform --episodes 60000 --out {path}"
+    process = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {words}"], stderr=subprocess.PIPE, text=True)
+    until(lambda: path.exists() and len(rf.load(path)) > 0)
+    process.send_signal(signal.SIGINT)
+    k = len(rf.load(path))
+    until(lambda: len(rf.load(path)) > k)
+    assert process.poll() is None
+    process.terminate()
+    _, err = process.communicate(timeout=SOON)
+    assert process.returncode == 143, err
+    assert len(rf.load(path)) > k
+
+
+def test_a_command_puts_back_what_sigterm_did_before(capsys: pytest.CaptureFixture[str]) -> None:
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert main(["list", "problems"]) == 0
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert main(["list", "problems"]) == 0
+        with interrupts.terminable():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Signals:
+    """Somebody whose finaliser a signal lands in."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_python_drops_is_sent_again(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> bool:
+        """Where no test framework looks on."""
+        with interrupts.terminable() as terminated:
+            try:
+                one = Signals(number)
+                del one
+                interrupts.wait(lambda seconds: time.sleep(seconds), SOON)
+            except KeyboardInterrupt:
+                return terminated.asked == (number == signal.SIGTERM)
+        return False
+
+    assert interrupted()
+    assert capsys.readouterr().err == ""
+
+
+def test_what_else_python_drops_is_still_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails:
+        def __del__(self) -> None:
+            raise ValueError("dropped")
+
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: seen.append(str(dropped.exc_value)))
+    with interrupts.terminable():
+        one = Fails()
+        del one
+    assert seen == ["dropped"]
+
+
+def test_an_operator_who_is_closed_while_the_address_is_written_takes_it_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal lands just after the file has its name."""
+    write = http._write_address
+
+    def interrupted(board: Any) -> None:
+        write(board)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(http, "_write_address", interrupted)
+    address = tmp_path / "operator.json"
+    with pytest.raises(KeyboardInterrupt), OperatorReset(by="http", address=address) as operator:
+        operator.perform(REQUEST)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_signal_does_not_wait_for_the_round() -> None:
+    with interrupts.terminable() as terminated, interrupts.held() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop
+        assert terminated.asked
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), stop.at_once():
+            raise AssertionError("must not be reached")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

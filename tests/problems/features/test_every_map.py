@@ -1,0 +1,174 @@
+"""What every feature map promises, on states of every kind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.problems.features.strategies import MAPS, Floats, World, examples, fitted, worlds
+
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.state import dump, load
+from resetfree.problems.features import FeatureMap, Features, discover, make_features, settings
+from resetfree.problems.features._checks import MOST_FEATURES
+
+NAMES = {
+    "aggregation", "fourier-basis", "one-hot", "polynomial", "radial-basis", "random-fourier", "simplex",
+    "tile-coding", "user",
+}  # fmt: skip
+IDS = [f"{features.name}-{i}" for i, features in enumerate(MAPS)]
+every_map = pytest.mark.parametrize("features", MAPS, ids=IDS)
+
+
+def asked_of(features: FeatureMap, world: World) -> Floats:
+    """Where infinities mean something: the user's own function gets only finite states."""
+    return world.asked[np.isfinite(world.asked).all(axis=1)] if features.name == "user" else world.asked
+
+
+@every_map
+@examples
+@given(world=worlds(), seed=st.integers(0, 99))
+def test_norms_shapes_rows_and_chance(features: FeatureMap, world: World, seed: int) -> None:
+    try:
+        psi: Features = fitted(features, world, seed)
+    except InvalidInput as refused:  # a grid of many coordinates
+        if "must have at most 2000 features" not in str(refused):
+            raise
+        return
+    asked = asked_of(features, world)
+    x = psi(asked)
+    assert x.shape == (len(asked), psi.dimension)
+    assert x.dtype == np.float64
+    assert 1 <= psi.dimension <= MOST_FEATURES
+    assert np.isfinite(x).all()
+    if psi.norm_bound < math.inf:
+        assert np.linalg.norm(x, axis=1).max() <= psi.norm_bound * (1 + 1e-9)
+    if psi.non_negative:
+        assert x.min() >= 0.0
+    for i in range(len(asked)):  # bit for bit, and for any layout in memory
+        np.testing.assert_array_equal(psi(asked[i : i + 1])[0], x[i])
+    np.testing.assert_array_equal(psi(np.asfortranarray(asked)), x)
+    assert psi(asked[:0]).shape == (0, psi.dimension)
+    np.testing.assert_array_equal(fitted(features, world, seed)(asked), x)
+
+
+@dataclass
+class Holder:
+    """As a player's state holds features."""
+
+    psi: Any
+
+
+@every_map
+@examples
+@given(both=st.integers(1, 4).flatmap(lambda D: st.tuples(worlds(D=D), worlds(D=D))))
+def test_what_is_saved_comes_back_into_any_fresh_one(features: FeatureMap, both: tuple[World, World]) -> None:
+    first, second = both
+    try:
+        psi, other = fitted(features, first), fitted(features, second, 1)
+    except InvalidInput:
+        return
+    asked = asked_of(features, first)
+    x, saved = psi(asked), {key: value.copy() for key, value in dump(Holder(psi)).items()}
+    load(Holder(other), saved)
+    assert (other.dimension, other.norm_bound) == (psi.dimension, psi.norm_bound)
+    np.testing.assert_array_equal(other(asked), x)
+    np.testing.assert_array_equal(psi(asked), x)  # and nothing is shared between the two
+
+
+@pytest.mark.parametrize("D", [1, 2, 3, 5, 8, 12, 20, 30])
+@every_map
+def test_many_numbers_work_or_are_refused_in_one_sentence(features: FeatureMap, D: int) -> None:
+    rng = np.random.default_rng(D)
+    states = rng.normal(size=(100, D))
+    try:
+        psi = features.fit(states, np.full(D, -np.inf), np.full(D, np.inf), 0)
+    except InvalidInput as refused:
+        sentence = str(refused)
+        assert f"The feature map {features.name} must have at most 2000 features. Got " in sentence
+        assert sentence.count(". ") == 1
+        assert features.name in ("aggregation", "simplex", "fourier-basis", "polynomial")
+        assert D > 3
+    else:
+        x = psi(states)
+        assert x.shape == (100, psi.dimension)
+        assert psi.norm_bound == math.inf or np.linalg.norm(x, axis=1).max() <= psi.norm_bound * (1 + 1e-9)
+
+
+def test_all_are_discovered() -> None:
+    assert set(discover()) == NAMES
+    for name, cls in discover().items():
+        assert make_features(name) == cls()
+        assert hash(make_features(name)) == hash(cls())
+        assert make_features(name, settings(cls)) == cls()
+
+
+def test_unknown_names_get_a_hint() -> None:
+    with pytest.raises(UnknownName, match=r"no feature map 'simplx'\. Did you mean 'simplex'\?"):
+        make_features("simplx")
+    with pytest.raises(UnknownName, match=r"setting of feature map 'simplex' 'node'\. Did you mean 'nodes'\?"):
+        make_features("simplex", {"node": 3})
+
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("one-hot", {"capacity": 0}), ("one-hot", {"capacity": 2000}), ("aggregation", {"cells": 0}),
+    ("aggregation", {"cells": 2.5}), ("aggregation", {"cells": True}), ("tile-coding", {"tilings": 0}),
+    ("tile-coding", {"tiles": -1}), ("tile-coding", {"at_most": 7}), ("tile-coding", {"at_most": 5000}),
+    ("fourier-basis", {"order": 0}), ("fourier-basis", {"mixed": 0}), ("radial-basis", {"d": 0}),
+    ("radial-basis", {"d": 2001}), ("radial-basis", {"width": 0.0}), ("radial-basis", {"normalised": 1}),
+    ("random-fourier", {"d": "many"}), ("random-fourier", {"bandwidth": -1.0}),
+    ("random-fourier", {"bandwidth": math.nan}), ("random-fourier", {"bandwidth": math.inf}),
+    ("polynomial", {"degree": -1}), ("simplex", {"nodes": 1}), ("user", {"function": 3}), ("user", {"bound": 0.0}),
+    ("user", {"batched": None}), ("user", {"function": "no_such_module:psi"}), ("user", {"function": "math:pi"}),
+    ("user", {"function": "math"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), BAD, ids=str)
+def test_settings_that_make_no_sense_are_refused(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=f"^The '{next(iter(options))}' of {name} must be .*Got "):
+        make_features(name, options)
+
+
+@every_map
+def test_states_that_are_none_are_refused(features: FeatureMap) -> None:
+    low, high = np.zeros(2), np.full(2, 3.0)
+    good = np.array([[1.0, 2.0]])
+    with pytest.raises(InvalidInput, match=f"The states for {features.name} must be numbers. Got one with a nan"):
+        features.fit(np.array([[1.0, np.nan]]), low, high, 0)
+    with pytest.raises(InvalidInput, match=f"The states for {features.name} must be numbers of shape"):
+        features.fit(np.zeros((3, 1)), low, high, 0)
+    with pytest.raises(InvalidInput, match=f"The bounds for {features.name} must be"):
+        features.fit(good, high, low, 0)
+    psi = features.fit(good, low, high, 0)
+    with pytest.raises(InvalidInput, match=r"nan instead|finite numbers per state"):
+        psi(np.array([[1.0, 2.0], [np.nan, 1.0]]))
+    with pytest.raises(InvalidInput, match=r"must have shape \[n, 2\]. Got|finite numbers per state"):
+        psi(np.zeros((4, 3)))
+
+
+@every_map
+def test_whole_numbers_and_arrays_that_cannot_be_written_are_fine(features: FeatureMap) -> None:
+    states = np.array([[0, 3], [1, 2], [2, 2]])
+    low, high = np.zeros(2), np.full(2, 3.0)
+    x = features.fit(states, low, high, 0)(states)
+    frozen = states.astype(np.float64)
+    frozen.setflags(write=False)
+    np.testing.assert_array_equal(features.fit(frozen, low, high, 0)(frozen), x)
+
+
+@every_map
+def test_a_seed_may_be_any_whole_number_and_matters_only_where_something_is_drawn(features: FeatureMap) -> None:
+    states = np.random.default_rng(0).normal(size=(300, 3))
+    low, high = np.full(3, -np.inf), np.full(3, np.inf)
+    try:
+        one, two = (features.fit(states, low, high, seed)(states) for seed in (0, 2**60))
+    except InvalidInput:
+        pytest.skip("refused for three numbers")
+    drawn = features.name in ("random-fourier", "radial-basis")
+    assert np.array_equal(one, two) is not drawn

@@ -1,0 +1,119 @@
+"""Kills a run of the plant at random moments and resumes it each time; a process of its own, so that forking is safe.
+
+Usage: kill_driver.py FOLDER EPISODES KILLS SEED. The run is FOLDER/a.rfrun. FOLDER/asked.jsonl has one line for each
+reset that was asked for: session, why, and how many rounds and which rounds the run file held at that moment.
+FOLDER/killed.jsonl has one line for each kill: what the file held after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.problems.operators.plant import Counter, Plant
+
+import resetfree as rf
+from resetfree.problems.operators import OperatorReset, Request
+from resetfree.runs.ledger import read
+from resetfree.runs.runfile import connect, read_checkpoint
+
+
+def write(path: Path, line: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def rows_of(path: Path) -> tuple[int, int, str]:
+    """Rounds in the file, resets in them, and all their rewards, bit for bit."""
+    found = read(path).columns
+    return len(found["k"]), int(found["reset"].sum()), found["reward"].tobytes().hex()
+
+
+def play(folder: Path, episodes: int, session: int) -> None:
+    path, resume = folder / "a.rfrun", (folder / "a.rfrun").exists()
+
+    def ask(request: Request) -> str:
+        n, resets, rewards = rows_of(path)
+        line = {"session": session, "why": request.why, "n": n, "resets": resets, "rewards": rewards}
+        write(folder / "asked.jsonl", line)
+        time.sleep(0.001)
+        return f"session {session}"
+
+    rf.learn(
+        Plant(delay=0.0002), Counter(), "counting", feedback="realised", episodes=episodes, seed=5, path=path,
+        resume=resume, checkpoint_every=0.003, operator=OperatorReset(ask),
+    )  # fmt: skip
+
+
+def look(folder: Path) -> None:
+    """What a kill left must fit together: the checkpoint knows exactly what its rounds tell."""
+    path = folder / "a.rfrun"
+    if not path.exists():
+        return
+    contents = read(path)
+    connection = connect(path, "ro")
+    checkpoint = read_checkpoint(connection, path)
+    connection.close()
+    columns = {name: column[: contents.k] for name, column in contents.columns.items()}
+    if checkpoint is not None:
+        arrays = checkpoint.arrays
+        starts = np.bincount(columns["s1"], minlength=len(arrays["primal.starts"]))
+        assert checkpoint.k == contents.k
+        assert np.array_equal(arrays["primal.starts"], starts)
+        assert int(arrays["primal.steps"]) == columns["steps"].sum()
+        assert int(arrays["primal.resets"]) == columns["reset"].sum()
+    n, resets, rewards = rows_of(path)
+    write(folder / "killed.jsonl", {"k": contents.k, "n": n, "resets": resets, "rewards": rewards})
+
+
+def child(folder: Path, episodes: int, session: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        play(folder, episodes, session)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def main() -> None:
+    folder, episodes, wanted = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    chance = random.Random(int(sys.argv[4]))
+    rf.learn(Plant(), Counter(), "counting", feedback="realised", episodes=3)  # compile once, before the forks
+    kills = session = 0
+    asked = folder / "asked.jsonl"
+    while True:
+        before = asked.stat().st_size if asked.exists() else 0
+        pid = child(folder, episodes, session)
+        session += 1
+        if kills < wanted:
+            if chance.random() < 0.8:  # while it plays or asks; else most likely while it begins
+                while not (asked.exists() and asked.stat().st_size > before) and os.waitpid(pid, os.WNOHANG) == (0, 0):
+                    time.sleep(0.001)
+            time.sleep(chance.uniform(0.0, 0.05))
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            kills += 1
+            look(folder)
+        elif os.WEXITSTATUS(status) == 0:
+            print(kills)
+            return
+        else:
+            sys.exit("the run failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Crafted checkpoints: every array of a run file is spoiled in turn, and whatever reads it must work or say a sentence.
+
+A program of its own, because what it looks for would take the tests down with it.
+`python -m tests.runs.crafted_checkpoints CASE...` prints what it does before it does it; the last line before a
+signal is the culprit.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import sqlite3
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.runs.forging import rechain
+
+import resetfree as rf
+from resetfree.core.arrays import pack
+from resetfree.core.errors import ResetFreeError
+from resetfree.players import discover
+from resetfree.runs.recall import recall
+from resetfree.runs.runfile import connect, read_checkpoint
+
+FIRST, THEN = 12, 6  # episodes before the checkpoint, and after it
+MEMORY = 3 * 2**30  # of the whole program, libraries included
+FEATURES: dict[str, dict[str, Any]] = {
+    "tile-coding": {"features.tilings": 2, "features.tiles": 1}, "polynomial": {}, "one-hot": {"features.capacity": 9},
+    "aggregation": {"features.cells": 2}, "simplex": {"features.nodes": 2}, "radial-basis": {"features.d": 9},
+    "fourier-basis": {"features.order": 1}, "random-fourier": {"features.d": 9}, "user": {},
+}  # fmt: skip
+
+
+class Enough(Exception):
+    """Ends a run in the middle."""
+
+
+def cases() -> dict[str, dict[str, Any]]:
+    """What to learn, by name: every discovered player, large problems, vector states with every kind of features."""
+    found: dict[str, dict[str, Any]] = {}
+    vectors = {name for name, cls in discover("primal").items() if getattr(cls, "vectors_only", False)}
+    for name in discover("primal"):
+        found[name] = {"problem": "continuous-linear-v0" if name in vectors else "grid-v0", "primal": name}
+    for name in discover("dual"):
+        found[name] = {"problem": "grid-v0", "primal": "uniform", "dual": name}
+    found["xi"] = {"problem": "random-linear-v0", "primal": "ucbvi"}
+    found["rare"] = {"problem": "grid-v0", "primal": "greedy-composite", "settings": {"primal": {"switching": "rare"}}}
+    large = {"problem": "pits-v0", "settings": {"problem": {"n": 120, "horizon": 20}}}
+    for name in ("ucbvi", "support-elimination", "linear-ucb"):
+        found[f"large-{name}"] = {**large, "primal": name}
+    for name, few in FEATURES.items():
+        told = {"horizon": 10, "features": name, "reward_low": 0, "reward_high": 1, **few}
+        found[f"features-{name}"] = {
+            "problem": "gym:CartPole-v1", "primal": "stored-linear", "dual": "constant-penalty",
+            "settings": {"problem": told, "dual": {"C": 3.0}, "primal": {"refit": 32}},
+        }  # fmt: skip
+    return found
+
+
+def make(path: Path, asked: dict[str, Any]) -> None:
+    """A run that was ended in the middle."""
+
+    def end(game: Any, this: Any) -> None:
+        if this.k == FIRST:
+            raise Enough
+
+    try:
+        rf.learn(**asked, path=path, episodes=FIRST + THEN, progress=end)
+    except Enough:
+        return
+    except ResetFreeError:  # it needs a bound on the multipliers
+        make(path, {**asked, "B": 5.0})
+
+
+def spoiled(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """An array that is none of the player's, in many ways."""
+    if array.dtype.kind in "iu":
+        top = np.iinfo(array.dtype).max
+        for name, value in (("2^31-1", min(2**31 - 1, top)), ("-1", -1), ("-2^31", -(2**31)), ("most", top)):
+            yield name, np.full_like(array, value)
+            if array.ndim:
+                one = array.copy()
+                one.flat[: one.size // 2 : 7] = value
+                yield f"some {name}", one
+    if array.dtype.kind == "f":
+        for number in (np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0):
+            yield str(number), np.full_like(array, number)
+    if array.dtype.kind == "b":
+        yield "inverted", ~array
+    yield "transposed", array.T.copy() if array.ndim > 1 else array[None]
+    yield "empty", array.ravel()[:0]
+    if array.ndim:
+        yield "longer", np.concatenate([array, array])
+        yield "shorter", array[: len(array) // 2].copy()
+        yield "nothing", array[:0].copy()
+        yield "last axis", np.repeat(array, 2, axis=-1)
+    for kind in ("<i8", "<f8", "|b1", "<U3", "<f4", "<i4"):
+        if array.dtype != np.dtype(kind):
+            yield kind, array.astype(kind)
+
+
+def attempt(path: Path, asked: dict[str, Any]) -> list[str]:
+    """Everything that reads a checkpoint; what did not end well."""
+    wrong = []
+    problem = asked["problem"]
+
+    def file_alone() -> Any:
+        run = rf.load(path)
+        object.__setattr__(run, "problem", None)
+        return recall(run).predict(np.zeros(4) if problem.startswith("gym:") else 0)
+
+    def with_problem() -> Any:
+        return rf.load(path, problem).policy.evaluate(problem if ":" in problem else None, episodes=2)
+
+    def resume() -> Any:
+        return rf.learn(**asked, path=path, episodes=FIRST + THEN, resume=True)
+
+    for use in (file_alone, with_problem, resume):
+        try:
+            use()
+        except ResetFreeError as error:
+            if "\n" in str(error):
+                wrong.append(f"{use.__name__}: {error}")
+        except Exception as error:  # what a user would see as a traceback
+            wrong.append(f"{use.__name__}: {error!r}")
+    return wrong
+
+
+def main(names: list[str]) -> int:
+    """How many mutants did not end well."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("ignore")
+    wrong = 0
+    for name in names:
+        asked, folder = cases()[name], Path(tempfile.mkdtemp())
+        whole, part = folder / "whole.rfrun", folder / "part.rfrun"
+        make(whole, asked)
+        spec = rf.load(whole).spec
+        asked = {**asked, "dual": spec["dual"]["name"], "feedback": spec["feedback"]}
+        if spec["B_source"] == "given" and spec["B"] == 5.0:
+            asked["B"] = 5.0
+        connection = connect(whole, "ro")
+        checkpoint = read_checkpoint(connection, whole)
+        connection.close()
+        assert checkpoint is not None
+        assert checkpoint.k == FIRST
+        n = 0
+        shutil.copy(whole, part)
+        for complaint in attempt(part, asked):
+            print(f"WRONG {name} as it is: {complaint}")
+            wrong += 1
+        for key, array in checkpoint.arrays.items():
+            for how, other in spoiled(array):
+                print(f"{name}: {key} {how}", flush=True)
+                shutil.copy(whole, part)
+                with sqlite3.connect(part) as edit:
+                    edit.execute("UPDATE checkpoints SET arrays = ?", (pack({**checkpoint.arrays, key: other}),))
+                    rechain(edit)
+                edit.close()
+                n += 1
+                for complaint in attempt(part, asked):
+                    print(f"WRONG {name}: {key} {how}: {complaint}", flush=True)
+                    wrong += 1
+        print(f"DONE {name}: {n} mutants", flush=True)
+        shutil.rmtree(folder)
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(sys.argv[1:]), 100))

@@ -1,0 +1,474 @@
+"""`learn` loses nothing: whatever ends a run, it goes on bit for bit as if it had never ended."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.runs.forging import forge
+
+import resetfree as rf
+from resetfree.core.errors import InvalidInput, NotCertifiable, RunError, UnknownName
+from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.game.loop import Game
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.runs import ledger
+from resetfree.runs.ledger import read
+
+
+def learn(
+    problem: Any,
+    primal: Any = "linear-ucb",
+    dual: Any = "projected-gradient",
+    feedback: str = "optimistic",
+    **asked: Any,
+) -> rf.Run:
+    """The paper's players unless others are named: these tests are about the ledger, not about who plays."""
+    return rf.learn(problem, primal, dual, feedback=feedback, **asked)
+
+
+DRIVER = Path(__file__).parent / "kill_driver.py"
+
+
+@dataclass
+class Memory:
+    w: NDArray[np.float64]
+    k: int = 0
+
+
+@dataclass(frozen=True)
+class Chatty(PrimalPlayer[Memory]):
+    """Plays at random by what it has seen; breaks in the middle of an update when it is told to."""
+
+    name: ClassVar[str] = "chatty"
+    B: float | None = 1.0
+    breaks_at: int = -1
+    breaks_with: Any = field(default=RuntimeError)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Memory:
+        return Memory(np.full(problem.n_actions, 1.0 / problem.n_actions))
+
+    def plan(self, state: Memory, s1: State, lam: float) -> Plan:
+        return Plan(lambda h, s: state.w, 0.5, float(state.w[0]))
+
+    def update(self, state: Memory, round: Round) -> Memory:
+        state.w[int(round.episode.actions[0])] += 0.01
+        if round.k == self.breaks_at:
+            raise self.breaks_with("half a round")
+        state.w /= state.w.sum()
+        state.k += 1
+        return state
+
+
+class Walk(Problem):
+    """Starts are arrays, and there is no model behind it."""
+
+    name, horizon, n_actions, n_states, stationary = "walk", 2, 3, None, True
+    n_transitions, end_resets, phi, xi = 2, False, None, None
+
+    @property
+    def n_uniforms(self) -> int:
+        return 1
+
+    def first_start(self, u: float) -> State:
+        return np.array([u, 0.0])
+
+    def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> Episode:
+        action = int(np.searchsorted(np.cumsum(policy(1, start)), u[0]))
+        end = start + np.array([0.1, -0.1]) * action
+        return Episode(np.stack([start, end]), np.array([action]), np.array([0.1 * action]), bool(u[0] > 0.9), end)
+
+
+def rows(path: Path) -> str:
+    """Every bit of every round, and of the state that is left."""
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT * FROM rounds ORDER BY k").fetchall()
+    left = connection.execute("SELECT k, part, rng, s1, arrays FROM checkpoints").fetchall()
+    connection.close()
+    return repr((found, left))
+
+
+def stop_at(*rounds: int, error: Callable[[], BaseException]) -> Callable[[Game, Round], None]:
+    def progress(game: Game, this: Round) -> None:
+        if this.k in rounds:
+            raise error()
+
+    return progress
+
+
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "algorithm 1": ("grid-v0", {}),
+    "lagged, optimistic": (
+        "random-linear-v0",
+        {"dual": "optimistic-gradient", "settings": {"primal": {"lagged": True}}, "feedback": "realised"},
+    ),
+    "politex, adagrad, contexts": ("contexts-v0", {"primal": "politex", "dual": "adagrad-norm", "feedback": "exact"}),
+    "best response, coin": ("thresholds-v0", {"primal": "best-response", "dual": "coin-betting"}),
+    "continuum": ("continuous-linear-v0", {"primal": "uniform", "dual": "counting", "feedback": "realised"}),
+    "no model, starts are arrays": (Walk(), {"primal": Chatty(), "dual": "counting", "feedback": "realised"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> None:
+    problem, asked = CASES[case]
+    asked = {"episodes": 120, "seed": 3, **asked}
+    whole = learn(problem, path=tmp_path / "whole.rfrun", **asked)
+    path = tmp_path / "parts.rfrun"
+    resume = False
+    for k, every in ((1, 2.0), (40, 0.0), (41, 2.0), (90, 2.0)):
+        progress = stop_at(k, error=OSError)
+        with pytest.raises(OSError):  # noqa: PT011
+            learn(problem, path=path, resume=resume, progress=progress, checkpoint_every=every, **asked)
+        resume = True
+        assert len(rf.load(path)) == k
+    run = learn(problem, path=path, resume=True, **asked)
+    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    assert len(run) == len(whole) == 120
+    for name, column in whole.columns.items():
+        assert np.array_equal(np.stack(list(run.columns[name])), np.stack(list(column)), equal_nan=name != "s1"), name
+    in_memory = learn(problem, **asked)
+    assert in_memory.columns["reward"].tobytes() == whole.columns["reward"].tobytes()
+    assert in_memory.path is None
+
+
+@pytest.mark.parametrize("breaks_with", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_half_a_round_is_never_kept(breaks_with: type[BaseException], tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"dual": "counting", "feedback": "realised", "episodes": 60}
+    learn(Walk(), Chatty(), path=tmp_path / "whole.rfrun", **asked)
+    path = tmp_path / "parts.rfrun"
+    whole = rows(tmp_path / "whole.rfrun")
+    broken = Chatty(breaks_at=30, breaks_with=breaks_with)
+    expected = rf.Stopped if breaks_with is KeyboardInterrupt else breaks_with
+    with pytest.raises(expected):
+        learn(Walk(), broken, path=path, **asked)
+    assert len(rf.load(path)) == 29  # what was complete can be read
+    # The mended player has other settings, so the file is told that it was the same one.
+    name = f"{breaks_with.__module__}.{breaks_with.__qualname__}"
+
+    def mend(text: sqlite3.Connection) -> None:
+        (spec,) = text.execute("SELECT json FROM spec").fetchone()
+        mended = spec.replace('"breaks_at": 30', '"breaks_at": -1').replace(name, "builtins.RuntimeError")
+        text.execute("UPDATE spec SET json = ?", (mended,))
+
+    forge(path, mend)
+    learn(Walk(), Chatty(), path=path, resume=True, **asked)
+    assert rows(path) == whole
+
+
+def test_ctrl_c_ends_after_the_round_saves_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+
+    def interrupt(game: Game, this: Round) -> None:
+        if this.k == 17:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(rf.Stopped, match=r"Stopped after 17 of 50 episodes, saved in") as stopped:
+        learn("grid-v0", episodes=50, path=path, progress=interrupt)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert len(stopped.value.run) == 17
+    assert read(path).k == 17
+    learn("grid-v0", episodes=50, path=path, resume=True)
+    learn("grid-v0", episodes=50, path=tmp_path / "whole.rfrun")
+    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    with pytest.raises(rf.Stopped, match=r"Stopped after 17 of 50 episodes\.$"):
+        learn("grid-v0", episodes=50, progress=interrupt)
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    def twice(game: Game, this: Round) -> None:
+        if this.k == 9:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("must not be reached")
+
+    with pytest.raises(rf.Stopped, match="Stopped after 9 of 50"):
+        learn("grid-v0", episodes=50, path=tmp_path / "a.rfrun", progress=twice)
+    assert read(tmp_path / "a.rfrun").k == 9
+
+
+def test_ctrl_c_in_the_last_round_is_too_late() -> None:
+    def interrupt(game: Game, this: Round) -> None:
+        if this.k == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    assert len(learn("grid-v0", episodes=20, progress=interrupt)) == 20
+
+
+def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> None:
+    path = tmp_path / "killed.rfrun"
+    words = [sys.executable, str(DRIVER), str(path), str(episodes), str(kills), str(seed)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{kills}\n"), done.stderr
+    learn("grid-v0", episodes=episodes, seed=5, path=tmp_path / "whole.rfrun")
+    assert rows(path) == rows(tmp_path / "whole.rfrun")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.rfrun", "whole.rfrun"]
+
+
+def test_a_run_killed_at_random_moments_is_the_same_byte_for_byte(tmp_path: Path) -> None:
+    kill_test(tmp_path, episodes=8_000, kills=6, seed=0)
+
+
+@pytest.mark.slow
+def test_a_run_killed_a_hundred_times_is_the_same_byte_for_byte(tmp_path: Path) -> None:
+    kill_test(tmp_path, episodes=80_000, kills=100, seed=1)
+
+
+def test_memory_does_not_grow_with_the_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "BATCH", 256)  # what may be held in memory is then far less than the rounds would take
+    used: list[int] = []
+    tracemalloc.start()
+    try:
+        learn(
+            "edge-one-action-v0", "uniform", "counting", episodes=20_000, path=tmp_path / "a.rfrun",
+            progress=lambda game, this: used.append(tracemalloc.get_traced_memory()[0]) if this.k % 16 == 0 else None,
+        )  # fmt: skip
+    finally:
+        tracemalloc.stop()
+    early, late = max(used[:600]), max(used[600:])
+    assert late - early < 250_000  # 10,000 rounds take 4,000,000
+
+
+def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, usual = tmp_path / "a.rfrun", ledger._writer
+
+    def small(file: Path) -> sqlite3.Connection:
+        connection = usual(file)
+        connection.execute("PRAGMA max_page_count = 20")
+        return connection
+
+    monkeypatch.setattr(ledger, "_writer", small)
+    players = {"primal": "uniform", "dual": "projected-gradient"}
+    asked: dict[str, Any] = {**players, "episodes": 6000, "path": path, "checkpoint_every": 0.001}
+    with pytest.raises(RunError, match="the disk is full"):
+        learn("grid-v0", **asked)
+    monkeypatch.undo()
+    saved = rf.load(path)
+    assert 0 < len(saved) < 6000
+    assert len(saved) == read(path).k
+    learn("grid-v0", resume=True, **asked)
+    learn("grid-v0", **{**asked, "path": tmp_path / "whole.rfrun"})
+    assert rows(path) == rows(tmp_path / "whole.rfrun")
+
+
+def test_a_finished_run_is_only_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    run = learn("grid-v0", episodes=40, path=path)
+    before = rows(path)
+    again = learn("grid-v0", episodes=40, path=path, resume=True)
+    assert rows(path) == before
+    assert again.spec == run.spec
+    assert again.seconds == run.seconds
+    assert np.array_equal(again.regret, run.regret)
+
+
+def test_what_differs_is_refused_with_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    asked: dict[str, Any] = {"problem": "grid-v0", "episodes": 40, "path": path, "B": 5.0}
+    with pytest.raises(OSError):  # noqa: PT011
+        learn(progress=stop_at(20, error=OSError), **asked)
+    for change, sentence in (
+        ({"episodes": 80}, "was planned for 40 episodes, .* it cannot go on for 80"),
+        ({"seed": 1}, "was made with another seed: 0, not 1"),
+        ({"B": 6.0}, r"another primal player: linear-ucb with B=5\.0, not B=6\.0"),
+        ({"primal": "uniform"}, "another primal player: linear-ucb, not uniform"),
+        ({"dual": "counting"}, "another dual player: projected-gradient, not counting"),
+        ({"settings": {"primal": {"scale": 0.5}}}, r"linear-ucb with scale=0\.1, not scale=0\.5"),
+        ({"feedback": "realised"}, "another feedback: optimistic, not realised"),
+        ({"problem": rf.make("grid-v0", slip=0.1)}, r"holds a run of another problem \('grid-v0'"),
+        ({"problem": "pits-v0"}, "holds a run of another problem"),
+    ):
+        with pytest.raises(RunError, match=sentence):
+            learn(resume=True, **{**asked, **change})
+    with pytest.raises(RunError, match="exists"):
+        learn(**asked)
+    assert len(learn(resume=True, **asked)) == 40
+    assert len(learn(overwrite=True, **{**asked, "episodes": 30})) == 30
+
+
+def test_a_checkpoint_of_another_version_of_a_player_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    with pytest.raises(OSError):  # noqa: PT011
+        learn("grid-v0", episodes=40, path=path, progress=stop_at(20, error=OSError))
+    connection = sqlite3.connect(path)
+    for damage in ({"rng": "{}"}, {"rng": '{"bit_generator": "MT19937"}'}, {"rng": "7"}, {"k": 999}):
+        for column, value in damage.items():
+            (old,) = connection.execute(f"SELECT {column} FROM checkpoints").fetchone()
+            connection.execute(f"UPDATE checkpoints SET {column} = ?", (value,))
+            connection.commit()
+            with pytest.raises(RunError, match=r"does not fit|is damaged"):
+                learn("grid-v0", episodes=40, path=path, resume=True)
+            connection.execute(f"UPDATE checkpoints SET {column} = ?", (old,))
+            connection.commit()
+    connection.close()
+    assert len(learn("grid-v0", episodes=40, path=path, resume=True)) == 40
+
+
+def test_the_spec_says_all_that_was_asked(tmp_path: Path) -> None:
+    run = learn("grid-v0", episodes=10, seed=7, settings={"problem": {"slip": 0.1}, "primal": {"scale": 0.3}})
+    spec = run.spec
+    assert (spec["problem"], spec["problem_options"], spec["episodes"], spec["seed"]) == (
+        "grid-v0",
+        {"slip": 0.1},
+        10,
+        7,
+    )
+    assert spec["primal"]["name"] == "linear-ucb"
+    assert spec["primal"]["settings"]["scale"] == 0.3
+    assert spec["B_source"] == "oracle"
+    assert spec["B"] == rf.check(rf.make("grid-v0", slip=0.1))["dual class"].detail["B"]
+    assert spec["primal"]["settings"]["B"] == spec["dual"]["settings"]["B"] == spec["B"]
+    assert set(spec["statements"]) == {"primal", "dual"}
+    assert spec["statements"]["primal"]["covered"] is False
+    assert (spec["horizon"], spec["n_states"], spec["n_actions"]) == (8, 12, 5)
+    given = learn("grid-v0", episodes=1, B=4.5)
+    assert (given.spec["B"], given.spec["B_source"]) == (4.5, "given")
+    one = learn("grid-v0", episodes=1, settings={"dual": {"B": 3}})  # what one player knows, the other is told
+    assert one.spec["primal"]["settings"]["B"] == 3.0
+    assert learn("grid-v0", "uniform", "counting", episodes=1).spec["B"] is None
+
+
+def test_problems_come_in_any_form() -> None:
+    mdp = rf.make("grid-v0")
+    runs = [learn(problem, "uniform", "counting", episodes=30) for problem in ("grid-v0", mdp, mdp.problem())]
+    assert len({run.columns["reward"].tobytes() for run in runs}) == 1
+    assert len({run.spec["fingerprint"] for run in runs}) == 1
+    assert all(run.mdp is not None for run in runs)
+    continuous = rf.make("continuous-linear-v0")
+    runs = [learn(p, "uniform", "counting", episodes=30) for p in (continuous, continuous.problem())]
+    assert len({run.spec["fingerprint"] for run in runs}) == 1
+    other = learn(rf.make("continuous-linear-v0", seed=1), "uniform", "counting", episodes=30)
+    assert other.spec["fingerprint"] != runs[0].spec["fingerprint"]
+    assert runs[0].mdp is None
+    assert runs[0].columns["s1"].dtype == np.float64
+    with pytest.raises(NotCertifiable, match="has no oracle"):
+        _ = runs[0].regret
+
+
+def test_load_makes_registered_problems_again_and_imports_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.rfrun"
+    run = learn("pits-v0", "uniform", "counting", episodes=20, path=path, settings={"problem": {"n": 4}})
+    loaded = rf.load(path)
+    assert loaded.mdp is not None
+    assert np.array_equal(loaded.regret, run.regret)
+    assert loaded.seconds == run.seconds
+
+    (tmp_path / "plant_of_a_stranger.py").write_text(
+        "import resetfree as rf\nprint('boom')\ndef make(horizon=4):\n    return rf.make('grid-v0', horizon=horizon)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    other = tmp_path / "b.rfrun"
+    name = "plant_of_a_stranger:make"
+    learn(name, "uniform", "counting", episodes=5, path=other, settings={"problem": {"horizon": 3}})
+    del sys.modules["plant_of_a_stranger"]
+    assert rf.load(other).mdp is None
+    assert "plant_of_a_stranger" not in sys.modules
+    again = rf.load(other, problem=name)
+    assert again.mdp is not None
+    assert again.mdp.horizon == 3
+    with pytest.raises(RunError, match="holds a run of another problem"):
+        rf.load(other, problem=rf.make("grid-v0"))
+
+    connection = sqlite3.connect(path)
+    for options in ('{"n": "many"}', '{"n": 5}', '{"nothing": 1}', '{"n": 4, "slip": [1]}'):
+        connection.execute("UPDATE spec SET json = json_set(json, '$.problem_options', json(?))", (options,))
+        connection.commit()
+        assert rf.load(path).mdp is None
+    connection.close()
+
+
+def test_own_models_are_known_again_when_they_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    mdp = rf.make("grid-v0").replace(name="mine")
+    learn(mdp, "uniform", "counting", episodes=5, path=path)
+    assert rf.load(path).mdp is None
+    assert rf.load(path, mdp).mdp is mdp
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"problem": "grid-v1"}, UnknownName, "Did you mean 'grid-v0'"),
+    ({"problem": 7}, InvalidInput, "Got int instead"),
+    ({"problem": rf.make("grid-v0"), "settings": {"problem": {"slip": 0.1}}}, InvalidInput, "given by name"),
+    ({"primal": "linear-ucd"}, UnknownName, "Did you mean 'linear-ucb'"),
+    ({"primal": Memory(np.zeros(1))}, InvalidInput, "Got Memory instead"),
+    ({"episodes": 0}, InvalidInput, "'episodes' of a run must be an integer from 1. Got 0"),
+    ({"episodes": True}, InvalidInput, "Got True instead"),
+    ({"seed": -1}, InvalidInput, "'seed' of a run must be an integer from 0. Got -1"),
+    ({"feedback": "loud"}, UnknownName, "There is no feedback 'loud'"),
+    ({"settings": {"primals": {}}}, UnknownName, "Did you mean 'primal'"),
+    ({"settings": {"primal": {"scales": 1}}}, UnknownName, "Did you mean 'scale'"),
+    ({"settings": {"primal": {"scale": "wide"}}}, InvalidInput, "instead"),
+    ({"settings": {"primal": {"lagged": 1}}}, InvalidInput, "'lagged' .* must be bool. Got 1 instead"),
+    ({"primal": Chatty(), "settings": {"primal": {"b": 1}}}, UnknownName, "setting of primal player 'chatty' 'b'"),
+    ({"B": -1.0}, InvalidInput, "must be a finite number that is not negative. Got -1"),
+    ({"B": 3.0, "primal": "uniform", "dual": "counting"}, InvalidInput, "No player here takes the bound B"),
+    ({"problem": "continuous-linear-v0", "primal": "uniform"}, InvalidInput, "'projected-gradient' needs a bound B"),
+    ({"problem": "continuous-linear-v0", "B": 1.0}, NotCertifiable, "needs a finite problem"),
+    ({"problem": "continuous-linear-v0", "dual": "counting"}, NotCertifiable, "needs a finite problem"),
+    (
+        {"problem": "continuous-linear-v0", "primal": "uniform", "dual": "counting", "feedback": "exact"},
+        NotCertifiable,
+        "'exact' needs an oracle",
+    ),
+    ({"resume": True}, InvalidInput, "Only a run in a file"),
+    ({"resume": True, "overwrite": True, "path": "x"}, InvalidInput, "either resumed or overwritten"),
+    ({"resume": True, "path": "no_such.rfrun"}, RunError, "There is no run file 'no_such.rfrun'"),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "sentence"), BAD, ids=[str(list(bad[0].items())) for bad in BAD])
+def test_bad_input_is_one_sentence(
+    asked: dict[str, Any],
+    kind: type[Exception],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kind, match=sentence):
+        learn(**{"problem": "grid-v0", "episodes": 3, "path": None, **asked})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_penalty_that_is_set_needs_no_bound() -> None:
+    run = learn("continuous-linear-v0", "uniform", "constant-penalty", episodes=3, settings={"dual": {"C": 2.0}})
+    assert run.columns["lam"].tolist() == [2.0] * 3
+    assert run.spec["B"] is None
+
+
+@dataclass
+class Secret:
+    box: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Hoarder(Chatty):
+    """Keeps what no checkpoint can hold."""
+
+    name: ClassVar[str] = "hoarder"
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Any:
+        return Secret(np.array([object()]))
+
+
+def test_a_run_that_cannot_begin_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    with pytest.raises(InvalidInput, match=r"Got object in 'primal\.box' instead"):
+        learn(Walk(), Hoarder(), "counting", path=path)
+    with pytest.raises(RuntimeError, match="half a round"):
+        learn(Walk(), Chatty(breaks_at=1), "counting", path=path)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,465 @@
+"""`resetfree run`: saves what it plays, goes on where it stopped, and says what is guaranteed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import resetfree as rf
+from resetfree.core.errors import RunError
+from resetfree.players import discover
+from resetfree.runs.ledger import read
+from resetfree.show.cli import main
+from resetfree.show.cli.progress import Display
+from resetfree.theory.certificates.anytime import resets_upper
+
+DEFAULT = "runs/grid-v0-linear-ucb-projected-gradient-seed0.rfrun"
+
+# The paper's players unless others are named: most of these tests are not about who plays.
+PAPER = ("--primal", "linear-ucb", "--dual", "projected-gradient", "--feedback", "optimistic")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(("run", *(() if "--resume" in words else PAPER), *words))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    status, out, err = run(capsys, *words, "--json")
+    assert (status, err) == (0, "")
+    assert out.count("\n") == 1
+    return json.loads(out)
+
+
+def rows(path: Path | str) -> str:
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT * FROM rounds ORDER BY k").fetchall()
+    connection.close()
+    return repr(found)
+
+
+def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "grid-v0", "--episodes", "200")
+    assert (data["problem"], data["primal"], data["dual"]) == ("grid-v0", "linear-ucb", "projected-gradient")
+    assert (data["episodes"], data["seed"], data["feedback"], data["B_source"]) == (200, 0, "optimistic", "oracle")
+    assert data["run_file"] == DEFAULT
+    loaded = rf.load(DEFAULT)
+    assert len(loaded) == 200
+    assert data["regret"] == loaded.regret[-1]
+    assert data["resets"] == loaded.resets[-1]
+    assert data["realised_resets"] == loaded.realised_resets[-1]
+    assert data["seconds"] > 0
+    assert data["B"] == pytest.approx(38.8664632)
+    assert data["statements"]["dual"]["covered"]
+    assert not data["statements"]["primal"]["covered"]
+    status, out, err = run(capsys, "grid-v0", "--episodes", "200", "--out", "again.rfrun")
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert f"regret {data['regret']:.6g}" in words
+    assert f"resets, realised {data['realised_resets']}" in words
+    assert "primal: no guarantee" in words
+    assert "dual: guaranteed" in words
+    assert "again.rfrun" in words
+    assert rows("again.rfrun") == rows(DEFAULT)
+
+
+def test_without_an_oracle_regret_and_resets_are_null(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("continuous-linear-v0", "--primal", "uniform", "--dual", "counting", "--episodes", "20")
+    data = run_json(capsys, *words)
+    assert (data["regret"], data["resets"]) == (None, None)
+    assert data["realised_resets"] >= 0
+    assert "not known" in run(capsys, *words, "--overwrite")[1]
+
+
+def test_regret_is_null_where_a_start_has_no_reset_free_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("footnote-v0", "--primal", "uniform", "--dual", "counting", "--episodes", "200")
+    data = run_json(capsys, *words)
+    assert data["regret"] is None
+    assert data["resets"] > 0
+
+
+def test_settings_go_where_they_belong(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("pits-v0", "--episodes", "5", "--bound", "7", "--seed", "4", "--feedback", "realised")
+    sets = ("--set", "n=4", "--set", "problem.slip=0.1", "--set", "scale=0.3", "--set", "dual.feasible_set=ball")
+    data = run_json(capsys, *words, *sets)
+    assert data["problem_options"] == {"n": 4, "slip": 0.1}
+    assert data["settings"]["primal"]["scale"] == 0.3
+    assert data["settings"]["dual"] == {"B": 7.0, "feasible_set": "ball"}
+    assert (data["B"], data["B_source"], data["seed"], data["feedback"]) == (7.0, "given", 4, "realised")
+    loaded = rf.load(data["run_file"])
+    assert loaded.mdp is not None
+    assert loaded.mdp.n_states == 16
+
+
+def test_every_player_is_listed_and_can_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "players", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["players"]
+    for role in ("primal", "dual"):
+        names = [row["name"] for row in listed if row["role"] == role]
+        assert names == list(discover(role))
+        for name, player in discover(role).items():
+            words: tuple[str, ...] = ("grid-v0", f"--{role}", name, "--episodes", "4", "--out", f"{name}.rfrun")
+            if player.vectors_only:
+                words = ("continuous-linear-v0", "--dual", "constant-penalty", "--set", "dual.C=5", *words[1:])
+            assert run_json(capsys, *words)[role] == name
+    assert main(["list", "players"]) == 0
+    out = capsys.readouterr().out
+    assert all(row["name"] in out and row["summary"] for row in listed)
+
+
+def test_an_existing_file_needs_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("grid-v0", "--episodes", "20")
+    run_json(capsys, *words)
+    before = rows(DEFAULT)
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert "exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)." in err
+    assert run_json(capsys, *words, "--resume", "--out", DEFAULT)["episodes"] == 20  # a finished run is only read
+    assert rows(DEFAULT) == before
+    assert run_json(capsys, *words, "--overwrite", "--set", "primal.scale=0.9")["episodes"] == 20
+    assert rows(DEFAULT) != before
+
+
+def test_resume_takes_what_is_not_said_from_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        "primal": "politex", "dual": "optimistic-gradient", "episodes": 60, "seed": 9, "feedback": "realised",
+        "settings": {"problem": {"n": 4}, "primal": {"scale": 0.3}, "dual": {"hint": "last", "eta": 0.25}},
+    }  # fmt: skip
+
+    def stop(game: Any, this: Any) -> None:
+        if this.k == 25:
+            raise OSError
+
+    for B in (None, 6.0):
+        with pytest.raises(OSError):  # noqa: PT011
+            rf.learn("pits-v0", path="a.rfrun", overwrite=True, progress=stop, B=B, **asked)
+        data = run_json(capsys, "pits-v0", "--resume", "--out", "a.rfrun")
+        assert (data["episodes"], data["primal"], data["seed"]) == (60, "politex", 9)
+        rf.learn("pits-v0", path="b.rfrun", overwrite=True, B=B, **asked)
+        assert rows("a.rfrun") == rows("b.rfrun")
+    for words, sentence in (
+        (("grid-v0",), "holds a run of 'pits-v0', not of 'grid-v0'"),
+        (("pits-v0", "--episodes", "90"), "was planned for 60 episodes"),
+        (("pits-v0", "--seed", "1"), "was made with another seed: 9, not 1"),
+        (("pits-v0", "--set", "problem.n=5"), "holds a run of another problem"),
+        (("pits-v0", "--set", "primal.scale=1.0"), "politex with scale=0.3, not scale=1.0"),
+        (("pits-v0", "--bound", "2"), "another primal player: politex with B=6.0, not B=2.0"),
+    ):
+        status, out, err = run(capsys, *words, "--resume", "--out", "a.rfrun")
+        assert (status, out) == (2, "")
+        assert sentence in err
+
+
+BAD = {
+    ("grid-v1",): "There is no problem 'grid-v1'. Did you mean 'grid-v0'?",
+    ("grid-v0", "--primal", "linear-ubc"): "Did you mean 'linear-ucb'?",
+    ("grid-v0", "--dual", "nobody"): "There is no dual player 'nobody'.",
+    ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
+    ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
+    ("grid-v0", "--max-resets", "0"): "0 is not in the range x>=1",
+    ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
+    ("grid-v0", "--operator", "http:70000"): "must be at most 65535. Got 70000 instead.",
+    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator' who is waited for. Got none instead.",
+    (
+        "grid-v0",
+        "--operator",
+        "http",
+        "--operator-deadline",
+        "0",
+    ): "must be a positive number of seconds up to 1e+09. Got 0.0",
+    ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
+    ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
+    ("grid-v0", "--set", "B=4"): "must say whose it is: primal.B or dual.B.",
+    ("grid-v0", "--set", "scal=4"): "There is no setting 'scal'. Did you mean 'scale'?",
+    ("grid-v0", "--set", "primal.scal=4"): "Did you mean 'scale'?",
+    ("grid-v0", "--set", "primal.scale=wide"): "must be float. Got 'wide' instead.",
+    ("grid-v0", "--set", "dual.B=true"): "must be float or none. Got True instead.",
+    ("grid-v0", "--set", "problem.slope=4"): "There is no option of problem 'grid-v0' 'slope'.",
+    ("grid-v0", "--set", "scale"): "must be KEY=VALUE. Got 'scale' instead.",
+    ("grid-v0", "--resume"): "There is no run file",
+    ("grid-v0", "--resume", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
+    ("grid-v0", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
+    ("grid-v0", "--out", "."): "exists.",
+    ("grid-v0", "--out", "/dev/null/x.rfrun"): "must lie in a folder. Got '/dev/null', which is none.",
+    ("continuous-linear-v0",): "needs a finite problem.",
+    ("continuous-linear-v0", "--primal", "uniform"): "needs a bound B on the multipliers",
+    ("no_such_module:thing",): "must be a registered id or module:factory.",
+    (): "Missing argument 'PROBLEM'",
+}
+
+
+@pytest.mark.parametrize("words", BAD, ids=" ".join)
+def test_bad_input_is_one_sentence_and_status_2(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], here: Path
+) -> None:
+    (here / "plant.py").write_text("# not a run file")
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert BAD[words] in err
+    assert err.count("\n") == 1
+    assert [path.name for path in here.iterdir()] == ["plant.py"]
+
+
+def test_a_user_s_own_factory_can_be_run_and_resumed(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "my_plant.py").write_text(
+        "import resetfree as rf\n\n\ndef small(horizon=4):\n    return rf.make('grid-v0', horizon=horizon)\n"
+    )
+    monkeypatch.syspath_prepend(str(here))
+    words = ("my_plant:small", "--primal", "uniform", "--episodes", "9")
+    data = run_json(capsys, *words, "--set", "horizon=3")
+    assert data["run_file"] == "runs/my_plant-small-uniform-projected-gradient-seed0.rfrun"
+    assert data["problem_options"] == {"horizon": 3}
+    assert run_json(capsys, *words, "--resume", "--out", data["run_file"])["regret"] == data["regret"]
+
+
+def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if path.exists() and len(rf.load(path)) >= rounds:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"no run: {process.communicate()}")
+
+
+def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    path = here / "a.rfrun"
+    words = [sys.executable, "-m", "resetfree.show.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
+    process = subprocess.Popen(
+        [*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    try:
+        wait_for(path, process, 1)
+        seen = rf.load(path)
+        with pytest.raises(RunError, match="is being written by another process"):
+            rf.learn("grid-v0", "uniform", episodes=60_000, path=path, resume=True)
+        with pytest.raises(RunError, match="is being written by another process"):
+            rf.learn("grid-v0", "uniform", episodes=60_000, path=path, overwrite=True)
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert err.count("\n") == 1
+    assert f"Go on with: resetfree run grid-v0 --resume --out {path}" in err
+    saved = rf.load(path)
+    assert len(seen) <= len(saved) == read(path).k < 60_000
+    assert saved.columns["reward"][: len(seen)].tobytes() == seen.columns["reward"].tobytes()
+    assert [entry.name for entry in here.iterdir()] == ["a.rfrun"]
+    run_json(capsys, "grid-v0", "--resume", "--out", str(path))
+    rf.learn("grid-v0", "uniform", episodes=60_000, path=here / "b.rfrun")
+    assert rows(path) == rows(here / "b.rfrun")
+
+
+def test_progress_shows_speed_resets_multiplier_and_time_left(here: Path) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+
+    def stop(game: Any, this: Any) -> None:
+        if this.k == 50:
+            raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011
+        rf.learn("grid-v0", episodes=100, path="a.rfrun", progress=stop)
+    with Display(100, Path("a.rfrun"), console) as progress:
+        rf.learn("grid-v0", episodes=100, path="a.rfrun", resume=True, progress=progress)
+    text = screen.getvalue()
+    assert all(word in text for word in ("51/100", "per s", "resets", "λ", "left"))
+    silent = io.StringIO()
+    with Display(100, None, Console(file=silent)) as progress:
+        rf.learn("grid-v0", episodes=100, progress=progress)
+    assert silent.getvalue() == ""
+
+
+def test_auto_is_the_default_and_says_what_it_chose_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    for problem, primal, dual in (
+        ("grid-v0", "support-elimination", "constant-penalty"),
+        ("random-linear-v0", "linear-ucb", "constant-penalty"),
+    ):
+        assert main(("run", problem, "--episodes", "50", "--json")) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert (data["primal"], data["dual"], data["feedback"]) == (primal, dual, "realised")
+        assert data["chosen"]
+        assert data["run_file"] == f"runs/{problem}-auto-seed0.rfrun"
+        assert main(("run", problem, "--resume", "--episodes", "50", "--json")) == 0
+        capsys.readouterr()
+    assert main(("run", "grid-v0", "--episodes", "50", "--set", "scale=0.2", "--set", "slip=0.1", "--overwrite")) == 0
+    assert "chosen because" in capsys.readouterr().out
+
+
+def test_no_more_resets_than_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("grid-v0", "--primal", "uniform", "--episodes", "60", "--out", "a.rfrun", "--json")
+    status, out, err = run(capsys, *words, "--max-resets", "4")
+    data = json.loads(out)
+    assert status == 0
+    assert (data["max_resets"], data["stopped_because"], data["realised_resets"]) == (4, "max_resets", 4)
+    assert data["episodes"] == 60
+    assert data["episodes_played"] == len(rf.load("a.rfrun")) < 60
+    assert data["further_resets_bound"] <= 60 - data["episodes_played"]
+    again = "Go on with: resetfree run grid-v0 --resume --out a.rfrun --max-resets 8"
+    assert err.startswith(f"Ended at the most resets that were allowed (4), after {len(rf.load('a.rfrun'))} of")
+    assert err.endswith(f"{again}\n")
+    assert err.count("\n") == 1
+    assert json.loads(run(capsys, *again.split()[5:], "--json")[1])["realised_resets"] == 8
+    status, out, _ = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun", "--max-resets", "8")
+    assert f"episodes {len(rf.load('a.rfrun'))} of 60 in" in " ".join(out.split())
+    data = run_json(capsys, "grid-v0", "--resume", "--out", "a.rfrun")
+    assert (data["episodes_played"], data["stopped_because"], data["max_resets"]) == (60, None, None)
+    rf.learn("grid-v0", "uniform", "projected-gradient", episodes=60, path="b.rfrun")
+    assert rows("a.rfrun") == rows("b.rfrun")
+
+
+def test_what_is_said_about_resets_follows_from_the_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "grid-v0", "--primal", "uniform", "--episodes", "300", "--out", "a.rfrun")
+    columns = rf.load("a.rfrun").columns
+    n = int(columns["reset"].sum())
+    assert data["resets_bound"] == float(resets_upper(n, 0.05)) >= data["resets"]
+    assert data["recent"]["episodes"] == 300 - 128
+    assert data["recent"]["resets"] == columns["reset"][128:].sum()
+    assert data["recent"]["bound"] >= columns["v_c"][128:].sum()
+    assert data["mean_steps_between_resets"] == columns["steps"].sum() / n
+    assert data["mean_seconds_between_resets"] == data["seconds"] / n
+    assert (data["interventions"], data["seconds_waited"], data["further_resets_bound"]) == (0, 0, 0)
+    assert data["most_further_resets"] is None
+    auto = run_json(capsys, "grid-v0", "--primal", "auto", "--episodes", "50", "--out", "b.rfrun")
+    most = rf.load("b.rfrun").spec["statements"]["primal"]["most_resets"]
+    assert auto["most_further_resets"] == most - auto["realised_resets"]
+    out = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun")[1]
+    words = " ".join(out.split())
+    assert f"resets, bound expected at most {data['resets_bound']:.4g} in all" in words
+    assert f"between resets {data['mean_steps_between_resets']:.4g} steps" in words
+
+
+PLANT = ("tests.problems.operators.plant:make", "--primal", "uniform", "--dual", "counting", "--feedback", "realised")
+
+
+def plant(*words: str) -> subprocess.Popen[str]:
+    """A run on a machine, in a process of its own."""
+    surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    return subprocess.Popen(
+        [sys.executable, "-m", "resetfree.show.cli", "run", *PLANT, *words, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings,
+    )  # fmt: skip
+
+
+def appear(path: Path, process: subprocess.Popen[str]) -> Any:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    return json.loads(path.read_text())
+
+
+def test_another_program_performs_the_resets_by_http(here: Path) -> None:
+    path = here / "a.rfrun"
+    process = plant("--episodes", "40", "--max-resets", "4", "--operator", "http", "--out", str(path))
+    try:
+        address = appear(here / "a.rfrun.operator.json", process)
+        done: list[str] = []
+        while len(done) < 4:
+            asked = speak(address, "/request")
+            if asked is None:
+                time.sleep(0.01)
+                continue
+            done.append(asked["why"])
+            speak(address, "/answer", {"id": asked["id"], "who": "rig", "note": f"number {len(done)}"})
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    data = json.loads(out)
+    assert (process.returncode, done) == (0, ["start", "reset", "reset", "reset"])
+    assert (data["interventions"], data["realised_resets"]) == (4, 4)
+    assert err.count("Answer at http://127.0.0.1:") == 4
+    assert address["token"] not in err
+    loaded = rf.load(path)
+    assert [one.detail for one in loaded.interventions] == [f"number {i}" for i in range(1, 5)]
+    assert {one.who for one in loaded.interventions} == {"rig"}
+    assert data["seconds_waited"] == sum(one.seconds for one in loaded.interventions) > 0
+    assert [entry.name for entry in here.iterdir()] == ["a.rfrun"]
+
+
+def speak(address: dict[str, str], path: str, reply: dict[str, str] | None = None) -> Any:
+    data = None if reply is None else json.dumps(reply).encode()
+    request = urllib.request.Request(address["url"] + path, data, {"X-Resetfree-Token": address["token"]})
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)
+
+
+def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(here: Path) -> None:
+    path, desk = here / "a.rfrun", here / "desk"
+    words = ("--episodes", "40", "--operator", str(desk), "--operator-deadline", "3", "--out", str(path))
+    process = plant(*words)
+    try:
+        appear(desk / "request.json", process)
+        subprocess.run(["sh", "-c", "rm request.json"], cwd=desk, check=True)
+        appear(desk / "request.json", process)
+        subprocess.run(["sh", "-c", 'echo \'{"note": "was stuck"}\' > answer.json'], cwd=desk, check=True)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (2, "")
+    said = err.splitlines()[-1]
+    assert said.startswith("Nobody performed the reset of 'plant' within 3 seconds. The run is saved. Go on with: ")
+    assert said.endswith(f"--resume --out {path} --operator {desk} --operator-deadline 3")
+    saved = rf.load(path)
+    assert saved.realised_resets[-1] == 2
+    assert [one.why for one in saved.interventions] == ["start", "reset"]
+    assert saved.interventions[1].detail == "was stuck"
+    again = plant("--resume", "--out", str(path), "--operator", "none")
+    out, err = again.communicate(timeout=60)
+    assert (again.returncode, err) == (0, "")
+    whole = rf.load(path)
+    assert len(whole) == 40
+    assert [one.why for one in whole.interventions[2:]].count("resume") == 1
+    assert whole.columns["reward"][: len(saved)].tobytes() == saved.columns["reward"].tobytes()
+
+
+def test_a_machine_does_not_reset_itself_because_a_word_was_forgotten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is told that its run was of a Gymnasium environment."""
+    process = plant("--episodes", "9", "--max-resets", "1", "--operator", "./desk", "--out", "a.rfrun")
+    try:
+        appear(Path("desk/request.json"), process)
+        Path("desk/request.json").unlink()
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    connection = sqlite3.connect("a.rfrun")
+    connection.execute("UPDATE spec SET json = json_set(json, '$.problem', 'gym:Robot-v0')")
+    connection.commit()
+    connection.close()
+    status, out, err = run(capsys, "gym:Robot-v0", "--resume", "--out", "a.rfrun")
+    assert (status, out) == (2, "")
+    assert "Say '--operator' again (none: the environment resets itself)." in err
+
+
+def test_resets_beyond_the_planning_horizon_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("gym:CartPole-v1", "--primal", "stored-linear", "--dual", "constant-penalty", "--set", "dual.C=5")
+    data = run_json(capsys, *words, "--set", "horizon=50", "--set", "planning=5", "--episodes", "12")
+    assert data["horizon"] == 50
+    assert "resets came more than 5 steps after the one before" in data["warning"]
+    assert run_json(capsys, "grid-v0", "--episodes", "20", "--out", "other.rfrun")["warning"] is None

@@ -1,0 +1,274 @@
+"""Games that go on here: pause, step, speed, stop, resume; the run files are those of `learn`, bit for bit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.show.studio.serving import GRID, until
+
+import resetfree as rf
+from resetfree.show.studio import limits
+from resetfree.show.studio.drawing import options_of
+from resetfree.show.studio.files import Folder
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.frames import History
+from resetfree.show.studio.scenes import scene_of
+from resetfree.show.studio.sessions import Session, Sessions
+from resetfree.theory.certificates.anytime import resets_upper
+
+TWO = [{"primal": "support-elimination"}, {"primal": "linear-ucb"}]
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> Any:
+    made = Sessions(Folder(tmp_path))
+    yield made
+    made.stop_all()
+
+
+def finished(session: Session) -> None:
+    until(lambda: not session.active)
+    assert [lane.error for lane in session.lanes] == [""] * len(session.lanes)
+
+
+def same_columns(one: rf.Run, two: rf.Run) -> None:
+    for name, column in one.columns.items():
+        np.testing.assert_array_equal(column, two.columns[name], err_msg=name)
+
+
+def test_two_players_play_on_the_same_random_numbers_and_as_learn_does(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 150, "seed": 4})
+    finished(session)
+    for lane, asked in zip(session.lanes, TWO, strict=True):
+        plain = rf.learn(
+            "drawn-v0", asked["primal"], episodes=150, seed=4, settings={"problem": options_of(GRID)}
+        )  # what the gate does between rounds changes nothing
+        run = rf.load(lane.path)
+        same_columns(run, plain)
+        frame = lane.frame(curves=True)
+        assert frame["k"] == len(run) == 150
+        assert frame["now"]["regret"] == pytest.approx(float(run.regret[-1]), rel=1e-5)
+        assert frame["now"]["expected"] == pytest.approx(float(run.resets[-1]), rel=1e-5)
+        assert frame["now"]["realised"] == run.realised_resets[-1]
+        assert frame["curves"]["realised"] == run.realised_resets.tolist()
+
+
+def test_pause_step_and_go(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 500, "paused": True})
+    until(lambda: all(lane.state == "paused" for lane in session.lanes))
+    assert [lane.k for lane in session.lanes] == [1, 1]  # the first round, then the pause
+    for k in (2, 3, 4):
+        session.gate.step()
+        until(lambda k=k: all(lane.k == k and lane.state == "paused" for lane in session.lanes))  # type: ignore[misc]
+    time.sleep(0.1)
+    assert [lane.k for lane in session.lanes] == [4, 4]
+    last = session.lanes[0].frame(curves=False)["last"]
+    assert last["k"] == 4  # what is seen in a pause is the newest
+    session.gate.set(paused=False)
+    finished(session)
+    assert [lane.state for lane in session.lanes] == ["done", "done"]
+
+
+def test_a_pause_comes_when_both_lanes_have_played_the_same(sessions: Sessions) -> None:
+    session = sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {}], "episodes": 100_000})
+    until(lambda: session.lanes[0].k > 500)
+    session.gate.set(paused=True)
+    until(lambda: all(lane.state == "paused" for lane in session.lanes))
+    k = session.lanes[0].k
+    assert [lane.k for lane in session.lanes] == [k, k]
+    session.gate.step()
+    until(lambda: all(lane.k == k + 1 and lane.state == "paused" for lane in session.lanes))
+
+
+def test_a_pace_holds_two_lanes_to_the_same_episode(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 1000, "pace": 20.0})
+    seen = []
+    until(lambda: session.lanes[0].k >= 5)
+    for _ in range(20):
+        seen.append(abs(session.lanes[0].k - session.lanes[1].k))
+        time.sleep(0.01)
+    assert max(seen) <= 1
+    session.stop()
+    assert [lane.state for lane in session.lanes] == ["stopped", "stopped"]
+
+
+def test_a_stopped_game_is_saved_and_goes_on_bit_for_bit(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "lanes": [{"settings": {"primal": {"scale": 0.1}}}], "episodes": 400})
+    until(lambda: session.lanes[0].k > 20)
+    session.stop()
+    k = len(rf.load(session.lanes[0].path))
+    assert 20 < k == session.lanes[0].k
+    again = Sessions(sessions.folder)  # as after a restart of the server: nothing but the files
+    other = again.resume(session.name, pace=0.0, paused=False)
+    finished(other)
+    run = rf.load(other.lanes[0].path)
+    plain = rf.learn(
+        "drawn-v0", episodes=400, settings={"problem": options_of(GRID), "primal": {"scale": 0.1}, "dual": {"C": 0.0}}
+    )
+    same_columns(run, plain)
+    assert run.spec["primal"]["settings"]["scale"] == 0.1
+    assert other.lanes[0].frame(True)["now"]["realised"] == run.realised_resets[-1]
+
+
+def test_a_reset_by_hand_waits_on_the_desk(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "by_hand": True, "lanes": [{"primal": "uniform"}], "episodes": 30})
+    lane = session.lanes[0]
+    asked = lane.request
+    assert asked is not None
+    assert asked["why"] == "start"
+    assert session.frame(False)["lanes"][0]["state"] == "waiting"
+    with pytest.raises(rf.RunError, match="another request"):
+        session.answer(0, {"id": "made up"})
+    while lane.active:
+        request = lane.request
+        if request is not None:
+            session.answer(0, {"id": request["id"], "who": "me", "note": "done"})
+        time.sleep(0.005)
+    run = rf.load(lane.path)
+    assert lane.state == "done"
+    assert len(run.interventions) == 1 + run.realised_resets[-2]
+    assert {one.who for one in run.interventions} == {"me"}
+
+
+def test_stopping_while_a_reset_is_asked_for_saves_the_run(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "by_hand": True, "lanes": [{}], "episodes": 30})
+    session.stop()
+    assert session.lanes[0].state == "stopped"
+    assert len(rf.load(session.lanes[0].path)) == 0
+
+
+def test_only_so_many_games_go_on_at_once(sessions: Sessions) -> None:
+    asked = {"grid": GRID, "lanes": [{}], "paused": True}
+    names = {sessions.start(asked).name for _ in range(limits.RUNNING)}
+    assert len(names) == limits.RUNNING
+    with pytest.raises(rf.RunError, match="Stop one first"):
+        sessions.start(asked)
+    first = sessions.get(min(names))
+    assert first is not None
+    first.stop()
+    assert sessions.start(asked).name not in names
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lanes": []}, "one or two pairs"),
+        ({"lanes": [{}] * 3}, "one or two pairs"),
+        ({"lanes": [{"primal": "nobody"}]}, "discovered"),
+        ({"lanes": [{"primal": "linear-ucb", "settings": {"primal": {"scales": 1}}}]}, "no other keys"),
+        ({"lanes": [{"primal": "linear-ucb", "settings": {"primal": {"scale": "much"}}}]}, "scale"),
+        ({"lanes": [{"primal": "linear-ucb", "settings": {"primal": {"scale": [1]}}}]}, "number or a word"),
+        ({"episodes": 0}, "number of episodes"),
+        ({"episodes": 10**7}, "number of episodes"),
+        ({"seed": -1}, "seed"),
+        ({"pace": -1}, "speed"),
+        ({"bound": "x"}, "bound"),
+        ({"code": "import os"}, "no other keys"),
+        ({"problem": "os:system", "grid": None}, "grid must be an object"),
+        ({"feedback": "none"}, "feedback"),
+    ],
+)
+def test_bad_games_are_refused_in_one_sentence_and_leave_nothing(
+    sessions: Sessions, change: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(rf.ResetFreeError, match=words):
+        sessions.start({"grid": GRID, "lanes": [{}], **change})
+    assert list(sessions.folder.path.iterdir()) == []
+    assert not any(sessions.active().values())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"problem": "os:system"}, {"problem": "gym:CartPole-v1"}, {"problem": "pits-v0", "options": {"n": 100_000}},
+        {"problem": "pits-v0", "options": {"n": 150}}, {"problem": "grid-v0", "options": {"slip": [1]}},
+        {"problem": "grid-v0", "options": {"nope": 1}}, {"problem": "grid-v0", "by_hand": True}, {},
+        {"problem": "drawn-v0", "options": {"rows": "S" * 10_000}},
+    ],
+)  # fmt: skip
+def test_no_other_problem_than_a_small_registered_one_is_made(sessions: Sessions, asked: dict[str, Any]) -> None:
+    with pytest.raises(rf.ResetFreeError):
+        sessions.start({"lanes": [{}], **asked})
+
+
+def test_a_lane_that_cannot_begin_takes_its_partner_along(sessions: Sessions) -> None:
+    wrong = {"primal": "linear-ucb", "settings": {"primal": {"scale": -1.0}}}
+    with pytest.raises(rf.InvalidInput, match="scale"):
+        sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, wrong]})
+    assert [path for path in sessions.folder.path.iterdir() if path.suffix == ".rfrun"] == []
+
+
+def test_curves_are_samples_of_complete_data(tmp_path: Path) -> None:
+    run = rf.learn("grid-v0", "uniform", episodes=3000, seed=1, path=tmp_path / "a.rfrun")
+    history, c = History(scene_of(run.spec)), run.columns
+    for row in zip(c["s1"], c["lam"], c["reset"], c["v_r"], c["v_c"], strict=True):
+        history.add(*row)
+    shown = history.curves()
+    assert len(shown["k"]) == limits.CURVE
+    assert (shown["k"][0], shown["k"][-1]) == (1, 3000)
+    at = np.array(shown["k"]) - 1
+    assert shown["realised"] == run.realised_resets[at].tolist()
+    np.testing.assert_allclose(shown["regret"], run.regret[at], rtol=1e-5)
+    np.testing.assert_allclose(shown["expected"], run.resets[at], rtol=1e-5)
+    np.testing.assert_allclose(shown["upper"], resets_upper(run.realised_resets[at]), atol=1e-3)
+    few = History(scene_of(run.spec))
+    assert few.curves()["k"] == []
+    assert few.now["regret"] == 0.0
+
+
+def test_frames_are_few_however_fast_the_rounds_are(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "lanes": [{}], "episodes": 3000})
+    began = time.monotonic()
+    finished(session)
+    seconds = time.monotonic() - began
+    assert session.lanes[0].k == 3000
+    assert session.version <= limits.FRAMES * (seconds + 1) + 10  # sampled
+    assert len(rf.load(session.lanes[0].path)) == 3000  # not the data
+
+
+def test_a_file_shows_what_the_live_run_showed(sessions: Sessions) -> None:
+    session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 200})
+    finished(session)
+    view = Following(session.name, sessions.folder)
+    live, read = session.frame(True)["lanes"], view.frame(True)["lanes"]
+    assert view.scene()["lanes"] == session.scene()["lanes"]
+    for ours, theirs in zip(live, read, strict=True):
+        assert theirs["state"] == "file"
+        assert {**ours["now"], "pairs": 0} == {**theirs["now"], "pairs": 0}
+        for name in ("k", "regret", "expected", "realised", "lam", "upper"):
+            assert ours["curves"][name] == theirs["curves"][name]
+    kept = [lane["map"]["possible"] for lane in (live[0], read[0])]
+    assert kept[0] == kept[1]
+
+
+def test_only_new_rounds_of_a_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, path = Folder(tmp_path), tmp_path / "mine.rfrun"
+    rf.learn("grid-v0", episodes=300, path=path, max_resets=2)
+    before = len(rf.load(path))
+    view = Following("mine", folder)
+    assert (view.lanes[0].k, view.lanes[0].frame(False)["state"]) == (before, "interrupted")
+    taken = _counted(monkeypatch)
+    rf.learn("grid-v0", episodes=300, path=path, resume=True)
+    view._seen = 0.0
+    view.poll()
+    assert view.lanes[0].k == 300
+    assert len(taken) == 300 - before
+    assert view.lanes[0].frame(False)["now"]["realised"] == rf.load(path).realised_resets[-1]
+    assert view.lanes[0].frame(False)["state"] == "file"
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    taken: list[Any] = []
+    usual: Callable[..., None] = History.add
+
+    def add(self: History, *row: Any) -> None:
+        taken.append(row)
+        usual(self, *row)
+
+    monkeypatch.setattr(History, "add", add)
+    return taken
