@@ -18,6 +18,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.auto import choose
+from resetfree.players import discover
 from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world
 
@@ -50,7 +51,7 @@ def chosen() -> dict[str, Any]:
     for problem in problems():
         for known in (True, False):
             try:
-                choice: Any = dataclasses.asdict(choose(problem, bound_known=known))
+                choice: Any = dataclasses.asdict(choose(problem, discover("primal"), bound_known=known))
             except rf.InvalidInput as error:
                 choice = str(error)
             found[f"{problem.name}, B {'known' if known else 'not known'}"] = choice

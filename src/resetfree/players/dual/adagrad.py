@@ -11,9 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, signal
+import numpy as np
+
+from resetfree.game.capabilities import Comparator, DualHistory
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
+from resetfree.players.shared.multiplier_functions import (
+    Functions,
+    Theta,
+    bounded,
+    functions,
+    positive,
+    signal,
+    square_over,
+)
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
@@ -27,7 +40,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class AdagradNorm(DualPlayer[Learned]):
+class AdagradNorm(FunctionPlayer[Learned]):
     """theta <- P_U(theta + eta_k x_k) with eta_k = gamma / sqrt(|x_1|^2 + ... + |x_k|^2).
 
     Dual regret against any u in U: at most (D_u^2 / (2 gamma) + gamma) sqrt(sum_k |x_k|^2), D_u = max_k |theta_k - u|;
@@ -69,6 +82,12 @@ class AdagradNorm(DualPlayer[Learned]):
                 step = state.gamma / math.sqrt(state.total) * g
                 state.theta = state.among.moved(state.theta, round.s1, step)
         return state
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """(D_k^2 / (2 gamma) + gamma) sqrt(sum |x|^2), D_k = max_{i <= k} |theta_i - u|."""
+        gamma = met.replay.state.gamma
+        away = square_over(met.replay.distance[against.name], 2 * gamma)
+        return np.asarray((away + gamma) * np.sqrt(np.cumsum(met.replay.squares)))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The scale of the steps, and the regret if every cost signal were 1."""

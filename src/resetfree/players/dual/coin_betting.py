@@ -11,9 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from resetfree.core.errors import NotCertifiable
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.multiplier_functions import positive, signal
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
@@ -76,6 +81,17 @@ class CoinBetting(DualPlayer[Learned]):
             state.total += g
             state.wealth += g * w
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """The ceiling."""
+        return self.ceiling
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """With N rounds that had a cost: u sqrt(N ln(1 + 24 N^2 u^2 / eps^2)) + eps."""
+        u, n = against.size, np.cumsum(met.signals > 0)
+        if u > self.ceiling:
+            raise NotCertifiable(f"The comparator {u:.6g} is above the ceiling of the multiplier.")
+        return np.asarray(u * np.sqrt(n * np.log1p(24.0 * (n * u / self.eps) ** 2)) + self.eps)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No B: the regret is bounded, the multiplier is not."""

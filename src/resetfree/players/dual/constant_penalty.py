@@ -9,9 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from resetfree.core.errors import NotCertifiable
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.multiplier_functions import not_negative, positive
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
@@ -58,6 +63,17 @@ class ConstantPenalty(DualPlayer[Learned]):
     def update(self, state: Learned, round: Round) -> Learned:
         """Nothing."""
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """C, and no less than the bound B that it was given."""
+        return max(self._penalty(), self.B or 0.0)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """0 if C is at least the comparator everywhere."""
+        lam = met.replay.lam
+        if (against.at_starts > lam).any():
+            raise NotCertifiable(f"The penalty {lam[0]:.6g} is below the comparator {against.at_starts.max():.6g}.")
+        return np.zeros(len(lam))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Zero dual regret if C is large enough."""

@@ -10,9 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, root, signal
+import numpy as np
+
+from resetfree.game.capabilities import Comparator, DualHistory
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
+from resetfree.players.shared.multiplier_functions import (
+    Functions,
+    Theta,
+    bounded,
+    functions,
+    positive,
+    root,
+    signal,
+    square_over,
+)
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
@@ -25,7 +39,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ConstantStep(DualPlayer[Learned]):
+class ConstantStep(FunctionPlayer[Learned]):
     """theta <- P_U(theta + eta xi(s_1) g); it plays clip(<xi(s_1), theta>, 0, B).
 
     Dual regret against any u in U: at most |u|^2 / (2 eta) + (eta / 2) sum_k |xi(s_1^k)|^2 g_k^2, which is B sqrt(K)
@@ -62,6 +76,11 @@ class ConstantStep(DualPlayer[Learned]):
         if g > 0.0:
             state.theta = state.among.moved(state.theta, round.s1, state.eta * g)
         return state
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """|u|^2 / (2 eta) + (eta / 2) sum |x|^2."""
+        eta = met.replay.state.eta
+        return np.asarray(square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(met.replay.squares))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every cost signal were 1."""

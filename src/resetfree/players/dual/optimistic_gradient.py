@@ -14,8 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, root, signal
+from resetfree.game.capabilities import Comparator, DualHistory
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
+from resetfree.players.shared.multiplier_functions import (
+    Functions,
+    Theta,
+    bounded,
+    functions,
+    positive,
+    root,
+    signal,
+    square_over,
+)
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -35,7 +46,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class OptimisticGradient(DualPlayer[Learned]):
+class OptimisticGradient(FunctionPlayer[Learned]):
     """It plays theta_k = P_U(y + eta xi(s_1) h(s_1)); then y <- P_U(y + eta xi(s_1) g), and h(s_1) learns from g.
 
     Paper: optimistic mirror descent (other instantiations).
@@ -91,6 +102,19 @@ class OptimisticGradient(DualPlayer[Learned]):
         state.seen[i] = n
         state.hint[i] = g if self.hint == "last" else state.hint.item(i) + (g - state.hint.item(i)) / n
         return state
+
+    def parameter(self, state: Learned) -> Theta:
+        """Where it stands without the hint."""
+        return state.y
+
+    def expected_cost(self, state: Learned, s1: State) -> float:
+        """h(s1)."""
+        return state.hint.item(s1 if state.finite else 0)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """|u|^2 / (2 eta) + (eta / 2) sum |x - hint|^2."""
+        eta = met.replay.state.eta
+        return np.asarray(square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(met.replay.misses))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every hint were as wrong as it can be."""

@@ -10,10 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.core.errors import InvalidInput
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.multiplier_functions import bounded, not_negative, positive, root
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
@@ -78,6 +82,19 @@ class Search(DualPlayer[Learned]):
     def update(self, state: Learned, round: Round) -> Learned:
         """Nothing."""
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """B."""
+        return positive(self.B, "B", self.name)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """B tol k, if the signals are v_c of its plans."""
+        B = positive(self.B, "B", self.name)
+        if met.feedback != "optimistic":
+            raise NotCertifiable(f"The bound of '{self.name}' is about the costs of its plans, and it was told others.")
+        if against.size > B:
+            raise NotCertifiable(f"The comparator {against.size:.6g} is above B = {B:.6g}.")
+        return np.asarray(B * self._tolerance(met.episodes) * met.k)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The tolerance, and the regret that it leaves."""

@@ -14,8 +14,10 @@ import numpy as np
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.model_search_kernel import Model, imagine, judge
+from resetfree.players.shared import suitability
 from resetfree.players.shared.composite_players import multiplier, sensible
 from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
 from resetfree.problems.contract import Problem, State
@@ -24,6 +26,7 @@ from resetfree.problems.finite.transitions import Floats
 
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
 NEIGHBOURS = 10  # states beside each reset state that tell how far it reaches
+SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
 LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looking around
 
 
@@ -208,6 +211,25 @@ class ModelSearch(PrimalPlayer[Learned]):
         start = scaling(vectors(np.asarray([s1])))[0]
         imagine(model, _scaled(policy, scaling), start, np.zeros((state.horizon, len(start))), out)
         return float(out[0]), float(out[1])
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        if problem.n_states is not None or problem.low is None:
+            return None
+        size, ahead = len(problem.low), suitability.steps_ahead(problem)
+        if size > SEARCHABLE or not problem.stationary:
+            return None
+        why = (
+            f"{suitability.vectors_words(size, ahead)}; the dynamics are fitted to all steps and a policy is searched "
+            f"for in the fit, {ahead} steps ahead"
+        )
+        partner = Partner("constant-penalty", "realised", {"C": float(ahead)})
+        return Suited(2, why, partner, {"planning": ahead})
+
+    def steps_ahead(self, horizon: int) -> int:
+        """P."""
+        return self.planning
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.count_players import (
@@ -155,6 +156,17 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         layer = np.arange(n) if len(data.tried) > 1 else 0
         edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
         return edges, bool(data.known[last]), bool(data.known_last[last])
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Finitely many states without features: nothing else bounds resets on every path."""
+        if problem.n_states is None or problem.phi is not None:
+            return None
+        why = (
+            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and no bound on multipliers is needed"
+        )
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""
