@@ -27,7 +27,7 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.world import World, find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, raise_unsaved, read
-from resetfree.runs.recall import Learned
+from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
 from resetfree.runs.setup import Setup, check_settings, prepare
@@ -316,7 +316,7 @@ def _employed(problem: Problem, operator: Operator | None) -> Iterator[None]:
 def _run(world: World | None, contents: Contents, file: Path | None, setup: Setup | None = None) -> Run:
     """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
     mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
-    learned = None if setup is None else Learned(setup.primal, setup.game.primal)
+    learned = None if setup is None else TrainedPlayer(setup.primal, setup.game.primal)
     return Run(
         contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned,
         contents.fit,

@@ -30,7 +30,7 @@ from resetfree.use.sensors import sensor_from
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
-class Learned(NamedTuple):
+class TrainedPlayer(NamedTuple):
     """The primal player and what it knew after the last round."""
 
     player: PrimalPlayer[Any]
@@ -49,7 +49,7 @@ class Played(Record, Protocol):
         """Where it was played, if that is at hand."""
 
     @property
-    def learned(self) -> Learned | None:
+    def learned(self) -> TrainedPlayer | None:
         """The player and its state, if it was played here."""
 
 

@@ -20,14 +20,14 @@ from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class ConstantPenaltyState:
     """Nothing is learned; the penalty is kept where `multiplier` finds it."""
 
     lam: float
 
 
 @dataclass(frozen=True)
-class ConstantPenalty(DualPlayer[Learned]):
+class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
     """lam = C in every round.
 
     If C >= lambda*(s) for all starts, the dual regret against lambda* is at most 0: every term (lambda* - C) V_c is.
@@ -52,15 +52,15 @@ class ConstantPenalty(DualPlayer[Learned]):
             return not_negative(self.C, "C", self.name)
         return not_negative(self.factor, "factor", self.name) * positive(self.B, "B", self.name)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ConstantPenaltyState:
         """C, or B in its place."""
-        return Learned(self._penalty())
+        return ConstantPenaltyState(self._penalty())
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: ConstantPenaltyState, s1: State, ask: Callable[[float], Plan]) -> float:
         """C."""
         return state.lam
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ConstantPenaltyState, round: Round) -> ConstantPenaltyState:
         """Nothing."""
         return state
 

@@ -31,7 +31,7 @@ from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class ProjectedGradientState:
     """Where the ascent stands."""
 
     theta: Theta
@@ -39,7 +39,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ProjectedGradient(FunctionPlayer[Learned]):
+class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
     """theta <- P_U(theta + eta_k xi(s_1) g) with eta_k = B / sqrt(k); it plays clip(<xi(s_1), theta>, 0, B).
 
     Paper: dual player of Algorithm 1 (projected gradient on U).
@@ -59,16 +59,16 @@ class ProjectedGradient(FunctionPlayer[Learned]):
     B: float | None = None
     feasible_set: str = "auto"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
         """Start at theta = 0."""
         among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
-        return Learned(among.zero(), among)
+        return ProjectedGradientState(among.zero(), among)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: ProjectedGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
         return state.among.at(state.theta, s1)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ProjectedGradientState, round: Round) -> ProjectedGradientState:
         """One step; a round without cost leaves theta where it is, exactly."""
         g = signal(round)
         if g > 0.0:

@@ -49,7 +49,7 @@ class LinearState:
 
 
 @dataclass
-class LargeState:
+class LargeLinearState:
     """The same for one-hot features of many pairs: counts of what was seen."""
 
     k: int  # episodes seen
@@ -61,7 +61,7 @@ class LargeState:
 
 
 @dataclass(frozen=True)
-class LinearUCB(PrimalPlayer[LinearState | LargeState]):
+class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     """Softmax LSVI-UCB for reward and cost, as analysed: plan at the start, V under the softmax of the same Q.
 
     Paper: primal player of Algorithm 1 (optimistic values, softmax policy).
@@ -115,7 +115,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
             if not good:
                 raise InvalidInput(f"The '{what}' of linear-ucb must be a sensible number. Got {value} instead.")
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeLinearState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
         if problem.n_states is None:
             raise NotCertifiable("The player 'linear-ucb' needs a finite problem. Got a continuum of states instead.")
@@ -128,7 +128,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         size = 8 * n_layers * (width**2 + problem.n_states * width)
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
-            return LargeState(
+            return LargeLinearState(
                 0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
             )
         if size > problem.room:
@@ -144,13 +144,13 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
             problem.end_resets, beta_r, beta_c, self.temperature(problem, episodes),
         )  # fmt: skip
 
-    def plan(self, state: LinearState | LargeState, s1: State, lam: float) -> Plan:
+    def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
         if not (lam >= 0 and isfinite(lam)):
             raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
         alpha = self.alpha_now(state)
         policy: Any
-        if isinstance(state, LargeState):
+        if isinstance(state, LargeLinearState):
             widths = Widths(self.ridge(), state.beta_r, state.beta_c, alpha, float(lam))
             policy = SoftmaxPass(state.seen, state.shape, widths, self.caps(state.shape[0]))
             estimate_r, estimate_c = policy.values(s1)
@@ -174,11 +174,11 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         )  # fmt: skip
         return policy, v_r, v_c, q_r, q_c
 
-    def update(self, state: LinearState | LargeState, round: Round) -> LinearState | LargeState:
+    def update(self, state: LinearState | LargeLinearState, round: Round) -> LinearState | LargeLinearState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
         episode = round.episode
         state.k += 1
-        if isinstance(state, LargeState):
+        if isinstance(state, LargeLinearState):
             state.seen.learn(episode)
             return state
         learn_episode(
@@ -198,7 +198,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         """[H] what can still be earned from each step on, H - h + 1."""
         return np.arange(horizon, 0, -1.0)
 
-    def alpha_now(self, state: LinearState | LargeState) -> float:
+    def alpha_now(self, state: LinearState | LargeLinearState) -> float:
         """The inverse temperature of the coming episode."""
         return state.alpha * (state.k + 1) if self.anytime else state.alpha
 

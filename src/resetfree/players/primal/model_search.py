@@ -48,7 +48,7 @@ class LinearScores:
 
 
 @dataclass
-class Learned:
+class ModelSearchState:
     """All transitions, and the policy that is played."""
 
     rows: Rows
@@ -72,7 +72,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ModelSearch(PrimalPlayer[Learned]):
+class ModelSearch(PrimalPlayer[ModelSearchState]):
     """The best response to lam in a model of the world that all transitions were fitted to.
 
     The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
@@ -112,7 +112,7 @@ class ModelSearch(PrimalPlayer[Learned]):
             starts=(self.starts, self.starts >= 0), least=(self.least, self.least >= 1),
         )  # fmt: skip
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ModelSearchState:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
         if problem.n_states is not None or problem.low is None or problem.high is None:
             raise NotCertifiable(
@@ -120,11 +120,11 @@ class ModelSearch(PrimalPlayer[Learned]):
             )
         check_pooling(problem, self.name)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return Learned(
+        return ModelSearchState(
             no_rows(problem), nothing, 0, 0.0, False, problem.horizon, seed, problem.low, problem.high, {}, {}
         )  # fmt: skip
 
-    def plan(self, state: Learned, s1: State, lam: float) -> Plan:
+    def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
         lam, n, policy = multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
@@ -134,7 +134,7 @@ class ModelSearch(PrimalPlayer[Learned]):
             policy = self.search(state, n, lam)
         return Plan(policy, *self.foresee(state, n, policy, s1))
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ModelSearchState, round: Round) -> ModelSearchState:
         """Keep the policy that was played, add the steps that were taken, and see whether it is time for a new one."""
         rows = state.rows
         if round.plan.policy is not state.policy:
@@ -143,7 +143,7 @@ class ModelSearch(PrimalPlayer[Learned]):
         state.stale = state.stale or round.episode.reset or rows.n >= self.growth * state.at
         return state
 
-    def search(self, state: Learned, n: int, lam: float) -> LinearScores:
+    def search(self, state: ModelSearchState, n: int, lam: float) -> LinearScores:
         """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
         if (n, lam) in state.found:
             return state.found[n, lam]
@@ -169,7 +169,7 @@ class ModelSearch(PrimalPlayer[Learned]):
         state.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
         return state.found[n, lam]
 
-    def model(self, state: Learned, n: int) -> tuple[Scaling, Model]:
+    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, Model]:
         """The model of the first n rows, and the scale of its states."""
         if n in state.models:
             return state.models[n]
@@ -204,7 +204,7 @@ class ModelSearch(PrimalPlayer[Learned]):
         )
         return state.models[n]
 
-    def foresee(self, state: Learned, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
+    def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
         """What the model of the first n rows says of one episode from s1: its reward, the probability of a reset."""
         scaling, model = self.model(state, n)
         out = np.empty(2)
