@@ -18,6 +18,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.game.auto import choose
+from resetfree.game.capabilities import Suits
 from resetfree.players import discover
 from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world
@@ -71,6 +72,16 @@ def test_auto_chooses_what_it_always_chose(case: str, now: dict[str, Any]) -> No
 
 def test_every_registered_problem_is_recorded(now: dict[str, Any]) -> None:
     assert list(now) == list(json.loads(FILE.read_text()))
+
+
+def test_no_two_players_claim_the_same_rank() -> None:
+    """Which of two comes first in the alphabet must not decide."""
+    suiting = [player for player in discover("primal").values() if isinstance(player, Suits)]
+    for problem in problems():
+        for known in (True, False):
+            offers = [player.suits(problem, bound_known=known) for player in suiting]
+            ranks = [offer.rank for offer in offers if offer is not None]
+            assert ranks.count(max(ranks, default=0.0)) <= 1, problem.name
 
 
 if __name__ == "__main__":

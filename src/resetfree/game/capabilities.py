@@ -1,7 +1,7 @@
 """What a player may offer beyond the contract: small protocols that others ask for by type, never by name.
 
 A player has the methods that fit it, in its own module, and `auto`, certificates and reports find them: `Suits` (who is
-chosen, and why), `NamesPartner`, `RestsOn`, `BoundsPrimalRegret` and `PlansAhead` of primal players,
+chosen, and why), `NamesPartner`, `RestsOn`, `BoundsPrimalRegret`, `PlansAhead` and `Exploits` of primal players,
 `ChoosesFunction`, `TakesHints`, `CapsMultiplier`, `BoundsOnlineRegret` and `StatesOtherBounds` of dual players.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k what a dual
@@ -102,6 +102,14 @@ class PlansAhead(Protocol):
 
     def steps_ahead(self, horizon: int) -> int:
         """How many, in a problem whose episodes have `horizon` actions."""
+
+
+@runtime_checkable
+class Exploits(Protocol):
+    """A primal player whose policy for use is another than the one it explores with."""
+
+    def greedy(self, state: Any, lam: float) -> Any:
+        """The policy under the multiplier lam that explores nothing any more."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,8 +69,8 @@ def learn(
     """Let two players play `episodes` rounds on a problem, and keep every round.
 
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
-    primal, dual: names or players. "auto" (see `choosing.choose`) picks what suits the problem, and the run says why;
-      beside a named primal player, "auto" means the paper's dual and feedback.
+    primal, dual: names or players. "auto" (see `auto.choose`) picks what suits the problem, and the run says why;
+      beside a named primal player, "auto" means its partner: the paper's dual and feedback, unless it names another.
     settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
     feedback: what the dual player is told, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the oracle's least one, where there is an oracle).
@@ -86,9 +86,9 @@ def learn(
     the problem or the operator raises, the rounds so far are saved before the exception goes on.
 
     >>> import resetfree as rf
-    >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
+    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
-    (50, 27, 27)
+    (50, 9, 9)
     """
     resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
     given = check_settings(settings)
