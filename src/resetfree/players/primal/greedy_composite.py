@@ -188,9 +188,10 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         why = f"{words}; no bound B is known: resets are counted"
         return Suited(1, why, Partner("counting", "realised"), {"pooled": problem.stationary})
 
-    def proof(self) -> Proof:
-        """Linearity; its V_r and V_c are estimates."""
-        return Proof(linear=True)
+    def proof(self, problem: Problem) -> Proof:
+        """Linearity, and a B only with the proved width; its V_r and V_c are estimates."""
+        limit = self.bound() if self.width == "theory" else None
+        return Proof(failure=self.p, largest_multiplier=limit, linear=True)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -249,9 +249,9 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         partner = Partner("constant-penalty", "realised", {"factor": factor})
         return Suited(2, why, partner, {"pooled": problem.stationary})
 
-    def proof(self) -> Proof:
+    def proof(self, problem: Problem) -> Proof:
         """Linearity; reward and cost have each a value on its own side of the truth."""
-        return Proof(linear=True, values_are_bounds=True)
+        return Proof(failure=self.p, largest_multiplier=self.bound(), linear=True, values_are_bounds=True)
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
         """The primal part of the rates for linear MDPs, with the widths, temperature and ridge of this run.

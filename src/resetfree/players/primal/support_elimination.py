@@ -14,7 +14,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.count_players import (
@@ -169,6 +169,14 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
             "resets are bounded on every path, and no bound on multipliers is needed"
         )
         return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
+
+    def proof(self, problem: Problem) -> Proof:
+        """Of its optimism: rewards no noisier than the width counts on."""
+        return Proof(failure=self.p, noise=noise_of(problem, self.noise, self.width))
+
+    def keeps_steps_apart(self, problem: Problem) -> bool:
+        """Whether what is unsafe at one step may be safe at another."""
+        return not self._endless(problem)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.count_players import (
     ALL,
@@ -151,6 +152,11 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         assert problem.n_states is not None
         samples = episodes * (problem.horizon if self.pooled else 1)
         return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
+
+    def proof(self, problem: Problem) -> Proof:
+        """Rewards no noisier than the width counts on; where it needs both sides, a multiplier that never changes."""
+        one = self.width == "theory" and self.form == TWO_SIDED
+        return Proof(failure=self.p, one_multiplier=one, noise=noise_of(problem, self.noise, self.width))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
