@@ -27,7 +27,7 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.world import World, find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, raise_unsaved, read
-from resetfree.runs.recall import Learned
+from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
 from resetfree.runs.setup import Setup, check_settings, prepare
@@ -69,8 +69,8 @@ def learn(
     """Let two players play `episodes` rounds on a problem, and keep every round.
 
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
-    primal, dual: names or players. "auto" (see `choosing.choose`) picks what suits the problem, and the run says why;
-      beside a named primal player, "auto" means the paper's dual and feedback.
+    primal, dual: names or players. "auto" (see `auto.choose`) picks what suits the problem, and the run says why;
+      beside a named primal player, "auto" means its partner: the paper's dual and feedback, unless it names another.
     settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
     feedback: what the dual player is told, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the oracle's least one, where there is an oracle).
@@ -86,9 +86,9 @@ def learn(
     the problem or the operator raises, the rounds so far are saved before the exception goes on.
 
     >>> import resetfree as rf
-    >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
+    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
-    (50, 27, 27)
+    (50, 9, 9)
     """
     resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
     given = check_settings(settings)
@@ -316,7 +316,7 @@ def _employed(problem: Problem, operator: Operator | None) -> Iterator[None]:
 def _run(world: World | None, contents: Contents, file: Path | None, setup: Setup | None = None) -> Run:
     """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
     mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
-    learned = None if setup is None else Learned(setup.primal, setup.game.primal)
+    learned = None if setup is None else TrainedPlayer(setup.primal, setup.game.primal)
     return Run(
         contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned,
         contents.fit,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from resetfree.core import state as states
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import discover
 from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number, observation_form
@@ -30,7 +31,7 @@ from resetfree.use.sensors import sensor_from
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
-class Learned(NamedTuple):
+class TrainedPlayer(NamedTuple):
     """The primal player and what it knew after the last round."""
 
     player: PrimalPlayer[Any]
@@ -49,7 +50,7 @@ class Played(Record, Protocol):
         """Where it was played, if that is at hand."""
 
     @property
-    def learned(self) -> Learned | None:
+    def learned(self) -> TrainedPlayer | None:
         """The player and its state, if it was played here."""
 
 
@@ -84,7 +85,7 @@ def recall(
         check_start(world, memory.s1)
         made, state = _player_of(run, world, player, memory)
         with np.errstate(all="ignore"):  # a stranger's numbers may overflow: what comes of them is checked
-            if hasattr(made, "greedy"):  # nothing is explored any more
+            if isinstance(made, Exploits):  # nothing is explored any more
                 rule = made.greedy(state, memory.lam)
             else:
                 rule = made.plan(state, memory.s1, memory.lam).policy

@@ -16,6 +16,7 @@ from resetfree.game.auto import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.game.loop import FEEDBACK, Game, begin
 from resetfree.players import Role, discover, make_player
+from resetfree.players.pairing import partner_of
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe
@@ -113,17 +114,21 @@ def prepare(
 def _chosen(
     world: World, primal: Any, dual: Any, feedback: str, B: float | None, settings: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Any, Any, str, Mapping[str, Mapping[str, Any]], str | None]:
-    """What `auto` stands for here, and why; a player that is named is kept, with the paper's partner for it."""
+    """What `auto` stands for here, and why; a player that is named is kept, with its partner."""
     if isinstance(primal, str) and primal == "auto":
-        found = choose(world.problem, bound_known=B is not None or world.mdp is not None)
+        known = B is not None or world.mdp is not None
+        found = choose(world.problem, discover("primal"), bound_known=known)
         told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
         if not (isinstance(dual, str) and dual == "auto"):
             told["dual"] = dict(settings.get("dual", {}))
         merged = {**settings, **told}
         dual = found.dual if isinstance(dual, str) and dual == "auto" else dual
         return found.primal, dual, found.feedback if feedback == "auto" else feedback, merged, found.why
-    dual = "projected-gradient" if isinstance(dual, str) and dual == "auto" else dual
-    return primal, dual, "optimistic" if feedback == "auto" else feedback, settings, None
+    partner = partner_of(primal)
+    if isinstance(dual, str) and dual == "auto":
+        dual = partner.dual
+        settings = {**settings, "dual": {**partner.settings, **settings.get("dual", {})}}
+    return primal, dual, partner.feedback if feedback == "auto" else feedback, settings, None
 
 
 def player_from(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:

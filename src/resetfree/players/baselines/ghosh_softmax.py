@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Statement
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.problems.contract import Problem
@@ -51,6 +52,11 @@ class GhoshSoftmax(LinearUCB):
     def caps(self, horizon: int) -> Floats:
         """[H] the cap H at every step."""
         return np.full(horizon, float(horizon))
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Nothing: what it varies is better."""
+        return None
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered: the theorem of the original lacks its margin, and that of the paper its cap."""

@@ -11,13 +11,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, signal
+import numpy as np
+
+from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
+from resetfree.players.shared.multiplier_functions import (
+    SLACK,
+    Functions,
+    Theta,
+    bounded,
+    functions,
+    positive,
+    signal,
+    square_over,
+)
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class ProjectedGradientState:
     """Where the ascent stands."""
 
     theta: Theta
@@ -25,7 +39,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ProjectedGradient(DualPlayer[Learned]):
+class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
     """theta <- P_U(theta + eta_k xi(s_1) g) with eta_k = B / sqrt(k); it plays clip(<xi(s_1), theta>, 0, B).
 
     Paper: dual player of Algorithm 1 (projected gradient on U).
@@ -45,22 +59,37 @@ class ProjectedGradient(DualPlayer[Learned]):
     B: float | None = None
     feasible_set: str = "auto"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
         """Start at theta = 0."""
         among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
-        return Learned(among.zero(), among)
+        return ProjectedGradientState(among.zero(), among)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: ProjectedGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
         return state.among.at(state.theta, s1)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ProjectedGradientState, round: Round) -> ProjectedGradientState:
         """One step; a round without cost leaves theta where it is, exactly."""
         g = signal(round)
         if g > 0.0:
             among = state.among
             state.theta = among.moved(state.theta, round.s1, among.cap / math.sqrt(round.k) * g)
         return state
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """(D_k^2 / (2B) + B G^2) sqrt(k), D_k = max_{i <= k} |theta_i - u| and G = max |x_i|.
+
+        Paper: regret of the dual player under projected gradient (lemma).
+        """
+        B, away = met.replay.state.among.cap, met.replay.distance[against.name]
+        largest = np.maximum.accumulate(met.replay.squares)
+        return np.asarray((square_over(away, 2 * B) + B * largest) * np.sqrt(met.k))
+
+    def other_bounds(self, met: DualHistory, against: Comparator) -> list[OnlineBound]:
+        """1.5 B sqrt(k), the constant that the paper prints: proved while no theta_k is farther than B from u (A14)."""
+        B, farthest = met.replay.state.among.cap, float(met.replay.distance[against.name][-1])
+        why = f"1.5 is proved where |theta_k - u| is at most B = {B:.6g}, and here it reaches {farthest:.6g}"
+        return [OnlineBound("1.5 B sqrt(k)", why if farthest > B * (1 + SLACK) else 1.5 * B * np.sqrt(met.k))]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""

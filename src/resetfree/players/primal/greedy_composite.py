@@ -14,6 +14,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
+from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.composite_players import (
     Samples,
@@ -27,6 +28,7 @@ from resetfree.players.shared.composite_players import (
 )
 from resetfree.players.shared.kernels.composite import greedy_plan
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -176,6 +178,19 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         if self.B is None:
             raise InvalidInput(f"The 'B' of {self.name} must be a bound on the multipliers. Got None instead.")
         return self.B
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Given features of pairs, where no bound B is known: the multiplier may grow as it has to."""
+        if problem.n_states is None or problem.phi is None or bound_known:
+            return None
+        words = features_words(problem.phi.shape[2], problem.stationary)
+        why = f"{words}; no bound B is known: resets are counted"
+        return Suited(1, why, Partner("counting", "realised"), {"pooled": problem.stationary})
+
+    def proof(self) -> Proof:
+        """Linearity; its V_r and V_c are estimates."""
+        return Proof(linear=True)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

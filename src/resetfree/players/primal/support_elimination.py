@@ -14,6 +14,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.count_players import (
@@ -42,7 +43,7 @@ class EliminationState:
 
 
 @dataclass
-class LargeState:
+class LargeEliminationState:
     """The same for a large problem: what was seen, and from where a reset can no longer be avoided."""
 
     data: LargeCounts
@@ -56,7 +57,7 @@ class LargeState:
 
 
 @dataclass(frozen=True)
-class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
+class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState]):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
@@ -103,7 +104,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
             if not good:
                 raise InvalidInput(f"The '{what}' of support-elimination must be sensible. Got {value!r} instead.")
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """Nothing seen: everything can be safe."""
         check_episodes(self.name, episodes)
         pooled = problem.stationary if self.pooled is None else self.pooled
@@ -112,14 +113,14 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         endless = self._endless(problem)
         n_sets = 1 if endless else problem.horizon
         if isinstance(data, LargeCounts):
-            return LargeState(data, Bad.nothing(n_sets, endless))
+            return LargeEliminationState(data, Bad.nothing(n_sets, endless))
         return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_), endless)
 
-    def plan(self, state: EliminationState | LargeState, s1: State, lam: float) -> Plan:
+    def plan(self, state: EliminationState | LargeEliminationState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
         form = BERNSTEIN if self.width == "tuned" else HOEFFDING
-        if isinstance(state, LargeState):
+        if isinstance(state, LargeEliminationState):
             return state.data.plan(
                 s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0), state.sets.bad, state.sets.endless
             )
@@ -133,9 +134,11 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
-    def update(self, state: EliminationState | LargeState, round: Round) -> EliminationState | LargeState:
+    def update(
+        self, state: EliminationState | LargeEliminationState, round: Round
+    ) -> EliminationState | LargeEliminationState:
         """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
-        if isinstance(state, LargeState):
+        if isinstance(state, LargeEliminationState):
             state.data.learn(round)
             state.sets.learn(state.data.seen, round)
             return state
@@ -155,6 +158,17 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         layer = np.arange(n) if len(data.tried) > 1 else 0
         edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
         return edges, bool(data.known[last]), bool(data.known_last[last])
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Finitely many states without features: nothing else bounds resets on every path."""
+        if problem.n_states is None or problem.phi is not None:
+            return None
+        why = (
+            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and no bound on multipliers is needed"
+        )
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""

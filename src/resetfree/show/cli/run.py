@@ -24,13 +24,16 @@ from resetfree.core.errors import (
     InvalidInput,
     NotCertifiable,
     OperatorTimeout,
+    ResetFreeError,
     RunError,
     UnknownName,
 )
 from resetfree.game.auto import choose
+from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, Role, discover, make_player
 from resetfree.players import settings as defaults_of
+from resetfree.players.pairing import partner_of
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.operators.person import HTTP
 from resetfree.problems.resolve import option_names, parse_options
@@ -234,10 +237,13 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
 
 def _warning(run: rf.Run) -> str | None:
     """Whether danger lies beyond what the player plans ahead, where it says how far that is."""
-    settings = run.spec["primal"]["settings"]
-    if "planning" not in settings:
+    try:
+        player = run.player_again("primal")
+    except ResetFreeError:  # a player that is not at hand
         return None
-    return past_horizon(run.columns, settings["planning"] or run.spec["horizon"])
+    return (
+        past_horizon(run.columns, player.steps_ahead(run.spec["horizon"])) if isinstance(player, PlansAhead) else None
+    )
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:
@@ -321,8 +327,8 @@ def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> di
         for key, value in given.items()
         if (key.partition(".")[0] not in BASES and key not in theirs if options is None else key in options)
     }
-    found = choose(find_world(asked.problem, own).problem, bound_known=True)
-    dual = found.dual if asked.primal == "auto" else "projected-gradient"
+    found = choose(find_world(asked.problem, own).problem, discover("primal"), bound_known=True)
+    dual = found.dual if asked.primal == "auto" else partner_of(asked.primal).dual
     return {"primal": found.primal, "dual": dual}
 
 

@@ -25,7 +25,7 @@ from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING
 from resetfree.problems.contract import Problem
 
 
-class Learned(NamedTuple):
+class BatchedOptimisticState(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
     counts: counts.Counts
@@ -78,11 +78,11 @@ class Optimistic:
         chance = np.array([np.random.default_rng(seed).random(pairs) for seed in seeds])
         return {"jitter": np.ascontiguousarray(chance.transpose(2, 1, 0))}
 
-    def begin(self, shape: Shape, given: dict[str, Any]) -> Learned:
+    def begin(self, shape: Shape, given: dict[str, Any]) -> BatchedOptimisticState:
         """Nothing seen: everything is as good as can be."""
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
-        return Learned(
+        return BatchedOptimisticState(
             counts.no_counts(shape, self.n_layers, rows),
             np.zeros(rows) if self.monotone else None,
             np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
@@ -92,9 +92,17 @@ class Optimistic:
         )
 
     def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        state: BatchedOptimisticState,
+        s1: Array,
+        lam: Array,
+        k: Array,
+        u: Uniforms,
+        evaluate: bool,
+    ) -> Plan:
         """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
         c = state.counts
         if self.allowed_layers:
@@ -136,7 +144,7 @@ class Optimistic:
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
         return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
 
-    def _prefer(self, given: dict[str, Any], state: Learned) -> Array:
+    def _prefer(self, given: dict[str, Any], state: BatchedOptimisticState) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
         jitter: Array = given["jitter"]
         if not self.learned_ties:
@@ -193,8 +201,15 @@ class Optimistic:
         return q, q_r, q_c, low
 
     def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, path: Path, lam: Array, plan: Plan
-    ) -> Learned:
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        state: BatchedOptimisticState,
+        path: Path,
+        lam: Array,
+        plan: Plan,
+    ) -> BatchedOptimisticState:
         """Count the steps that were taken; say anew what can still be safe."""
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:
@@ -234,7 +249,7 @@ def _any(parts: list[Array]) -> Array:
     return result
 
 
-def _learn_ties(shape: Shape, state: Learned, path: Path) -> Learned:
+def _learn_ties(shape: Shape, state: BatchedOptimisticState, path: Path) -> BatchedOptimisticState:
     """Which pair was fatal, and which action was the first to find a state.
 
     A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.

@@ -8,7 +8,7 @@ from typing import Any
 from resetfree.core.errors import InvalidInput
 from resetfree.game.auto import choose
 from resetfree.game.contract import DualPlayer, PrimalPlayer
-from resetfree.players import make_player
+from resetfree.players import discover, make_player
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.studies.suites.method import Method, Setting
@@ -17,7 +17,7 @@ from resetfree.studies.suites.method import Method, Setting
 def _auto(s: Setting) -> tuple[PrimalPlayer[Any], DualPlayer[Any], str]:
     if s.problem is None:
         raise InvalidInput("The method 'auto' must be shown a problem to choose by. Got none instead.")
-    found = choose(s.problem, bound_known=True)
+    found = choose(s.problem, discover("primal"), bound_known=True)
     primal = make_player("primal", found.primal, found.settings.get("primal"))
     dual = make_player("dual", found.dual, found.settings.get("dual"))
     told = [replace(p, B=s.B) if getattr(p, "B", 0.0) is None else p for p in (primal, dual)]
