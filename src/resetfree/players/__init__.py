@@ -1,4 +1,4 @@
-"""Players, one class per file, found by looking into the two folders: adding one is adding one file."""
+"""Players, one class per file, found by looking into the folders: adding one is adding one file."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ def discover(role: Role) -> dict[str, Any]:
     >>> "linear-ucb" in discover("primal"), "projected-gradient" in discover("dual")
     (True, True)
     """
-    package = importlib.import_module(f"resetfree.players.{role}")
     found: dict[str, Any] = {}
-    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        module = importlib.import_module(info.name)
+    for name in _modules(role) + _modules("baselines"):
+        module = importlib.import_module(name)
         for cls in vars(module).values():
             if not inspect.isclass(cls):
                 continue
             if issubclass(cls, BASES[role]) and cls.__module__ == module.__name__ and not inspect.isabstract(cls):
                 found[cls.name] = cls  # type: ignore[attr-defined]
     return dict(sorted(found.items()))
+
+
+def _modules(folder: str) -> list[str]:
+    package = importlib.import_module(f"{__name__}.{folder}")
+    return [info.name for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
 
 
 def settings(cls: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.multiplier_functions import not_negative, positive
 from resetfree.problems.contract import Problem, State
 
@@ -58,6 +59,12 @@ class ConstantPenalty(DualPlayer[Learned]):
     def update(self, state: Learned, round: Round) -> Learned:
         """Nothing."""
         return state
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same penalty in every row."""
+        from resetfree.players.shared.batched.batched_duals import Penalty
+
+        return BatchedForm(Penalty(), {"penalty": self._penalty()})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Zero dual regret if C is large enough."""

@@ -15,6 +15,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.composite_players import (
     Samples,
     Switching,
@@ -176,6 +177,21 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         if self.B is None:
             raise InvalidInput(f"The 'B' of {self.name} must be a bound on the multipliers. Got None instead.")
         return self.B
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
+        from resetfree.players.shared.batched.batched_greedy import Greedy
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+
+        if self.switching != "every":
+            raise InvalidInput(
+                "The 'switching' of greedy-composite must be every in the batched engine. "
+                f"Got {self.switching!r} instead."
+            )
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "phi": phi}
+        return BatchedForm(Greedy(ridge, self.variance_aware and self.width == "tuned"), numbers)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

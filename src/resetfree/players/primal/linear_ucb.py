@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
@@ -231,6 +232,16 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         if self.B is None:
             raise InvalidInput("The 'B' of linear-ucb must be a bound on the multipliers. Got None instead.")
         return self.B
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression and softmax in every row."""
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+        from resetfree.players.shared.batched.batched_softmax import Softmax
+
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
+        return BatchedForm(Softmax(ridge, self.anytime, self.lagged), numbers | {"reg": self.ridge(), "phi": phi})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

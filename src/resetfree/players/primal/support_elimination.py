@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite, log
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
     CountState,
     Ties,
@@ -155,6 +156,16 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         layer = np.arange(n) if len(data.tried) > 1 else 0
         edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
         return edges, bool(data.known[last]), bool(data.known_last[last])
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts and sets in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
+        form, data = BERNSTEIN if self.width == "tuned" else HOEFFDING, fresh.data
+        noisy, layers = data.noise > 0, len(fresh.allowed)
+        program = Optimistic(len(data.tried), form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
+        return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""

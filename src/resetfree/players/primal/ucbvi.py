@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
     ALL,
     CountState,
@@ -151,6 +152,15 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         assert problem.n_states is not None
         samples = episodes * (problem.horizon if self.pooled else 1)
         return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, data = learned_ties(self.name, self.ties), cast(CountState, self.init(problem, episodes, 0))
+        program = Optimistic(len(data.tried), self.form, ties, data.noise > 0, self.monotone)
+        numbers = {"log_term": data.log_term, "noise": data.noise, "cost_part": float(self.cost_part)}
+        return BatchedForm(program, numbers)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
