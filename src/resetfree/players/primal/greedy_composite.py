@@ -27,6 +27,7 @@ from resetfree.players.shared.composite_players import (
     sensible,
 )
 from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -192,6 +193,24 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         beta_r, beta_c = self.betas(problem, episodes)
         numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "phi": phi}
         return BatchedForm(Greedy(ridge, self.variance_aware and self.width == "tuned"), numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against projected gradient, and against a constant multiplier B."""
+
+        def line(name: str, dual: str, summary: str, switching: Switching = "every") -> Method:
+            def build(s: Setting) -> Players:
+                return against(GreedyComposite(s.B, scale=s.width, pooled=s.pooled, switching=switching), dual, B=s.B)
+
+            return Method(name, "ours", summary, build, rank=20)
+
+        gradient, penalty = "projected-gradient", "constant-penalty"
+        rare = "The same, planning only when a determinant has doubled."
+        return [
+            line("greedy composite", gradient, "Greedy LSVI-UCB on r - lam c against projected gradient."),
+            line("greedy composite, penalty B", penalty, "The same against a constant multiplier B."),
+            line("greedy composite, rare", penalty, rare, "rare"),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -29,6 +29,7 @@ from resetfree.players.shared.count_players import (
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
 
@@ -166,6 +167,30 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         noisy, layers = data.noise > 0, len(fresh.allowed)
         program = Optimistic(len(data.tried), form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
         return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With a tuned and with the proved width of the reward bonus; it needs no multiplier."""
+        tuned = "What was seen to lead to a reset is never done again; tuned reward bonus."
+
+        def eliminate(s: Setting) -> Players:
+            return against(SupportElimination(scale=s.width, pooled=s.pooled), "constant-penalty", C=0.0)
+
+        def proved(s: Setting) -> Players:
+            return against(SupportElimination(width="theory", pooled=s.pooled), "constant-penalty", C=0.0)
+
+        return [
+            Method("support elimination", "ours", tuned, eliminate, rank=31, guaranteed=True),
+            Method(
+                "support elimination, proved width",
+                "ours",
+                "The same with the reward bonus of its regret bound.",
+                proved,
+                rank=31,
+                widths=(),
+                guaranteed=True,
+            ),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""
