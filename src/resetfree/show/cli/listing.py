@@ -15,7 +15,7 @@ from resetfree.players import BASES, discover, settings
 from resetfree.problems import features
 from resetfree.problems.fingerprint import describe
 from resetfree.show.cli.common import as_json, say
-from resetfree.studies.suites.method import methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import SUITES
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import trim_mean
 
-from resetfree.studies.statistics import SEED
-from resetfree.studies.sweeps.summary import RESAMPLES, interquartile_mean, summarise
+from resetfree.studies.statistics import RESAMPLES, SEED, interquartile_mean, interval, summarise
 
 
 @settings(deadline=None)  # the first call imports
@@ -36,6 +35,9 @@ def test_intervals_are_those_of_resampled_seeds(n: int) -> None:
         assert found[name] == pytest.approx(statistic(values))
         assert found[f"{name}_low"] == pytest.approx(low)
         assert found[f"{name}_high"] == pytest.approx(high)
+    for j in range(3):  # one number per seed is resampled in the same way
+        one, names = interval(values[:, j]), ("mean", "mean_low", "mean_high")
+        assert [one.mean, one.low, one.high] == pytest.approx([found[name][j] for name in names])
 
 
 def test_what_does_not_exist_is_left_out() -> None:
