@@ -20,6 +20,7 @@ from resetfree.core.arguments import is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.operators.request import Operator
 
 State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
 Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
@@ -108,16 +109,20 @@ class Problem(ABC):
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
         """Play one episode with `u` [n_uniforms] as its only source of chance."""
 
-    def perform_reset(self, u: float, why: str) -> State:
-        """Have a reset performed, and tell where the agent stands then; asked of persistent problems only.
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """Have a reset performed, and return where the agent stands then; for persistent problems only.
 
         why: "start", "reset" or "resume".
+        operator: who performs it; None for whoever does as a rule.
         """
         raise NotImplementedError
 
     def interventions(self) -> list[Intervention]:
         """The resets that were performed since this was last asked, with who performed them and how long it took."""
         return []
+
+    def close(self) -> None:  # noqa: B027 (nothing to let go of, as a rule)
+        """Let go of what it holds open: called when a run of a problem that was given by name ends."""
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """What the problem itself learned while it was played, and a run must keep to go on."""

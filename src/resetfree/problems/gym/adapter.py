@@ -23,7 +23,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Decide
-from resetfree.problems.gym.making import Env
+from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.observations import Numbered, Observer
 from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
@@ -84,6 +84,8 @@ class GymProblem(Problem):
         self._event = ""
         self._ended = self._truncated = False  # what the environment said since the last reset
         self._steps = 0  # since this was made
+        self.remake: Callable[[], Env] | None = None  # how the environment is made again after `close`
+        self.closed = False
         self._performed: list[Intervention] = []
 
     @property
@@ -112,15 +114,18 @@ class GymProblem(Problem):
         """Where the environment stands after its first reset."""
         return self.perform_reset(u, "start")
 
-    def perform_reset(self, u: float, why: str) -> State:
-        """Ask the operator, then reset the environment with a seed that `u` decides."""
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """Ask the operator (by default the problem's own), then reset the environment with a seed that `u` decides."""
         detail = WHY.get(why, self._event or "a reset was called for")
         asked, began = _now(), time.monotonic()
-        answer = self.operator.perform(Request(self.name, why, detail))
+        answer = (operator or self.operator).perform(Request(self.name, why, detail))
         told = f"{detail}; {answer.note}" if answer.note else detail
         self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
         self._state = None
         try:
+            if self.closed and self.remake is not None:
+                self.env, self.closed = self.remake(), False
+                lift_time_limits(self.env)
             observation, _ = self.env.reset(seed=int(u * SEEDS))
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {said(error)}.") from error
@@ -146,8 +151,10 @@ class GymProblem(Problem):
             self._observer.seen = saved["seen"]
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment; the next reset makes it again, where it was made by name."""
+        if not self.closed:
+            self.closed, self._state = True, None
+            self.env.close()
 
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
         """H steps from where the environment stands, fewer if a reset is called for."""
