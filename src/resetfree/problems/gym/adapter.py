@@ -13,18 +13,19 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
 from resetfree.core.naming import said
-from resetfree.problems.contract import Episode, Intervention, Problem, State, draw
+from resetfree.problems.contract import Description, Episode, Intervention, Problem, State, draw
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Decide
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer
+from resetfree.problems.gym.observations import Numbered, Observer, space_form
 from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
 
@@ -79,7 +80,7 @@ class GymProblem(Problem):
         self._model = model
         self._possible = None if model is None else _pattern(model)
         self._observer = observer
-        self._operators = [operator]  # in a list, since who performs resets does not make another problem of it
+        self.operator = operator  # who performs resets; may be replaced at any time
         self._state: State = None  # where the environment stands; None: it must be reset first
         self._event = ""
         self._ended = self._truncated = False  # what the environment said since the last reset
@@ -96,14 +97,20 @@ class GymProblem(Problem):
         model: FiniteMDP = self._model
         return model
 
-    @property
-    def operator(self) -> Operator:
-        """Who performs resets; may be replaced at any time."""
-        return self._operators[0]
-
-    @operator.setter
-    def operator(self, operator: Operator) -> None:
-        self._operators[0] = operator
+    def description(self, s1: State = None) -> Description:
+        """As others, with the spaces of the environment; who performs resets makes no other problem of it."""
+        told = super().description(s1)
+        identity = {name: part for name, part in told.identity.items() if name != "operator"}
+        space = self.env.observation_space
+        form: dict[str, Any] = {"kind": "vector", "space": space_form(space)}
+        if isinstance(self._observer, Numbered):
+            form = {**form, "kind": "numbered", "count": int(self.n_states or 1) - 1}
+        elif self.n_states is not None:
+            counted = cast(spaces.Discrete, space)
+            form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
+        if self.terms.function is not None:
+            form["kind"] = f"function-{form['kind']}"
+        return Description(identity, self.actions, form, self.terms.function)
 
     @property
     def n_uniforms(self) -> int:

@@ -46,7 +46,7 @@ def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **aske
 
 
 def _built(
-    env: Env,
+    env: Any,
     called: str,
     *,
     horizon: int,

@@ -316,9 +316,8 @@ def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, S
     with find_world(request.problem, before["problem"] | own) as world:
         found = choose(world.problem, bound_known=True)
         partner = found.dual if request.primal == "auto" else "projected-gradient"
-        for role, stands_for in (("primal", found.primal), ("dual", partner)):
-            if players[role] == "auto":
-                players[role] = stands_for
+        chosen: dict[Role, str] = {"primal": found.primal, "dual": partner}
+        players = {role: chosen[role] if name == "auto" else name for role, name in players.items()}
         given = split_settings(pairs, {"problem": names, **_setting_names(players)})
         for key in given["problem"].keys() - own.keys():
             ways = " or ".join(f"{group}.{key}" for group in GROUPS)
