@@ -31,9 +31,13 @@ EVIL = "evil_module"
 CODE = (f"{EVIL}:f", f"{EVIL}.f", EVIL)
 # Where something is imported by its name: discovery of our own folders, optional packages, and what a user names.
 IMPORTING = {
-    "features/__init__.py", "players/__init__.py", "registry.py", "experiments/method.py", "tracking/tensorboard.py",
-    "sweeps/gathering.py", "gym/naming.py", "gym/making.py", "features/user.py",
-}  # fmt: skip
+    "core/discovery.py",
+    "core/naming.py",
+    "problems/features/user.py",
+    "problems/gym/making.py",
+    "runs/tracking/tensorboard.py",
+    "studies/sweeps/gathering.py",
+}
 
 
 @pytest.fixture(scope="module")

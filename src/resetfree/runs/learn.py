@@ -7,9 +7,9 @@ after the newest checkpoint is played again when a run is resumed, with the same
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -103,6 +103,26 @@ def learn(
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
     world = find_world(problem, given.get("problem"))
+    if world.made_here:
+        own = {group: settings for group, settings in given.items() if group != "problem"}
+        with world:  # closed when the run ends, however it ends
+            return learn(
+                world,
+                primal,
+                dual,
+                episodes=episodes,
+                seed=seed,
+                feedback=feedback,
+                path=path,
+                resume=resume,
+                overwrite=overwrite,
+                B=B,
+                settings=own,
+                progress=progress,
+                checkpoint_every=every,
+                max_resets=max_resets,
+                operator=operator,
+            )
     if operator is not None:
         _check_operator(world)
     if not resume or file is None:
@@ -155,10 +175,10 @@ def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | Non
     if problem is not None:
         if isinstance(problem, str):
             options = followed({**spec, "problem": problem}, options, Path(path))
-        world = find_world(problem, options)
-        if world.fingerprint != spec["fingerprint"]:
-            raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
-        return _run(world, contents, file)
+        with find_world(problem, options) as world:
+            if world.fingerprint != spec["fingerprint"]:
+                raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
+            return _run(world, contents, file)
     if ":" in spec["problem"]:
         return _run(None, contents, file)
     try:
@@ -191,7 +211,7 @@ def _learn(
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game stands between two rounds: only then is there a state to keep
-    with held() as stop, ledger, _employed(problem, operator):
+    with held() as stop, ledger:
         try:
             while game.k < setup.spec["episodes"] and not stop:
                 if max_resets is not None and resets >= max_resets:
@@ -201,7 +221,7 @@ def _learn(
                         ledger.commit(_checkpoint(problem, game, clock() - began))
                     try:
                         with stop.at_once():
-                            stand(problem, game)
+                            stand(problem, game, operator)
                     finally:  # also where the world fails after a reset that somebody performed
                         ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
                 between = False
@@ -295,22 +315,8 @@ def _check_operator(world: World) -> None:
     """Only a world that cannot put itself back needs somebody who does."""
     if not world.problem.persistent:
         raise InvalidInput(f"The problem '{world.name}' resets itself: no operator can be asked.")
-    if not hasattr(world.problem, "operator"):
-        raise InvalidInput(f"The problem '{world.name}' must have an attribute 'operator' to be given one.")
-
-
-@contextmanager
-def _employed(problem: Problem, operator: Operator | None) -> Iterator[None]:
-    """Let an operator perform the resets meanwhile."""
-    if operator is None:
-        yield
-        return
-    usual = problem.operator  # type: ignore[attr-defined]
-    problem.operator = operator  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        problem.operator = usual  # type: ignore[attr-defined]
+    if len(inspect.signature(world.problem.perform_reset).parameters) < 3:
+        raise InvalidInput(f"The method 'perform_reset' of the problem '{world.name}' must take (u, why, operator).")
 
 
 def _run(world: World | None, contents: Contents, file: Path | None, setup: Setup | None = None) -> Run:

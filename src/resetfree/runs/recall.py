@@ -17,7 +17,7 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import discover
-from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number, observation_form
+from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number
 from resetfree.problems.contract import Problem, State
 from resetfree.runs.ledger import unfit
 from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
@@ -137,11 +137,10 @@ def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, mem
             raise InvalidInput("its actions are none that a file can hold")
         form, function = plain.get("observation"), None
     else:
-        own = getattr(problem, "actions", None)
-        found = action_array(own, problem.n_actions)
-        actions = own if found is None else found
-        form = observation_form(problem, memory.s1)
-        function = getattr(getattr(problem, "terms", None), "function", None)
+        told = problem.description(memory.s1)
+        found = action_array(told.actions, problem.n_actions)
+        actions = told.actions if found is None else found
+        form, function = told.observation, told.function
     if len(actions) != world.n_actions:
         raise InvalidInput(f"it lists {len(actions)} actions for {world.n_actions}")
     seen = _seen(problem, memory)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
+from resetfree.core.arguments import shown
+from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput
 from resetfree.game.auto import choose
 from resetfree.players import BASES, discover, make_player
@@ -26,10 +29,20 @@ AUTO = Method(
 )
 
 
+def _accept(name: str, found: Any) -> Method:
+    if not isinstance(found, Method) or found.name != name:
+        raise Unfit(f"must be a Method with the name '{name}', and is {shown(found)}")
+    return found
+
+
+METHODS: Registry[Method] = Registry("method", group="resetfree.methods", accept=_accept)  # of other packages
+
+
 @cache
 def methods() -> dict[str, Method]:
-    """Every method by name."""
-    lines = [AUTO, *(method for role in BASES for cls in discover(role).values() for method in own_methods(cls))]
+    """Every method by name: those of the players, `auto`, and those of other packages."""
+    own = [method for role in BASES for cls in discover(role).values() for method in own_methods(cls)]
+    lines = [AUTO, *own, *METHODS.values()]
     found: dict[str, Method] = {}
     for method in sorted(lines, key=lambda method: method.rank):
         if method.name in found:
