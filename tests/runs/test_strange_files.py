@@ -24,8 +24,8 @@ from resetfree.problems.world import find_world
 from resetfree.runs.recall import recall
 from resetfree.show.cli import main
 from resetfree.show.report.comparison import check_page
+from resetfree.studies.gathering import _best, _values_file
 from resetfree.studies.suites.results import Results
-from resetfree.studies.sweeps.gathering import _best, _values_file
 from resetfree.use import read_policy
 
 

@@ -32,8 +32,8 @@ from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
 from resetfree.studies.engines.batched import faster_engine
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, Trial, failed, tensorboard_folder
+from resetfree.studies.folder import Folder
+from resetfree.studies.trial import Errand, Outcome, Trial, failed, tensorboard_folder
 from resetfree.studies.workers import Workers
 
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns

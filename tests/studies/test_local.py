@@ -11,14 +11,14 @@ from collections import deque
 from pathlib import Path
 
 import pytest
-from tests.studies.sweeps.common import SMALL, assert_alone, fragile, resumed_at, started
+from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, started
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.lock import WriterLock
+from resetfree.studies import Count, Folder, SweepStopped, run_sweep
 from resetfree.studies.engines import local
-from resetfree.studies.sweeps import Count, Folder, SweepStopped, run_sweep
-from resetfree.studies.sweeps.sweep_runner import standing
-from resetfree.studies.sweeps.trial import Errand, run_trial
+from resetfree.studies.sweep_runner import standing
+from resetfree.studies.trial import Errand, run_trial
 from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[3]
@@ -162,7 +162,7 @@ def test_a_killed_driver_leaves_nobody_behind_and_is_simply_started_again(tmp_pa
 
 
 def test_a_trial_that_another_process_plays_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resetfree.studies.sweeps.trial.PATIENCE", 0.0)
+    monkeypatch.setattr("resetfree.studies.trial.PATIENCE", 0.0)
     plan, folder = started(SMALL, tmp_path / "s")
     trial = plan.trials[0]
     file = folder.trial_file(trial.id)

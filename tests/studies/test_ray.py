@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studies.sweeps.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
+from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.core.errors import RunError
 from resetfree.runs.ledger import read
+from resetfree.studies import Count, Folder, Plan, SweepStopped, parse_plan, run_sweep
 from resetfree.studies.engines import on_ray
 from resetfree.studies.engines.on_ray import _on_loopback
-from resetfree.studies.sweeps import Count, Folder, Plan, SweepStopped, parse_plan, run_sweep
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +33,7 @@ def test_a_killed_worker_an_error_and_a_stop(tmp_path: Path, monkeypatch: pytest
         fragile("killed", tmp_path / "marker")
         + f"""
 [[trial]]
-problem = "tests.studies.sweeps.dying:raising"
+problem = "tests.studies.dying:raising"
 options.marker = "{tmp_path / "stuck"}"
 primal = "linear-ucb"
 [[trial]]

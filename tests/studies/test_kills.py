@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.studies.sweeps.common import assert_alone, resumed_at
+from tests.studies.common import assert_alone, resumed_at
 
 from resetfree.runs.ledger import read
-from resetfree.studies.sweeps import Folder, parse_plan
+from resetfree.studies import Folder, parse_plan
 
 TEXT = """
 [sweep]

@@ -30,10 +30,10 @@ from resetfree.problems.world import find_world
 from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.tracker import best_values, cumulative
+from resetfree.studies.folder import Folder
+from resetfree.studies.plan import Plan
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.plan import Plan
-from resetfree.studies.sweeps.trial import Trial
+from resetfree.studies.trial import Trial
 from resetfree.studies.workers import Workers
 
 MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.studies.sweeps.plan import check_plan, parse_plan, read_plan
-from resetfree.studies.sweeps.trial import Trial
+from resetfree.studies.plan import check_plan, parse_plan, read_plan
+from resetfree.studies.trial import Trial
 
 HEAD = "[sweep]\nepisodes = 10\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.sweeps.common import started
+from tests.studies.common import started
 
 import resetfree as rf
 from resetfree.runs.ledger import read
+from resetfree.studies import SweepStopped, gather, run_sweep
 from resetfree.studies.engines import in_batches
 from resetfree.studies.engines.in_batches import choose_batches, play_batches
-from resetfree.studies.sweeps import SweepStopped, gather, run_sweep
-from resetfree.studies.sweeps.trial import Errand
+from resetfree.studies.trial import Errand
 
 pytest.importorskip("jax")
 TWO = """

@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from tests.studies.sweeps.common import SMALL, fragile, started
+from tests.studies.common import SMALL, fragile, started
 
 import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.runs.tracking import marked
 from resetfree.show.report.sweep_pictures import draw, read_summary, write_markdown
-from resetfree.studies.sweeps import Folder, Plan, gather, gathering
-from resetfree.studies.sweeps.gathering import MEASURES, read_curve
-from resetfree.studies.sweeps.summary import STATISTICS, summarise
-from resetfree.studies.sweeps.trial import Errand, run_trial
+from resetfree.studies import Folder, Plan, gather, gathering
+from resetfree.studies.gathering import MEASURES, read_curve
+from resetfree.studies.statistics import STATISTICS, summarise
+from resetfree.studies.trial import Errand, run_trial
 
 
 def played(text: str, path: Path, leave: int = 0) -> tuple[Plan, Folder]:

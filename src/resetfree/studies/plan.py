@@ -19,8 +19,8 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, UnknownName
 from resetfree.game.loop import FEEDBACK
 from resetfree.problems.world import World, find_world
 from resetfree.runs.setup import prepare
-from resetfree.studies.sweeps.folder import read_text
-from resetfree.studies.sweeps.trial import Trial
+from resetfree.studies.folder import read_text
+from resetfree.studies.trial import Trial
 
 MOST = 1_000_000  # trials
 LONGEST = 100  # characters of a value that are quoted

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.studies.sweeps.common import assert_alone, prepared
+from tests.studies.common import assert_alone, prepared
 
 from resetfree.core import drafts
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
-from resetfree.studies.sweeps import Folder, parse_plan
+from resetfree.studies import Folder, parse_plan
 
 ROOT = Path(__file__).parents[3]
 RUN = ["run", "grid-v0", "--primal", "uniform", "--dual", "counting", "--episodes", "4000"]

@@ -14,9 +14,9 @@ from typing import TypeAlias
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError, UnknownName
 from resetfree.studies.engines.local import play_local
 from resetfree.studies.engines.on_ray import play_on_ray
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.plan import Plan, check_limit
-from resetfree.studies.sweeps.trial import Errand, Outcome, Trial
+from resetfree.studies.folder import Folder
+from resetfree.studies.plan import Plan, check_limit
+from resetfree.studies.trial import Errand, Outcome, Trial
 
 ENGINES = ("auto", "local", "batched", "ray")
 RECENT = 20  # sentences of failed trials that are kept at hand

@@ -21,7 +21,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.runs.learn import Progress, Stopped, learn
 from resetfree.runs.tracking import tracked
-from resetfree.studies.sweeps.folder import Folder
+from resetfree.studies.folder import Folder
 
 Status: TypeAlias = Literal["done", "failed", "busy", "stopped", "lost"]
 LOOK = 0.1  # seconds between two looks at whether the trial shall end

@@ -8,8 +8,8 @@ from pathlib import Path
 import resetfree as rf
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect
-from resetfree.studies.sweeps import Folder, Plan, parse_plan
-from resetfree.studies.sweeps.trial import Trial
+from resetfree.studies import Folder, Plan, parse_plan
+from resetfree.studies.trial import Trial
 
 SMALL = """
 [sweep]
@@ -47,7 +47,7 @@ def fragile(kind: str, marker: Path, episodes: int = 100, seeds: int = 1) -> str
 episodes = {episodes}
 seeds = {seeds}
 [[problem]]
-id = "tests.studies.sweeps.dying:{kind}"
+id = "tests.studies.dying:{kind}"
 options.marker = "{marker}"
 [[players]]
 primal = "linear-ucb"

@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.studies.sweeps.common import SMALL, assert_alone, fragile, hearing
+from tests.studies.common import SMALL, assert_alone, fragile, hearing
 
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
-from resetfree.studies.sweeps import Folder, parse_plan
+from resetfree.studies import Folder, parse_plan
 
 ROOT = Path(__file__).parents[3]
 ONE = SMALL.replace("seeds = 2", "seeds = 1").replace("[0.1, 0.2]", "0.2")

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.studies.sweeps.common import prepared
+from tests.studies.common import prepared
 
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.studies.sweeps import Folder, parse_plan
-from resetfree.studies.sweeps.folder import LARGEST
-from resetfree.studies.sweeps.plan import read_plan
+from resetfree.studies import Folder, parse_plan
+from resetfree.studies.folder import LARGEST
+from resetfree.studies.plan import read_plan
 
 HEAD = "[sweep]\nepisodes = 1\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studies.sweeps.common import assert_alone, fragile, hearing, resumed_at, started
+from tests.studies.common import assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.cli import main
-from resetfree.studies.sweeps import Folder, parse_plan, run_sweep
-from resetfree.studies.sweeps.sweep_runner import standing
+from resetfree.studies import Folder, parse_plan, run_sweep
+from resetfree.studies.sweep_runner import standing
 from resetfree.studies.workers import Workers, stopping
 
 ROOT = Path(__file__).parents[3]
