@@ -241,14 +241,14 @@ def test_memory_does_not_grow_with_the_rounds(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, usual = tmp_path / "a.rfrun", ledger._writer
+    path, usual = tmp_path / "a.rfrun", ledger.open_writer
 
     def small(file: Path) -> sqlite3.Connection:
         connection = usual(file)
         connection.execute("PRAGMA max_page_count = 20")
         return connection
 
-    monkeypatch.setattr(ledger, "_writer", small)
+    monkeypatch.setattr(ledger, "open_writer", small)
     players = {"primal": "uniform", "dual": "projected-gradient"}
     asked: dict[str, Any] = {**players, "episodes": 6000, "path": path, "checkpoint_every": 0.001}
     with pytest.raises(RunError, match="the disk is full"):

@@ -1,7 +1,8 @@
 """`learn`: play the game, keep every round, and go on after anything as if nothing had happened.
 
-Everything random comes from one seed, and a checkpoint holds where the game stands between two rounds. What is played
-after the newest checkpoint is played again when a run is resumed, with the same result bit for bit.
+Everything random comes from one seed. Every round is in the file when a reset is asked for, and at the latest after
+`checkpoint_every` seconds together with a checkpoint, which holds where the game stands between two rounds. A run that
+is resumed goes back to the newest checkpoint, and its players are fed the rounds since: the same result, bit for bit.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
 from resetfree.core.arguments import flag, real, shown, whole
@@ -25,11 +28,14 @@ from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.world import World, find_world
+from resetfree.runs.columns import columns_of
 from resetfree.runs.followed import followed
-from resetfree.runs.ledger import Contents, Ledger, raise_unsaved, read
+from resetfree.runs.ledger import Contents, Ledger, read
+from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
+from resetfree.runs.recorded import Fed, checked
 from resetfree.runs.result import Run
-from resetfree.runs.runfile import Checkpoint, check_arrays, encode_start
+from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.theory.oracle.exact import Evaluator
@@ -77,7 +83,8 @@ def learn(
     path: the run file (default: none is written).  overwrite: whether it may replace one.
     resume: continue the run of that file, asked for with the same arguments; a finished one is only read.
     progress: called after every round with the game and the round.
-    checkpoint_every: seconds between two checkpoints (less at the start), which is what a crash can cost.
+    checkpoint_every: seconds between two checkpoints (less at the start), which is what a crash can cost; a reset that
+      somebody performs costs none of the rounds before it.
     max_resets: end the run after so many resets; it can go on later with a larger number.
     operator: who performs the resets during this call, where the problem needs somebody to (default: whom it knows).
 
@@ -127,9 +134,7 @@ def learn(
         _check_operator(world)
     if not resume or file is None:
         setup = prepare(world, primal, dual, episodes, seed, feedback, B, given)
-        check_arrays(
-            _checkpoint(world.problem, setup.game, 0.0).arrays
-        )  # what cannot be saved is refused before the first round
+        _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
         ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
         return _learn(setup, ledger, 0.0, progress, every, max_resets, operator)
     ledger = Ledger.reopen(file)
@@ -144,21 +149,17 @@ def learn(
             run = _run(world, ledger.contents(), file)
             ledger.close()
             return run
-        ledger.resume(lambda checkpoint: _restore(world.problem, setup.game, checkpoint, file))
+        checkpoint, own = ledger.newest()
+        _restore(world.problem, setup.game, checkpoint, own, ledger)
+        with _own_sense(setup, file):
+            _feed(setup, ledger)
         setup.game.why = "resume"
+        ledger.resume(_checkpoint(setup.game, seconds))
     except BaseException:
         ledger.close()
         raise
-    try:
+    with _own_sense(setup, file):
         return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
-    except (ArithmeticError, LookupError, ValueError) as error:
-        # Numbers that pass every check and mean nothing; whoever brings code of their own sees what it raised.
-        if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, world.problem)):
-            raise
-        raise RunError(
-            f"The run in '{file}' cannot go on: the numbers in its checkpoint make no sense to its players "
-            f"({type(error).__name__}: {' '.join(str(error).split())})."
-        ) from error
 
 
 def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
@@ -211,6 +212,11 @@ def _learn(
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game stands between two rounds: only then is there a state to keep
+
+    def save(*, everything: bool) -> None:
+        checkpoint = _checkpoint(game, clock() - began) if everything else None
+        ledger.commit(checkpoint, problem.saved())
+
     with held() as stop, ledger:
         try:
             while game.k < setup.spec["episodes"] and not stop:
@@ -218,7 +224,7 @@ def _learn(
                     break
                 if game.s1 is None:
                     if game.k > 0:  # whoever is asked may take long, and what was played must be safe by then
-                        ledger.commit(_checkpoint(problem, game, clock() - began))
+                        save(everything=False)
                     try:
                         with stop.at_once():
                             stand(problem, game, operator)
@@ -227,15 +233,15 @@ def _learn(
                 between = False
                 this = next(rounds)
                 between = True
-                append(_row(this, as_text))
+                append(plain_row(columns_of(this), as_text), this.episode)
                 resets += this.episode.reset
                 if progress is not None:
                     progress(game, this)
                 if clock() >= due:
                     then = clock()
-                    ledger.commit(_checkpoint(problem, game, then - began))
+                    save(everything=True)
                     due = clock() + max(min(every, then - start), LEAST_REST * (clock() - then))
-            ledger.commit(_checkpoint(problem, game, clock() - began))
+            save(everything=True)
         except BaseException as error:
             if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
                 if ledger.empty:
@@ -245,7 +251,9 @@ def _learn(
                 raise
             try:
                 whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
-                ledger.commit(_checkpoint(problem, game, clock() - began) if whole else None)
+                if whole or problem.persistent or not problem.saved():
+                    save(everything=whole)
+                # else the problem is ahead of the rounds: those since the last commit are played again
             except ResetFreeError as failure:
                 error.add_note(f"The last rounds could not be saved: {failure}")
                 raise error from None
@@ -256,23 +264,6 @@ def _learn(
         if stop and len(run) < setup.spec["episodes"]:
             raise Stopped(run)
         return run
-
-
-def _row(this: Round, as_text: bool) -> tuple[Any, ...]:
-    """The columns of a round, as the plain types that SQLite takes."""
-    plan, episode = this.plan, this.episode
-    s1, next_start = this.s1, episode.next_start
-    if as_text:
-        s1, next_start = encode_start(s1), encode_start(next_start)
-    elif type(s1) is not type(next_start) or not isinstance(s1, int | float):
-        kind = int if isinstance(s1, int | np.integer) else float
-        s1, next_start = kind(s1), None if next_start is None else kind(next_start)
-    v_r, v_c = (None, None) if this.exact is None else this.exact
-    return (
-        this.k, s1, float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal),
-        float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), next_start, v_r, v_c,
-        float(episode.original_return),
-    )  # fmt: skip
 
 
 def _start_type(setup: Setup) -> str:
@@ -287,28 +278,69 @@ def _start_type(setup: Setup) -> str:
     return "TEXT"
 
 
-def _checkpoint(problem: Problem, game: Game, seconds: float) -> Checkpoint:
+def _checkpoint(game: Game, seconds: float) -> Checkpoint:
     arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
-    arrays |= {f"problem.{name}": array for name, array in problem.saved().items()}
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
 
-def _restore(problem: Problem, game: Game, checkpoint: Checkpoint | None, file: Path) -> None:
-    """Put a fresh game where the checkpoint was taken; where a persistent world stands by now, nobody knows."""
-    if checkpoint is None:
-        return
+def _restore(
+    problem: Problem, game: Game, checkpoint: Checkpoint | None, own: dict[str, NDArray[Any]], ledger: Ledger
+) -> None:
+    """Put a fresh game where the checkpoint was taken, and the problem itself where it was after the last round."""
     try:
+        if own:
+            problem.restore(own)
+        if checkpoint is None:
+            return
         game.rng.bit_generator.state = checkpoint.rng
-        state.load(game.primal, checkpoint.arrays, "primal.")
-        state.load(game.dual, checkpoint.arrays, "dual.")
-        own = {name: array for name, array in checkpoint.arrays.items() if name.startswith("problem.")}
-        problem.restore({name.removeprefix("problem."): array for name, array in own.items()})
-        if not problem.persistent:
+        for side in ("primal", "dual"):
+            fresh = getattr(game, side)
+            if state.is_replayed(fresh):
+                state.replay(fresh, (one.episode for one in checked(problem, ledger.played(1, checkpoint.k))))
+            setattr(game, side, state.load(fresh, checkpoint.arrays, f"{side}."))
+        if checkpoint.s1 is not None or not problem.persistent:
             check_start(problem, checkpoint.s1)
     except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         why = " ".join(str(error).split())
-        raise RunError(f"The checkpoint in '{file}' does not fit this problem or these players: {why}") from error
-    game.k, game.s1 = checkpoint.k, None if problem.persistent else checkpoint.s1
+        raise RunError(
+            f"The checkpoint in '{ledger.path}' does not fit this problem or these players: {why}"
+        ) from error
+    game.k, game.s1 = checkpoint.k, checkpoint.s1
+
+
+def _feed(setup: Setup, ledger: Ledger) -> None:
+    """Let the players see the rounds after the checkpoint as they saw them then; random numbers are drawn as then.
+
+    Where a persistent world stands by now, nobody knows.
+    """
+    world, game = setup.world, setup.game
+    fed = Fed(world.problem, ledger.played(game.k + 1, ledger.last))
+    oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
+    rounds = play(
+        fed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
+    )
+    try:
+        deque(rounds, maxlen=0)
+    except InvalidInput as error:
+        why = " ".join(str(error).split())
+        raise RunError(f"The rounds in '{ledger.path}' do not fit this problem or these players: {why}") from error
+    if world.problem.persistent:
+        game.s1 = None
+
+
+@contextmanager
+def _own_sense(setup: Setup, file: Path) -> Iterator[None]:
+    """A sentence for numbers in a file that pass every check and mean nothing."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, ValueError) as error:
+        # Whoever brings code of their own sees what it raised.
+        if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, setup.world.problem)):
+            raise
+        raise RunError(
+            f"The run in '{file}' cannot go on: the numbers in its checkpoint make no sense to its players "
+            f"({type(error).__name__}: {' '.join(str(error).split())})."
+        ) from error
 
 
 def _check_operator(world: World) -> None:

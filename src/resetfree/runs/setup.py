@@ -87,9 +87,6 @@ def prepare(
     }
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
-    if source == "unknown":
-        _check_without_bound(world, players, int(episodes), int(seed))
-        source = None
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
@@ -97,6 +94,10 @@ def prepare(
     try:
         game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
         statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    except ResetFreeError:
+        if source == "unknown":
+            _check_without_bound(world, players, int(episodes), int(seed))  # says what is missing
+        raise
     except OverflowError as error:
         given = {name: value for role in made for name, value in _settings(made[role]).items()}
         raise InvalidInput(
@@ -105,7 +106,8 @@ def prepare(
     spec = {
         "problem": world.name, "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
-        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
+        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound,
+        "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
         "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
