@@ -11,7 +11,8 @@ import dataclasses
 import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -149,8 +150,8 @@ def learn(
             run = _run(world, ledger.contents(), file)
             ledger.close()
             return run
-        checkpoint, own = ledger.newest()
-        _restore(world.problem, setup.game, checkpoint, own, ledger)
+        checkpoint, seen = ledger.newest()
+        _restore(world.problem, setup.game, checkpoint, seen, ledger)
         with _own_sense(setup, file):
             _feed(setup, ledger)
         setup.game.why = "resume"

@@ -19,6 +19,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.operators.request import Operator
 
 Part: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], bytes]  # an array, as it was at that moment
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")
@@ -158,7 +159,7 @@ class Fed(Problem):
         """Where the next round started."""
         return self._look().s1
 
-    def perform_reset(self, u: float, why: str) -> State:
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Where the next round started."""
         return self._look().s1
 
