@@ -161,6 +161,34 @@ class Breaking(Chatty):
         return super().update(state, round)
 
 
+def test_random_numbers_go_on_where_sessions_without_a_checkpoint_of_their_own_ended(tmp_path: Path) -> None:
+    """Each session begins with a reset, which draws a number, and breaks before its first checkpoint is due."""
+    path = tmp_path / "a.rfrun"
+    asked: dict[str, Any] = {
+        "dual": "counting", "feedback": "realised", "episodes": 30, "seed": 4, "path": path, "checkpoint_every": 1000.0,
+    }  # fmt: skip
+    for k in (4, 9, 10, 17, 0):
+        Breaking.at = k
+        problem = rf.from_gym("CartPole-v1", horizon=8)
+        if k:
+            with pytest.raises(RuntimeError, match="half a round"):
+                rf.learn(problem, Breaking(), resume=path.exists(), **asked)
+            assert len(read(path).columns["k"]) == k - 1
+        else:
+            rf.learn(problem, Breaking(), resume=True, **asked)
+    resets, rng = {one.k for one in read(path).interventions}, np.random.default_rng(4)
+    assert {0, 3, 8, 9, 16} <= resets
+    for played in range(30):
+        if played in resets:
+            rng.random()
+        rng.random(8)
+    connection = connect(path, "ro")
+    found = read_checkpoint(connection, path)
+    connection.close()
+    assert found is not None
+    assert found.rng == rng.bit_generator.state
+
+
 def test_a_start_of_minus_zero_comes_back_as_such(tmp_path: Path) -> None:
     """SQLite keeps no -0.0, and whoever divides by a start would notice."""
 
