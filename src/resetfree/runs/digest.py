@@ -70,9 +70,8 @@ def marks(found: Iterable[memoryview]) -> NDArray[np.uint32]:
     return np.fromiter(map(zlib.crc32, found), dtype=MARK)
 
 
-def canonical_move(move: Move) -> bytes:
+def canonical_move(k: int, form: str, data: bytes) -> bytes:
     """The bytes of the transitions of one round."""
-    k, form, data = move
     return b"%d;%b;%d:%b" % (k, form.encode(), len(data), data)
 
 
@@ -110,14 +109,14 @@ class Chain:
         _check(row)
         return cls(as_text, row[8], row[0], row[1], dict(zip(HELD, row[2:6], strict=True)))
 
-    def add(self, rows: Sequence[tuple[Any, ...]], moves: Sequence[Move] = ()) -> None:
+    def add(self, rows: Sequence[tuple[Any, ...]], moves: Iterable[Move] = ()) -> None:
         """Rounds that are written, and the transitions of all of them or none."""
         if rows:
             found = canonical(rows, self.as_text)
             self._next.update(b"".join(found))
             made = marks(found)
-            if moves:
-                told = [canonical_move(move) for move in moves]
+            told = [canonical_move(*move) for move in moves]
+            if told:
                 self._moves.update(b"".join(told))
                 made = np.fromiter(map(zlib.crc32, told, made.tolist()), dtype=MARK)
             self._marks += made.tobytes()
@@ -194,22 +193,23 @@ class Check:
 
         Row by row: a few of them may be larger than all rounds together.
         """
-        at, sums, last = 0, [hashlib.sha256() for _ in self._commits], 0
-        for move in self._connection.execute("SELECT k, form, data FROM transitions ORDER BY k"):
-            k, form, data = move
+        at, sums, last = 0, [hashlib.sha256() for _ in [*self._commits, None]], 0
+        cursor = self._connection.execute("SELECT k, form, data FROM transitions ORDER BY k")
+        crc, ends = now.tolist(), [row[0] for row in self._commits]
+        for k, form, data in cursor:
             if not isinstance(form, str) or not isinstance(data, bytes):
                 raise ValueError("its transitions cannot be read")
-            told = canonical_move(move)
-            if 1 <= k <= len(now):
-                now[k - 1] = zlib.crc32(told, int(now[k - 1]))
-            while at < len(sums) and k > self._commits[at][0]:
+            told = canonical_move(k, form, data)
+            if 1 <= k <= len(crc):
+                crc[k - 1] = zlib.crc32(told, crc[k - 1])
+            while at < len(ends) and k > ends[at]:
                 at += 1
-            if at < len(sums):
-                sums[at].update(told)
+            sums[at].update(told)  # after the last commit: nobody has written them
             last = k
-        wrong = (row[0] for row, found in zip(self._commits, sums, strict=True) if row[6] != found.digest())
-        where = next(wrong, last if at == len(sums) and last else None)
-        return "" if where is None else f"the transitions up to round {where}"
+        now[:] = crc
+        then = [*(row[6] for row in self._commits), NOTHING]
+        wrong = (k for k, a, b in zip([*ends, last], sums, then, strict=True) if a.digest() != b)
+        return next((f"the transitions up to round {k}" for k in wrong), "")
 
     def _pass(self) -> None:
         """Close every commit whose rounds are all there."""

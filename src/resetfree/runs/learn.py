@@ -214,8 +214,17 @@ def _learn(
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game stands between two rounds: only then is there a state to keep
 
+    names = _checkpoint(game, 0.0).arrays.keys()
+
     def save(*, everything: bool) -> None:
+        """Commit all rounds, with a checkpoint if `everything`; what the problem itself knows goes with them."""
         checkpoint = _checkpoint(game, clock() - began) if everything else None
+        if checkpoint is not None and checkpoint.arrays.keys() != names:
+            other = min(checkpoint.arrays.keys() ^ names)
+            raise InvalidInput(
+                f"The state of a player must keep its structure. Got '{other}' in round {game.k} or at the start only: "
+                "keep the same fields, keys and lengths, and let arrays grow instead."
+            )
         ledger.commit(checkpoint, problem.saved())
 
     with held() as stop, ledger:
@@ -253,8 +262,9 @@ def _learn(
             try:
                 whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
                 if whole or problem.persistent or not problem.saved():
-                    save(everything=whole)
-                # else the problem is ahead of the rounds: those since the last commit are played again
+                    save(everything=whole and _checkpoint(game, 0.0).arrays.keys() == names)
+                else:  # the problem is ahead of the rounds: those since the last commit are played again
+                    ledger.abandon()
             except ResetFreeError as failure:
                 error.add_note(f"The last rounds could not be saved: {failure}")
                 raise error from None

@@ -27,9 +27,9 @@ from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
 from resetfree.problems.contract import Episode, Intervention
 from resetfree.runs.columns import COLUMNS
-from resetfree.runs.digest import Chain, Move
+from resetfree.runs.digest import Chain
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
-from resetfree.runs.recorded import NEGATIVE_ZERO, Part, Played, packed, taken
+from resetfree.runs.recorded import NEGATIVE_ZERO, Played, Waiting
 from resetfree.runs.runfile import (
     BROKEN,
     MOST_TEXT,
@@ -64,8 +64,7 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
-        self._taken: list[tuple[Part, ...]] = []  # the episodes of the pending rounds
-        self._weight = 0
+        self._waiting = Waiting()  # the episodes of the pending rounds
         self._problem: dict[str, NDArray[Any]] = {}  # as it was last written
         self._known = False  # whether it held something before, or something has been saved in it
         self.broken = False  # whether a write failed: then nothing more is tried
@@ -145,12 +144,10 @@ class Ledger:
         episode: what was played; None for a run that nobody will go on with. What is in no file keeps none.
         """
         if episode is not None and self.path is not None:
-            parts = taken(episode)
-            self._taken.append(parts)
-            self._weight += len(parts[0][2]) + len(parts[1][2])
+            self._waiting.add(episode)
         self._pending.append(row)
         self.last = row[0]
-        if len(self._pending) >= BATCH or self._weight >= WEIGHT:
+        if len(self._pending) >= BATCH or self._waiting.weight >= WEIGHT:
             with self._writing():
                 self._spill()
 
@@ -244,11 +241,16 @@ class Ledger:
         if self.path is not None:
             remove(self.path)
 
-    def close(self) -> None:
-        """Fold the log into the file and let go of it; what was not committed is gone."""
+    def abandon(self) -> None:
+        """Forget what was not committed; nothing more can be written."""
+        self.broken = True
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Fold the log into the file and let go of it; what was not committed is gone."""
+        self.abandon()
         if self.path is not None:
             with suppress(
                 sqlite3.Error
@@ -269,22 +271,17 @@ class Ledger:
         """Move what is pending into the open transaction."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
-        moves = [] if not self._taken else self._moves()
+        forms, data = self._waiting.take()
+        assert len(forms) in (0, len(self._pending))
+        if self._zeros and forms:
+            ends = (row[END] for row in self._pending)
+            zeros = (end == 0.0 and math.copysign(1.0, end) < 0 for end in ends)
+            forms = [form + NEGATIVE_ZERO if zero else form for form, zero in zip(forms, zeros, strict=True)]
+        numbers = [row[0] for row in self._pending[: len(forms)]]
         self._connection.executemany(INSERT, self._pending)
-        self._connection.executemany(INSERT_MOVES, moves)
-        self._chain.add(self._pending, moves)
+        self._connection.executemany(INSERT_MOVES, zip(numbers, forms, data, strict=True))
+        self._chain.add(self._pending, zip(numbers, forms, data, strict=True))
         self._pending.clear()
-        self._taken.clear()
-        self._weight = 0
-
-    def _moves(self) -> list[Move]:
-        """The transitions of what is pending, as rows."""
-        ends = [row[END] for row in self._pending] if self._zeros else []
-        mark = [NEGATIVE_ZERO if end == 0.0 and math.copysign(1.0, end) < 0 else "" for end in ends]
-        rows = zip(self._pending, packed(self._taken), strict=True)
-        if any(mark):
-            return [(row[0], form + last, data) for (row, (form, data)), last in zip(rows, mark, strict=True)]
-        return [(row[0], form, data) for row, (form, data) in rows]
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -295,10 +292,7 @@ class Ledger:
             with sentences(self.path):
                 yield
         except BaseException:
-            self.broken = True
-            with suppress(sqlite3.Error):
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+            self.abandon()
             raise
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators.request import Operator
 
-Part: TypeAlias = tuple[np.dtype[Any], tuple[int, ...], bytes]  # an array, as it was at that moment
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")
 FORM = re.compile(r"([a-zA-Z]\d{1,9})(?::([a-z]\d))?((?: \d{1,18})*)")
 NEGATIVE_ZERO = ";-0"  # behind the form: the next start is -0.0, which SQLite does not keep
@@ -35,49 +35,72 @@ class Played(NamedTuple):
     episode: Episode
 
 
-def taken(episode: Episode) -> tuple[Part, Part, Part]:
-    """A copy of an episode: whoever made it may use its arrays again."""
-    return _taken(episode.states), _taken(episode.actions), _taken(episode.rewards)
+class Waiting:
+    """Episodes that wait to be written: copies, since whoever made them may use their arrays again.
+
+    Nothing is kept for each but bytes and a text that many share, so that the garbage collector has nothing to look at.
+    """
+
+    def __init__(self) -> None:
+        self._forms: list[str] = []
+        self._bytes: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+        self._known: dict[tuple[Any, ...], str] = {}
+        self.weight = 0  # bytes
+
+    def add(self, episode: Episode) -> None:
+        """Take one more."""
+        states, actions, rewards = episode.states, episode.actions, episode.rewards
+        key = (states.dtype, states.shape, actions.dtype, actions.shape, rewards.dtype, rewards.shape)
+        form = self._known.get(key)
+        if form is None:
+            states, actions, rewards = map(_plain, (states, actions, rewards))
+            form = ";".join(_form(array) for array in (states, actions, rewards))
+            if states.dtype is key[0]:  # else it is looked at again, and converted again, each time
+                self._known[key] = form
+        first, second, third = self._bytes
+        first.append(states.tobytes())
+        second.append(actions.tobytes())
+        third.append(rewards.tobytes())
+        self._forms.append(form)
+        self.weight += states.nbytes + actions.nbytes
+
+    def take(self) -> tuple[list[str], list[bytes]]:
+        """Form and bytes of each of them, whole numbers in the narrowest type that holds all; then none is left."""
+        forms = {form: form.split(";") for form in set(self._forms)}
+        parts = []
+        for i, kept in enumerate(self._bytes):
+            narrow = all(form[i].startswith("i8") for form in forms.values())
+            suffix, made = _narrowed(kept) if narrow else ("", kept)
+            parts.append(made)
+            for form in forms.values():
+                form[i] = form[i].replace("i8", f"i8{suffix}", 1)
+        texts = {old: ";".join(new) for old, new in forms.items()}
+        found = [texts[form] for form in self._forms], [a + b + c for a, b, c in zip(*parts, strict=True)]
+        self.__init__()  # type: ignore[misc]
+        return found
 
 
-def _taken(array: NDArray[Any]) -> Part:
-    dtype = array.dtype
-    if dtype.hasobject or not dtype.isnative:
-        array = array.astype(dtype.newbyteorder("="))
-        if DTYPE.fullmatch(array.dtype.str) is None:
-            raise InvalidInput(f"A run file holds episodes of numbers. Got an array of {dtype} instead.")
-    return array.dtype, array.shape, array.tobytes()
-
-
-def packed(episodes: Sequence[tuple[Part, ...]]) -> list[tuple[str, bytes]]:
-    """Form and bytes of every episode; those of many at once, so that it costs little for each."""
-    kept = [_narrowed(parts) for parts in zip(*episodes, strict=True)]
-    return [(f"{a};{b};{c}", x + y + z) for (a, x), (b, y), (c, z) in zip(*kept, strict=True)]
-
-
-def _narrowed(parts: Sequence[Part]) -> list[tuple[str, bytes]]:
-    """The arrays of one kind, whole numbers in the narrowest type that holds all of them."""
-    forms: dict[tuple[Any, Any], str] = {}
-    if any(dtype != np.int64 for dtype, _, _ in parts):
-        return [(forms.get((t, shape)) or _form(forms, t, shape, ""), data) for t, shape, data in parts]
-    numbers = np.frombuffer(b"".join([data for _, _, data in parts]), dtype=np.int64)
+def _narrowed(kept: list[bytes]) -> tuple[str, list[bytes]]:
+    numbers = np.frombuffer(b"".join(kept), dtype=np.int64)
     low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     fits = (name for name in NARROW if np.iinfo(name).min <= low and high <= np.iinfo(name).max)
     narrow = np.dtype(next(fits, "i8"))
-    data, size, at, found = numbers.astype(narrow).tobytes(), narrow.itemsize, 0, []
-    suffix = f":{narrow.str[1:]}" if size < numbers.itemsize else ""
-    for t, shape, whole in parts:
-        end = at + len(whole) // 8 * size
-        found.append((forms.get((t, shape)) or _form(forms, t, shape, suffix), data[at:end]))
-        at = end
-    return found
+    if narrow == numbers.dtype:
+        return "", kept
+    data, ends = numbers.astype(narrow).tobytes(), list(accumulate(len(one) // 8 * narrow.itemsize for one in kept))
+    return f":{narrow.str[1:]}", [data[at:end] for at, end in pairwise([0, *ends])]
 
 
-def _form(forms: dict[tuple[Any, Any], str], dtype: np.dtype[Any], shape: tuple[int, ...], narrow: str) -> str:
-    if DTYPE.fullmatch(dtype.str) is None or not dtype.itemsize:
-        raise InvalidInput(f"A run file holds episodes of numbers. Got an array of {dtype} instead.")
-    forms[dtype, shape] = made = f"{dtype.str[1:]}{narrow}{''.join(f' {n}' for n in shape)}"
-    return made
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with its numbers in this machine's order; refuses what holds none."""
+    plain = array if array.dtype.hasobject else array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if DTYPE.fullmatch(plain.dtype.str) is None or not plain.dtype.itemsize:
+        raise InvalidInput(f"A run file holds episodes of numbers. Got an array of {array.dtype} instead.")
+    return plain
+
+
+def _form(array: NDArray[Any]) -> str:
+    return f"{array.dtype.str[1:]}{''.join(f' {n}' for n in array.shape)}"
 
 
 def unpacked(form: Any, data: Any) -> list[NDArray[Any]]:
