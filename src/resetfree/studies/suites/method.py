@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+import pkgutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from resetfree.core.arguments import shown
-from resetfree.core.discovery import Registry, Unfit
+from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -47,22 +49,14 @@ class Method:
     inapplicable: Callable[[FiniteMDP], str | None] = lambda mdp: None
 
 
-def _accept(name: str, found: Any) -> Method:
-    if not isinstance(found, Method) or found.name != name:
-        raise Unfit(f"must be a Method with the name '{name}', and is {shown(found)}")
+@cache
+def methods() -> dict[str, Method]:
+    """Every method by name, found in `experiments/methods`."""
+    package = importlib.import_module("resetfree.studies.suites.methods")
+    found: dict[str, Method] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        for method in importlib.import_module(f"{package.__name__}.{info.name}").METHODS:
+            if method.name in found:
+                raise InvalidInput(f"A method's name must be its own. Got '{method.name}' twice.")
+            found[method.name] = method
     return found
-
-
-METHODS: Registry[Method] = Registry(
-    "method",
-    group="resetfree.methods",
-    accept=_accept,
-    folders=("resetfree.studies.suites.methods",),
-    look=lambda module: {method.name: method for method in module.METHODS},
-    in_order=True,
-)
-
-
-def methods() -> Mapping[str, Method]:
-    """Every method by name."""
-    return METHODS
