@@ -43,7 +43,6 @@ class Registry(Mapping[str, T]):
     kind: what one is called in a sentence.
     folders: packages whose modules are looked into.
     look: what a module of these adds, by name.
-    in_order: whether the order in which the files have them is kept; otherwise they are sorted.
     group: the group of entry points.
     accept: (name, object) -> what an entry point adds, None for what belongs to another registry of the same group;
       raises `Unfit` for what is neither.
@@ -57,9 +56,8 @@ class Registry(Mapping[str, T]):
         accept: Callable[[str, Any], T | None],
         folders: tuple[str, ...] = (),
         look: Callable[[ModuleType], Mapping[str, T]] = lambda module: {},
-        in_order: bool = False,
     ) -> None:
-        self.kind, self.group, self._in_order = kind, group, in_order
+        self.kind, self.group = kind, group
         self._accept, self._folders, self._look = accept, folders, look
         self._loaded: dict[str, T | Unavailable | None] = {}
 
@@ -108,9 +106,7 @@ class Registry(Mapping[str, T]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        own = self._files[0]
-        others = sorted(name for name in self._points if name not in own and name in self)
-        return iter([*own, *others] if self._in_order else sorted([*own, *others]))
+        return (name for name in sorted({*self._files[0], *self._points}) if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

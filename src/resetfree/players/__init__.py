@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
-from resetfree.core.discovery import Registry, checked_class, classes_in
+from resetfree.core.arguments import shown
+from resetfree.core.discovery import Registry, Unfit, checked_class, classes_in
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
@@ -16,15 +17,13 @@ BASES: dict[Role, Any] = {"primal": PrimalPlayer, "dual": DualPlayer}
 
 
 def _registry(role: Role) -> Registry[Any]:
-    others = tuple(base for base in BASES.values() if base is not BASES[role])
-
     def look(module: ModuleType) -> dict[str, Any]:
         return {cls.name: cls for cls in classes_in(module, BASES[role])}
 
     def accept(name: str, found: Any) -> Any:
-        if isinstance(found, type) and issubclass(found, others):
-            return None
-        return checked_class(name, found, BASES[role])
+        if not isinstance(found, type) or not issubclass(found, tuple(BASES.values())):
+            raise Unfit(f"must be a class that implements PrimalPlayer or DualPlayer, and is {shown(found)}")
+        return checked_class(name, found, BASES[role]) if issubclass(found, BASES[role]) else None
 
     folders = (f"{__name__}.{role}", f"{__name__}.baselines")
     return Registry(f"{role} player", group="resetfree.players", accept=accept, folders=folders, look=look)

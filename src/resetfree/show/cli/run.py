@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -362,14 +363,18 @@ def _setting_names(players: Mapping[Role, str]) -> dict[str, list[str] | None]:
 def _problem_s(pairs: Sequence[str], names: list[str] | None) -> dict[str, Any]:
     """The pairs that are the problem's before the players are known: all that no player has, if any name will do."""
     result = {}
-    theirs = {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
     for key, value in parse_options(pairs).items():
         group, dot, name = key.partition(".")
         if dot and group == "problem":
             result[name] = value
-        elif (group not in BASES and key not in theirs) if names is None else key in names:
+        elif key in names if names is not None else group not in BASES and key not in _settings_of_players():
             result[key] = value
     return result
+
+
+@cache
+def _settings_of_players() -> set[str]:
+    return {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
 
 
 def _resumed(context: click.Context, request: RunRequest, file: Path, pairs: Sequence[str]) -> RunRequest:
