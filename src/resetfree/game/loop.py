@@ -15,6 +15,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.operators.request import Operator
 
 P = TypeVar("P")
 D = TypeVar("D")
@@ -54,10 +55,11 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
     return Game(0, s1, primal.init(problem, episodes, seed), dual.init(problem, episodes, seed), rng)
 
 
-def stand(problem: Problem, game: Game) -> None:
-    """Have a reset performed if the next episode cannot start without one."""
+def stand(problem: Problem, game: Game, operator: Operator | None = None) -> None:
+    """Have a reset performed if the next episode cannot start without one; by the problem's own operator, if None."""
     if game.s1 is None:
-        game.s1 = problem.perform_reset(game.rng.random(), game.why)
+        given = () if operator is None else (operator,)
+        game.s1 = problem.perform_reset(game.rng.random(), game.why, *given)
 
 
 def play(

@@ -42,14 +42,15 @@ def blueprint(problem: Problem, s1: State) -> dict[str, Any]:
     >>> found["n_states"], found["observation"], found["actions"]["values"]
     (12, {'kind': 'number', 'first': 0, 'count': 12}, [0, 1, 2, 3, 4])
     """
+    said = problem.description(s1)
     return {
         **{name: kind(getattr(problem, name)) for name, kind in SIZES.items()},
         "n_states": None if problem.n_states is None else int(problem.n_states),
         "reward_noise": float(problem.reward_noise),
         "low": plain_bounds(problem.low), "high": plain_bounds(problem.high), "phi": problem.phi is not None,
         "features": plain_features(problem.features),
-        "actions": plain_array(action_array(getattr(problem, "actions", None), problem.n_actions)),
-        "observation": observation_form(problem, s1),
+        "actions": plain_array(action_array(said.actions, problem.n_actions)),
+        "observation": said.observation,
     }  # fmt: skip
 
 
@@ -147,36 +148,6 @@ def array_from(plain: Any, what: str) -> np.ndarray[Any, Any]:
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the {what} in it cannot be read ({error})") from error
     return array
-
-
-def observation_form(problem: Problem, s1: State) -> dict[str, Any] | None:
-    """How an observation becomes a state, as plain data; None where only the problem can tell."""
-    env = getattr(problem, "env", None)
-    if env is None:  # what is observed is the state
-        if problem.n_states is not None:
-            return {"kind": "number", "first": 0, "count": int(problem.n_states)}
-        if isinstance(s1, int | float | np.number):
-            return {"kind": "scalar"}
-        shape = np.shape(s1 if problem.low is None or isinstance(s1, np.ndarray) else problem.low)
-        return {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
-    space = space_form(env.observation_space)
-    if "seen" in problem.saved():
-        form = {"kind": "numbered", "count": int(problem.n_states or 1) - 1, "space": space}
-    elif problem.n_states is not None:
-        first = int(env.observation_space.start)
-        form = {"kind": "number", "first": first, "count": int(env.observation_space.n)}
-    else:
-        form = {"kind": "vector", "space": space}
-    function = getattr(getattr(problem, "terms", None), "function", None)
-    return form if function is None else {**form, "kind": f"function-{form['kind']}"}
-
-
-def space_form(space: Any) -> dict[str, Any] | None:
-    """The shape of an observation, or those of its parts; None for what is no array."""
-    if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
-        parts = [space_form(part) for part in space.spaces]
-        return {"parts": parts} if all(part is not None for part in parts) else None
-    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}
 
 
 def features_from(plain: Any) -> FeatureMap:

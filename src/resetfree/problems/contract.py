@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +20,10 @@ from resetfree.core.arguments import is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.operators.request import Operator
 
+# What every problem is told by; the name is not among them, since one problem may go by two.
+SIZES = ("horizon", "n_actions", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
 State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
 Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
 
@@ -68,6 +71,16 @@ class Intervention:
     seconds: float  # between the two
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """What a problem says of itself, once: two problems are compared by it, and a run file keeps what it can of it."""
+
+    identity: dict[str, Any]  # everything that decides how episodes go and what a learner sees
+    actions: Any = None  # what the learner's actions 0, 1, .. stand for; None for these numbers
+    observation: dict[str, Any] | None = None  # how an observation becomes a state; None if only the problem can tell
+    function: Callable[[Any], Any] | None = None  # of the raw observation, where its result is the state
+
+
 class Problem(ABC):
     """What a learner sees: sizes, features and episodes; neither transitions nor rewards nor the reset set.
 
@@ -108,16 +121,41 @@ class Problem(ABC):
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
         """Play one episode with `u` [n_uniforms] as its only source of chance."""
 
-    def perform_reset(self, u: float, why: str) -> State:
-        """Have a reset performed, and tell where the agent stands then; asked of persistent problems only.
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """Have a reset performed, and return where the agent stands then; for persistent problems only.
 
         why: "start", "reset" or "resume".
+        operator: who performs it; None for whoever does as a rule.
         """
         raise NotImplementedError
 
     def interventions(self) -> list[Intervention]:
         """The resets that were performed since this was last asked, with who performed them and how long it took."""
         return []
+
+    def description(self, s1: State = None) -> Description:
+        """What identifies the problem, and how it meets an environment; `s1` shows what a state is, where it is known.
+
+        By default: the sizes, the features, the name, and those of its parts that cannot change while it is played.
+        """
+        parts = {name: part for name, part in vars(self).items() if is_frozen(part)}
+        return Description({**self._sizes(), "name": self.name, **parts}, *self._interface(s1))
+
+    def _sizes(self) -> dict[str, Any]:
+        return {name: getattr(self, name, None) for name in SIZES}
+
+    def _interface(self, s1: State) -> tuple[Any, dict[str, Any] | None]:
+        """Actions and observations where what is observed is the state."""
+        actions = getattr(self, "actions", None)
+        if self.n_states is not None:
+            return actions, {"kind": "number", "first": 0, "count": int(self.n_states)}
+        if isinstance(s1, int | float | np.number):
+            return actions, {"kind": "scalar"}
+        shape = np.shape(s1 if self.low is None or isinstance(s1, np.ndarray) else self.low)
+        return actions, {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
+
+    def close(self) -> None:  # noqa: B027 (nothing to let go of, as a rule)
+        """Let go of what it holds open: called when a run of a problem that was given by name ends."""
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """What the problem itself learned while it was played, and a run must keep to go on."""
@@ -175,6 +213,11 @@ def first_start(problem: Problem, rng: np.random.Generator) -> State:
     """Where a problem begins: a persistent one is put there by a reset."""
     u = rng.random()
     return problem.perform_reset(u, "start") if problem.persistent else problem.first_start(u)
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value is a frozen dataclass: what it holds stays as it is."""
+    return is_dataclass(value) and bool(getattr(type(value), "__dataclass_params__").frozen)  # noqa: B009
 
 
 def draw(cumulative: Floats, u: float) -> int:

@@ -15,7 +15,7 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, 
 from resetfree.game.auto import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.game.loop import FEEDBACK, Game, begin
-from resetfree.players import Role, discover, make_player
+from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players.pairing import partner_of
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.contract import Problem
@@ -81,12 +81,12 @@ def prepare(
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
-    players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
+    players = {
+        "primal": player_from("primal", _named("primal", primal), settings),
+        "dual": player_from("dual", _named("dual", dual), settings),
+    }
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
-    if source == "unknown":
-        _check_without_bound(world, players, int(episodes), int(seed))
-        source = None
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
@@ -94,6 +94,10 @@ def prepare(
     try:
         game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
         statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    except ResetFreeError:
+        if source == "unknown":
+            _check_without_bound(world, players, int(episodes), int(seed))  # says what is missing
+        raise
     except OverflowError as error:
         given = {name: value for role in made for name, value in _settings(made[role]).items()}
         raise InvalidInput(
@@ -102,7 +106,8 @@ def prepare(
     spec = {
         "problem": world.name, "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
-        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
+        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound,
+        "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
         "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
@@ -131,10 +136,16 @@ def _chosen(
     return primal, dual, partner.feedback if feedback == "auto" else feedback, settings, None
 
 
+def _named(role: Role, player: Any) -> Any:
+    """The class that module:Class names: the arguments of a run are the user's own words, unlike those of a file."""
+    return player_class(role, player) if isinstance(player, str) and ":" in player else player
+
+
 def player_from(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A player with its settings checked."""
+    """A player with its settings checked; `player` is a registered name, a class or the player itself."""
     options = settings.get(role, {})
-    cls = discover(role).get(player) if isinstance(player, str) else type(player)
+    cls = discover(role).get(player) if isinstance(player, str) else player
+    cls = cls if isinstance(cls, type | None) else type(cls)
     if cls is not None and dataclasses.is_dataclass(cls):
         known = [field.name for field in dataclasses.fields(cls)]
         for name, value in options.items():

@@ -202,7 +202,7 @@ def evaluate(
         played = list(_play(policy.played(deterministic), world, starts, episodes, steps, seed))
     finally:
         world.interventions()  # they were the evaluation's, and no run's
-        if made_here and hasattr(world, "close"):
+        if made_here:
             world.close()
     returns = np.array([one.total_reward for one, _ in played])
     own = np.array([one.original_return for one, _ in played])
@@ -219,7 +219,7 @@ def continuing_return(run: Record, original: bool = False) -> Floats:
     original: in the environment's own rewards, where the run has them.
 
     >>> import resetfree as rf
-    >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
+    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> found = continuing_return(run)
     >>> bool(np.isclose(found[-1], run.columns["reward"].sum() / run.columns["steps"].sum()))
     True
@@ -249,7 +249,7 @@ def _play(
 
 
 def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
-    """The problem that an argument means, and whether it was made here."""
+    """The problem that an argument means, and whether it is opened here: then it is closed after its use."""
     if hasattr(problem, "step") and hasattr(problem, "reset"):
         given = {"horizon": policy.horizon, **options}
         if isinstance(policy.actions, np.ndarray) and policy.actions.ndim > 1:
@@ -257,7 +257,8 @@ def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Pr
         return from_gym(problem, **given), False
     if options and not isinstance(problem, str):
         raise InvalidInput(f"Only an environment, or a problem that is given by name, takes options. Got {problem!r}.")
-    return find_world(problem, options).problem, isinstance(problem, str)
+    found = find_world(problem, options)
+    return found.problem, found.made_here or getattr(found.problem, "closed", False)
 
 
 def _check_fit(policy: Predictor, world: Problem) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.multiplier_functions import not_negative, positive
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -74,6 +75,12 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
         if (against.at_starts > lam).any():
             raise NotCertifiable(f"The penalty {lam[0]:.6g} is below the comparator {against.at_starts.max():.6g}.")
         return np.zeros(len(lam))
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same penalty in every row."""
+        from resetfree.players.shared.batched.batched_duals import Penalty
+
+        return BatchedForm(Penalty(), {"penalty": self._penalty()})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Zero dual regret if C is large enough."""

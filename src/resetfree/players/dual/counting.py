@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.multiplier_functions import positive
 from resetfree.problems.contract import Problem, State
 
@@ -54,6 +55,12 @@ class Counting(DualPlayer[CountingState]):
         """Count the reset that happened, whatever the cost signal is."""
         state.n += round.episode.reset
         return state
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """A count per row."""
+        from resetfree.players.shared.batched.batched_duals import Count
+
+        return BatchedForm(Count(), {"eta": positive(self.eta, "eta", self.name)})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not the paper's."""

@@ -18,6 +18,7 @@ from typing import ClassVar, Literal
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.multiplier_functions import bounded, positive, root, signal
 from resetfree.problems.contract import Problem, State
 
@@ -80,6 +81,13 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
                 return state
         state.Y = min(state.Y + state.eta * g, state.cap)
         return state
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """A multiplier per row."""
+        from resetfree.players.shared.batched.batched_duals import One
+
+        fresh = self.init(problem, episodes, 0)
+        return BatchedForm(One(self.first_start_only), {"eta": fresh.eta, "cap": fresh.cap})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start is heard."""

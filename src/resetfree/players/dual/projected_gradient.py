@@ -13,12 +13,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
     SLACK,
     Functions,
+    Line,
+    Space,
     Theta,
     bounded,
     functions,
@@ -28,6 +32,7 @@ from resetfree.players.shared.multiplier_functions import (
 )
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.sets import Ball, OrthantBall
 
 
 @dataclass(slots=True)
@@ -90,6 +95,24 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
         B, farthest = met.replay.state.among.cap, float(met.replay.distance[against.name][-1])
         why = f"1.5 is proved where |theta_k - u| is at most B = {B:.6g}, and here it reaches {farthest:.6g}"
         return [OnlineBound("1.5 B sqrt(k)", why if farthest > B * (1 + SLACK) else 1.5 * B * np.sqrt(met.k))]
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """A theta per row; sets whose projection needs a solver are refused."""
+        from resetfree.players.shared.batched.batched_duals import Gradient
+
+        among = self.init(problem, episodes, 0).among
+        if isinstance(among, Line):
+            xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
+            numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
+            return BatchedForm(Gradient("line", 0 if among.xi is None else 1), numbers)
+        assert isinstance(among, Space)
+        if not isinstance(among.members, Ball | OrthantBall):
+            raise InvalidInput(
+                "The set of multipliers of projected-gradient must be an interval, a ball or an orthant with a ball in "
+                f"the batched engine. Got {type(among.members).__name__} instead."
+            )
+        kind, xi = "ball" if isinstance(among.members, Ball) else "orthant", np.asarray(problem.xi, dtype=np.float64)
+        return BatchedForm(Gradient(kind, xi.shape[1]), {"cap": among.cap, "xi": xi})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""

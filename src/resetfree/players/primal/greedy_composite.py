@@ -16,6 +16,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.composite_players import (
     Samples,
     Switching,
@@ -27,6 +28,7 @@ from resetfree.players.shared.composite_players import (
     sensible,
 )
 from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
@@ -192,6 +194,39 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         """Linearity, and a B only with the proved width; its V_r and V_c are estimates."""
         limit = self.bound() if self.width == "theory" else None
         return Proof(failure=self.p, largest_multiplier=limit, linear=True)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
+        from resetfree.players.shared.batched.batched_greedy import Greedy
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+
+        if self.switching != "every":
+            raise InvalidInput(
+                "The 'switching' of greedy-composite must be every in the batched engine. "
+                f"Got {self.switching!r} instead."
+            )
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "phi": phi}
+        return BatchedForm(Greedy(ridge, self.variance_aware and self.width == "tuned"), numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against projected gradient, and against a constant multiplier B."""
+
+        def line(name: str, dual: str, summary: str, switching: Switching = "every") -> Method:
+            def build(s: Setting) -> Players:
+                return against(GreedyComposite(s.B, scale=s.width, pooled=s.pooled, switching=switching), dual, B=s.B)
+
+            return Method(name, "ours", summary, build, rank=20)
+
+        gradient, penalty = "projected-gradient", "constant-penalty"
+        rare = "The same, planning only when a determinant has doubled."
+        return [
+            line("greedy composite", gradient, "Greedy LSVI-UCB on r - lam c against projected gradient."),
+            line("greedy composite, penalty B", penalty, "The same against a constant multiplier B."),
+            line("greedy composite, rare", penalty, rare, "rare"),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -6,6 +6,7 @@ temperature; lam the multiplier of this episode; Q_r in [0, H-h+1] from above, Q
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, isfinite, log, sqrt
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
@@ -273,6 +276,46 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         bonuses = 2 * (beta_r + B * beta_c) * H * sqrt(factor * d * rounds * log(1 + rounds / (d * reg)))
         chance = 2 * (H + B) * sqrt(max(rounds, episodes) * H * log(2 / self.p))
         return PrimalRegretBound(float(softmax + bonuses + chance), any_weights=True)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression and softmax in every row."""
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+        from resetfree.players.shared.batched.batched_softmax import Softmax
+
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
+        return BatchedForm(Softmax(ridge, self.anytime, self.lagged), numbers | {"reg": self.ridge(), "phi": phi})
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """The paper's Algorithm 1, and its primal player against fixed penalties, and against none."""
+
+        def gradient(feedback: str, reg: float | None = None) -> Callable[[Setting], Players]:
+            return lambda s: against(
+                LinearUCB(B=s.B, scale=s.width, pooled=s.pooled, reg=reg), "projected-gradient", feedback, B=s.B
+            )
+
+        def penalty(name: str, factor: float, summary: str) -> Method:
+            def build(s: Setting) -> Players:
+                primal = LinearUCB(B=max(factor, 1.0) * s.B, scale=s.width, pooled=s.pooled)
+                return against(primal, "constant-penalty", C=factor * s.B)
+
+            return Method(name, "baseline", f"Its primal player {summary}", build, rank=40)
+
+        first = gradient("optimistic", reg=1.0)
+        text = "Softmax LSVI-UCB against projected gradient, ridge 1, tuned width."
+        ridge = "The same with the ridge of our tuned default."
+        realised = "The same, the dual told the realised resets."
+        return [
+            Method("algorithm 1", "paper", text, first, rank=40),
+            Method("algorithm 1, ridge b^2", "paper", ridge, gradient("optimistic"), rank=40),
+            Method("algorithm 1, realised", "paper", realised, gradient("realised"), rank=40),
+            penalty("fixed penalty B/4", 0.25, "against a constant multiplier B/4."),
+            penalty("fixed penalty B", 1.0, "against a constant multiplier B."),
+            penalty("fixed penalty 4B", 4.0, "against a constant multiplier 4B."),
+            penalty("no constraint", 0.0, "with multiplier zero: resets are free."),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite, log
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
     CountState,
     Ties,
@@ -29,6 +30,7 @@ from resetfree.players.shared.count_players import (
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
 
@@ -177,6 +179,40 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     def keeps_steps_apart(self, problem: Problem) -> bool:
         """Whether what is unsafe at one step may be safe at another."""
         return not self._endless(problem)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts and sets in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
+        form, data = BERNSTEIN if self.width == "tuned" else HOEFFDING, fresh.data
+        noisy, layers = data.noise > 0, len(fresh.allowed)
+        program = Optimistic(len(data.tried), form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
+        return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With a tuned and with the proved width of the reward bonus; it needs no multiplier."""
+        tuned = "What was seen to lead to a reset is never done again; tuned reward bonus."
+
+        def eliminate(s: Setting) -> Players:
+            return against(SupportElimination(scale=s.width, pooled=s.pooled), "constant-penalty", C=0.0)
+
+        def proved(s: Setting) -> Players:
+            return against(SupportElimination(width="theory", pooled=s.pooled), "constant-penalty", C=0.0)
+
+        return [
+            Method("support elimination", "ours", tuned, eliminate, rank=31, guaranteed=True),
+            Method(
+                "support elimination, proved width",
+                "ours",
+                "The same with the reward bonus of its regret bound.",
+                proved,
+                rank=31,
+                widths=(),
+                guaranteed=True,
+            ),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""

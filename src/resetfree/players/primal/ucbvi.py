@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
     ALL,
     CountState,
@@ -29,6 +30,7 @@ from resetfree.players.shared.counts import sizes
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import LargeCounts, begin
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -157,6 +159,40 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         """Rewards no noisier than the width counts on; where it needs both sides, a multiplier that never changes."""
         one = self.width == "theory" and self.form == TWO_SIDED
         return Proof(failure=self.p, one_multiplier=one, noise=noise_of(problem, self.noise, self.width))
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, data = learned_ties(self.name, self.ties), cast(CountState, self.init(problem, episodes, 0))
+        program = Optimistic(len(data.tried), self.form, ties, data.noise > 0, self.monotone)
+        numbers = {"log_term": data.log_term, "noise": data.noise, "cost_part": float(self.cost_part)}
+        return BatchedForm(program, numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against the fixed penalty C = B, with no width for the cost, which who is never reset does not need.
+
+        The realised dual and the fixed penalty then play nearly the same games (the first reset throws the multiplier
+        close to B); the penalty has the better bound.
+        """
+
+        def line(name: str, summary: str, bonus: Bonus, cost_part: bool = False) -> Method:
+            def build(s: Setting) -> Players:
+                return against(UCBVI(bonus, "tuned", s.width, cost_part, s.pooled), "constant-penalty", B=s.B)
+
+            return Method(f"ucbvi, {name}", "ours", summary, build, rank=60)
+
+        def proved(s: Setting) -> Players:
+            return against(UCBVI("hoeffding", width="theory", pooled=s.pooled), "constant-penalty", B=s.B)
+
+        text = "Hoeffding's width with the proved L."
+        return [
+            line("hoeffding", "Optimistic value iteration on counts, no width for the cost.", "hoeffding"),
+            line("bernstein", "The same with variance-aware widths.", "bernstein"),
+            line("bernstein, cost width", "The same with a variance-aware width for the cost.", "bernstein", True),
+            Method("ucbvi, proved width", "ours", text, proved, rank=60, widths=(), guaranteed=True),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -74,4 +74,7 @@ def table_of(env: Any, **options: Any) -> FiniteMDP:
     >>> table_of("gym:CliffWalking-v1", reset_when="reward<=-100", reward_range=(-100, 0), horizon=30)
     FiniteMDP(49 states, 4 actions, horizon 30, 1 reset state)
     """
-    return from_gym(env, **options).mdp
+    problem = from_gym(env, **options)
+    if isinstance(env, str):
+        problem.close()
+    return problem.mdp

@@ -13,18 +13,19 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
 from resetfree.core.naming import said
-from resetfree.problems.contract import Episode, Intervention, Problem, State, draw
+from resetfree.problems.contract import Description, Episode, Intervention, Problem, State, draw
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Decide
-from resetfree.problems.gym.making import Env
-from resetfree.problems.gym.observations import Numbered, Observer
+from resetfree.problems.gym.making import Env, lift_time_limits
+from resetfree.problems.gym.observations import Numbered, Observer, space_form
 from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
 
@@ -79,11 +80,13 @@ class GymProblem(Problem):
         self._model = model
         self._possible = None if model is None else _pattern(model)
         self._observer = observer
-        self._operators = [operator]  # in a list, since who performs resets does not make another problem of it
+        self.operator = operator  # who performs resets; may be replaced at any time
         self._state: State = None  # where the environment stands; None: it must be reset first
         self._event = ""
         self._ended = self._truncated = False  # what the environment said since the last reset
         self._steps = 0  # since this was made
+        self.remake: Callable[[], Env] | None = None  # how the environment is made again after `close`
+        self.closed = False
         self._performed: list[Intervention] = []
 
     @property
@@ -94,14 +97,20 @@ class GymProblem(Problem):
         model: FiniteMDP = self._model
         return model
 
-    @property
-    def operator(self) -> Operator:
-        """Who performs resets; may be replaced at any time."""
-        return self._operators[0]
-
-    @operator.setter
-    def operator(self, operator: Operator) -> None:
-        self._operators[0] = operator
+    def description(self, s1: State = None) -> Description:
+        """As others, with the spaces of the environment; who performs resets makes no other problem of it."""
+        told = super().description(s1)
+        identity = {name: part for name, part in told.identity.items() if name != "operator"}
+        space = self.env.observation_space
+        form: dict[str, Any] = {"kind": "vector", "space": space_form(space)}
+        if isinstance(self._observer, Numbered):
+            form = {**form, "kind": "numbered", "count": int(self.n_states or 1) - 1}
+        elif self.n_states is not None:
+            counted = cast(spaces.Discrete, space)
+            form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
+        if self.terms.function is not None:
+            form["kind"] = f"function-{form['kind']}"
+        return Description(identity, self.actions, form, self.terms.function)
 
     @property
     def n_uniforms(self) -> int:
@@ -112,15 +121,18 @@ class GymProblem(Problem):
         """Where the environment stands after its first reset."""
         return self.perform_reset(u, "start")
 
-    def perform_reset(self, u: float, why: str) -> State:
-        """Ask the operator, then reset the environment with a seed that `u` decides."""
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """Ask the operator (by default the problem's own), then reset the environment with a seed that `u` decides."""
         detail = WHY.get(why, self._event or "a reset was called for")
         asked, began = _now(), time.monotonic()
-        answer = self.operator.perform(Request(self.name, why, detail))
+        answer = (operator or self.operator).perform(Request(self.name, why, detail))
         told = f"{detail}; {answer.note}" if answer.note else detail
         self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
         self._state = None
         try:
+            if self.closed and self.remake is not None:
+                self.env, self.closed = self.remake(), False
+                lift_time_limits(self.env)
             observation, _ = self.env.reset(seed=int(u * SEEDS))
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {said(error)}.") from error
@@ -146,8 +158,10 @@ class GymProblem(Problem):
             self._observer.seen = saved["seen"]
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment; the next reset makes it again, where it was made by name."""
+        if not self.closed:
+            self.closed, self._state = True, None
+            self.env.close()
 
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
         """H steps from where the environment stands, fewer if a reset is called for."""

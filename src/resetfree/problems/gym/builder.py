@@ -29,8 +29,25 @@ UNBOUNDED = 1e30  # bounds beyond this are as good as none
 XI_SEED = 0  # features of starts are part of the problem, not of a run
 
 
-def build(
+def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **asked: Any) -> GymProblem:
+    """See `from_gym`; an environment that is made here is closed if it cannot be used."""
+    if name is not None:
+        words(name, "name of a problem")
+    made, called = _environment(env, make_options, name)
+    try:
+        problem = _built(made, called, **asked)
+    except BaseException:
+        if isinstance(env, str):
+            made.close()
+        raise
+    if isinstance(env, str):
+        problem.remake = lambda: _environment(env, make_options, name)[0]
+    return problem
+
+
+def _built(
     env: Any,
+    called: str,
     *,
     horizon: int,
     features: Any,
@@ -43,13 +60,7 @@ def build(
     bounds: Any,
     table: bool,
     operator: Operator | None,
-    name: str | None,
-    make_options: Mapping[str, Any],
 ) -> GymProblem:
-    """See `from_gym`."""
-    if name is not None:
-        words(name, "name of a problem")
-    env, called = _environment(env, make_options, name)
     check_horizon(horizon, f"'{called}'")
     if not isinstance(table, bool):
         raise InvalidInput(f"The 'table' of '{called}' must be true or false. Got {table!r} instead.")

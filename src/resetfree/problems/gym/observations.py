@@ -219,3 +219,11 @@ def _feed(digest: Any, part: Any) -> None:
             raise Unusable("observed a number that is not finite")
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
+
+
+def space_form(space: Any) -> dict[str, Any] | None:
+    """The shape of an observation, or those of its parts; None for what is no array."""
+    if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
+        parts = [space_form(part) for part in space.spaces]
+        return {"parts": parts} if all(part is not None for part in parts) else None
+    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}

@@ -6,8 +6,9 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,12 @@ from resetfree.core.errors import (
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, Role, discover, make_player
+from resetfree.players import BASES, Role, discover, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.pairing import partner_of
-from resetfree.problems.operators import OperatorReset
-from resetfree.problems.operators.person import HTTP
+from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.resolve import option_names, parse_options
-from resetfree.problems.world import find_world
+from resetfree.problems.world import World, find_world
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import read, read_spec_of
@@ -51,8 +51,8 @@ Settings = dict[str, dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
-    """What a run is asked for, from the command line or from the file that is resumed."""
+class RunRequest:
+    """What a run is to be, from the command line and from the file that is resumed; `opened` makes its problem."""
 
     problem: str
     primal: str
@@ -60,7 +60,8 @@ class Asked:
     episodes: int
     seed: int
     feedback: str
-    settings: Settings
+    bound: float | None = None
+    settings: Settings = dataclasses.field(default_factory=dict)
 
     @property
     def default_file(self) -> Path:
@@ -98,7 +99,8 @@ class Asked:
     default="none",
     show_default=True,
     metavar="WHO",
-    help="Who performs resets: terminal, http, http:PORT or a folder (docs/hardware.md); none: the problem itself.",
+    help="Who performs resets: terminal, http, http:PORT, a folder (docs/hardware.md), a name of `list operators` or "
+    "module:Class; none: the problem itself.",
 )
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long a person is waited for.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
@@ -130,38 +132,48 @@ def run(
     as_json: bool,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the episode being played, and saves it."""
-    asked = Asked(problem, primal, dual, episodes, seed, feedback, {})
-    file = out or asked.default_file
+    request = RunRequest(problem, primal, dual, episodes, seed, feedback, bound)
+    file = out or request.default_file
     operator = find_operator(reached, operator_deadline, file)
     if resume:
-        asked = _resumed(context, asked, file, pairs, with_bound=bound is None)
+        request = _resumed(context, request, file, pairs)
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
-            _check_nobody_is_left_out(asked, file)
+            _check_nobody_is_left_out(request, file)
     elif file.exists() and not overwrite:
         raise RunError(
             f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
         )
-    given = split_settings(asked, pairs)
-    settings = {group: asked.settings.get(group, {}) | given[group] for group in GROUPS}
-    again = ["resetfree", "run", asked.problem, "--resume", "--out", str(file)]
+    again = ["resetfree", "run", request.problem, "--resume", "--out", str(file)]
+    for role, player in (("--primal", request.primal), ("--dual", request.dual)):
+        again += [role, player] if ":" in player else []  # a class is imported because the user names it, each time
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
     budget = [] if max_resets is None else ["--max-resets", str(max_resets)]
+    resumed = file if resume else None
     try:
         with (
-            Display(asked.episodes, file if resume else None, file=file) as progress,
+            opened(request, pairs) as (world, settings),
+            Display(request.episodes, resumed, file=file) as progress,
             operator or nullcontext(),
-            tracked(
-                progress, tensorboard, asked.problem, asked.episodes, settings["problem"], file if resume else None
-            ) as note,
+            tracked(progress, tensorboard, world, request.episodes, {}, resumed) as note,
         ):
             done = rf.learn(
-                asked.problem, asked.primal, asked.dual, episodes=asked.episodes, seed=asked.seed,
-                feedback=asked.feedback, path=file, resume=resume, overwrite=overwrite, B=bound, settings=settings,
-                progress=note, max_resets=max_resets,
+                world,
+                request.primal,
+                request.dual,
+                episodes=request.episodes,
+                seed=request.seed,
+                feedback=request.feedback,
+                path=file,
+                resume=resume,
+                overwrite=overwrite,
+                B=request.bound,
+                settings=settings,
+                progress=note,
+                max_resets=max_resets,
                 operator=None if operator is None else progress.watching(operator),
-            )  # fmt: skip
+            )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
         raise click.exceptions.Exit(130) from None
@@ -176,7 +188,7 @@ def run(
         so_far = data["realised_resets"]
         words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
         click.echo(
-            f"Ended at the most resets that were allowed ({so_far}), after {len(done)} of {asked.episodes} episodes. "
+            f"Ended at the most resets that were allowed ({so_far}), after {len(done)} of {request.episodes} episodes. "
             f"Go on with: {words}",
             err=True,
         )
@@ -189,16 +201,18 @@ def find_operator(reached: str, deadline: float | None, file: Path) -> OperatorR
         if deadline is not None:
             raise InvalidInput("The '--operator-deadline' needs an '--operator' who is waited for. Got none instead.")
         return None
-    if HTTP.fullmatch(reached):
-        return OperatorReset(by=reached, deadline=deadline, address=file.with_name(f"{file.name}.operator.json"))
-    if reached == "terminal":
+    name = reached.partition(":")[0]
+    if CHANNELS.knows(name):
+        address = file.with_name(f"{file.name}.operator.json") if CHANNELS.find(name).takes_address else None
+        return OperatorReset(by=reached, deadline=deadline, address=address)
+    if os.sep in reached or Path(reached).is_dir():
+        return OperatorReset(by=Path(reached), deadline=deadline)
+    if ":" in reached:
         return OperatorReset(by=reached, deadline=deadline)
-    if os.sep not in reached and not Path(reached).is_dir():
-        raise InvalidInput(
-            "The '--operator' must be terminal, http, http:PORT, none or a folder (one that exists, or with a "
-            f"'{os.sep}' in its name). Got '{reached}' instead."
-        )
-    return OperatorReset(by=Path(reached), deadline=deadline)
+    raise InvalidInput(
+        "The '--operator' must be terminal, http, http:PORT, none or a folder (one that exists, or with a "
+        f"'{os.sep}' in its name). Got '{reached}' instead."
+    )
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
@@ -290,16 +304,39 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     console.print(table)
 
 
-def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
-    """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player."""
-    names: dict[str, list[str] | None] = {"problem": option_names(asked.problem)}
-    players: dict[Role, str] = {"primal": asked.primal, "dual": asked.dual}
-    if "auto" in players.values():
-        chosen = _chosen(asked, pairs, names["problem"])
+@contextmanager
+def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, Settings]]:
+    """The problem of a run, made once and closed at the end, and the settings of its players.
+
+    pairs: KEY=VALUE of what the request does not hold yet. Which players `auto` stands for depends on the problem, and
+    which bare keys are the problem's on the players: so a key that both may have must say whose it is.
+    """
+    names = option_names(request.problem)
+    before = {group: request.settings.get(group, {}) for group in GROUPS}
+    players: dict[Role, str] = {"primal": request.primal, "dual": request.dual}
+    if "auto" not in players.values():
+        given = split_settings(pairs, {"problem": names, **_setting_names(players)})
+        with find_world(request.problem, before["problem"] | given["problem"]) as world:
+            yield world, {role: before[role] | given[role] for role in players}
+        return
+    own = _problem_s(pairs, names)
+    with find_world(request.problem, before["problem"] | own) as world:
+        found = choose(world.problem, discover("primal"), bound_known=True)
+        partner = found.dual if request.primal == "auto" else partner_of(request.primal).dual
+        chosen: dict[Role, str] = {"primal": found.primal, "dual": partner}
         players = {role: chosen[role] if name == "auto" else name for role, name in players.items()}
-    for role, player in players.items():
-        make_player(role, player)  # an unknown name is refused here
-        names[role] = list(defaults_of(discover(role)[player]))
+        given = split_settings(pairs, {"problem": names, **_setting_names(players)})
+        for key in given["problem"].keys() - own.keys():
+            ways = " or ".join(f"{group}.{key}" for group in GROUPS)
+            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
+        yield world, {role: before[role] | given[role] for role in players}
+
+
+def split_settings(pairs: Sequence[str], names: Mapping[str, list[str] | None]) -> Settings:
+    """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player.
+
+    names: the settings that each has, None where any name will do.
+    """
     result: Settings = {group: {} for group in GROUPS}
     for key, value in parse_options(pairs).items():
         group, dot, name = key.partition(".")
@@ -318,25 +355,33 @@ def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
     return result
 
 
-def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> dict[Role, str]:
-    """Which players `auto` will stand for, so that a bare key can be told to be theirs."""
-    given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
-    theirs = {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
-    own = {
-        key: value
-        for key, value in given.items()
-        if (key.partition(".")[0] not in BASES and key not in theirs if options is None else key in options)
-    }
-    found = choose(find_world(asked.problem, own).problem, discover("primal"), bound_known=True)
-    dual = found.dual if asked.primal == "auto" else partner_of(asked.primal).dual
-    return {"primal": found.primal, "dual": dual}
+def _setting_names(players: Mapping[Role, str]) -> dict[str, list[str] | None]:
+    """The settings that the players have; an unknown name is refused here."""
+    return {role: list(defaults_of(player_class(role, player))) for role, player in players.items()}
 
 
-def _resumed(context: click.Context, asked: Asked, file: Path, pairs: Sequence[str], *, with_bound: bool) -> Asked:
+def _problem_s(pairs: Sequence[str], names: list[str] | None) -> dict[str, Any]:
+    """The pairs that are the problem's before the players are known: all that no player has, if any name will do."""
+    result = {}
+    for key, value in parse_options(pairs).items():
+        group, dot, name = key.partition(".")
+        if dot and group == "problem":
+            result[name] = value
+        elif key in names if names is not None else group not in BASES and key not in _settings_of_players():
+            result[key] = value
+    return result
+
+
+@cache
+def _settings_of_players() -> set[str]:
+    return {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
+
+
+def _resumed(context: click.Context, request: RunRequest, file: Path, pairs: Sequence[str]) -> RunRequest:
     """What was not said again, from the file."""
     spec = read_spec_of(file)
-    if spec["problem"] != asked.problem:
-        raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{asked.problem}'.")
+    if spec["problem"] != request.problem:
+        raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{request.problem}'.")
     stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
     silent = [
         name
@@ -348,20 +393,28 @@ def _resumed(context: click.Context, asked: Asked, file: Path, pairs: Sequence[s
     settings: Settings = {"problem": {key: own[key] for key in spec["problem_options"]}}
     for role in BASES:
         # What is left out is either a default or told by the oracle, and comes out the same again.
-        known = discover(role).get(stored[role])
-        defaults = {} if known is None else defaults_of(known)
-        skip = () if with_bound and spec["B_source"] == "given" else ("B",)
+        if role in silent:
+            if stored[role] not in discover(role):
+                raise InvalidInput(
+                    f"The run file '{file}' is of a {role} player '{stored[role]}' that is not known here, and nothing "
+                    f"is imported because a file names it: name its class again, --{role} module:Class."
+                )
+            defaults = defaults_of(discover(role)[stored[role]])
+        else:
+            said_again = getattr(request, role)
+            defaults = {} if said_again == "auto" else defaults_of(player_class(role, said_again))
+        skip = () if request.bound is None and spec["B_source"] == "given" else ("B",)
         settings[role] = {
             name: value
             for name, value in spec[role]["settings"].items()
             if name not in skip and isinstance(value, bool | int | float | str) and value != defaults.get(name)
         }
-    return dataclasses.replace(asked, **{name: stored[name] for name in silent}, settings=settings)
+    return dataclasses.replace(request, **{name: stored[name] for name in silent}, settings=settings)
 
 
-def _check_nobody_is_left_out(asked: Asked, file: Path) -> None:
+def _check_nobody_is_left_out(request: RunRequest, file: Path) -> None:
     """A machine that a person was asked to reset must not reset itself because a word was forgotten."""
-    if asked.problem.startswith("gym:") and any(one.who != "environment" for one in read(file).interventions):
+    if request.problem.startswith("gym:") and any(one.who != "environment" for one in read(file).interventions):
         raise InvalidInput(
             f"The run file '{file}' is of a run whose resets a person performed. "
             "Say '--operator' again (none: the environment resets itself)."

@@ -13,8 +13,6 @@ import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.primal.ucbvi import UCBVI
 from resetfree.players.shared.batched import batched_counts as counts
 from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
@@ -38,37 +36,16 @@ class BatchedOptimisticState(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimistic:
-    """What of a `UCBVI` or `SupportElimination` a program is compiled for; its numbers travel beside it."""
+    """What of a player on counts a program is compiled for; its numbers travel beside it."""
 
     n_layers: int
     form: int
     learned_ties: bool
-    monotone: bool
     noisy: bool
-    allowed_layers: int  # 0 without elimination
-    endless: bool  # whether its one layer is for a life without end; an episode of one step has one layer too
+    monotone: bool = False
+    allowed_layers: int = 0  # 0 without elimination
+    endless: bool = False  # whether its one layer is for a life without end; an episode of one step has one layer too
     samples_actions: bool = False
-
-    @classmethod
-    def read(
-        cls, player: UCBVI | SupportElimination, problem: Problem, episodes: int
-    ) -> tuple[Optimistic, dict[str, Any]]:
-        """The static part, and the numbers; ties that rounding would break are refused."""
-        if player.ties == "first":
-            raise InvalidInput(
-                f"The 'ties' of {player.name} must be random or learned in the batched engine, where rounding differs. "
-                "Got 'first' instead."
-            )
-        fresh: Any = player.init(problem, episodes, 0)
-        data = fresh if isinstance(player, UCBVI) else fresh.data
-        numbers = {"log_term": data.log_term, "noise": data.noise}
-        learned = player.ties == "learned"
-        if isinstance(player, UCBVI):
-            static = cls(len(data.tried), player.form, learned, player.monotone, data.noise > 0, 0, False)
-            return static, {**numbers, "cost_part": float(player.cost_part)}
-        form = BERNSTEIN if player.width == "tuned" else HOEFFDING
-        static = cls(len(data.tried), form, learned, False, data.noise > 0, len(fresh.allowed), fresh.endless)
-        return static, {**numbers, "cost_part": 0.0}
 
     @staticmethod
     def by_seed(problem: Problem, seeds: list[int]) -> dict[str, Any]:
@@ -221,6 +198,16 @@ class Optimistic:
         elif self.allowed_layers:
             new = new._replace(allowed=episode_sets(shape, tables, new.counts))
         return new
+
+
+def learned_ties(name: str, ties: str) -> bool:
+    """Whether ties are learned, or random; those that rounding would break are refused."""
+    if ties == "first":
+        raise InvalidInput(
+            f"The 'ties' of {name} must be random or learned in the batched engine, where rounding differs. "
+            "Got 'first' instead."
+        )
+    return ties == "learned"
 
 
 def _spread(tables: Tables, c: counts.Counts, h: Any, a: int, v: Array, mean: Array) -> Array:

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at, known_at
-from resetfree.players.shared.batched.batched_ridge import Ridge, features_of
+from resetfree.players.shared.batched.batched_ridge import Ridge
 from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
 from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
-from resetfree.problems.contract import Problem
 
 
 class BatchedSoftmaxState(NamedTuple):
@@ -33,18 +31,6 @@ class Softmax:
     anytime: bool
     lagged: bool
     samples_actions: bool = True
-
-    @classmethod
-    def read(cls, player: LinearUCB, problem: Problem, episodes: int) -> tuple[Softmax, dict[str, Any]]:
-        """The static part, and the numbers."""
-        one_hot, phi = features_of(problem)
-        beta_r, beta_c = player.betas(problem, episodes)
-        numbers = {
-            "beta_r": beta_r, "beta_c": beta_c, "alpha": player.temperature(problem, episodes), "reg": player.ridge(),
-            "phi": phi,
-        }  # fmt: skip
-        ridge = Ridge(1 if player.pooled else problem.horizon, one_hot)
-        return cls(ridge, player.anytime, player.lagged), numbers
 
     def begin(self, shape: Shape, given: dict[str, Any]) -> BatchedSoftmaxState:
         """No data; the policy before the first is uniform."""
