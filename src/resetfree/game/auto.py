@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.contract import Problem
+from resetfree.problems.contract import LIST_THEM, Problem
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ def choose(problem: Problem, *, bound_known: bool) -> Choice:
     >>> choose(rf.make("random-linear-v0").problem(), bound_known=True).primal
     'linear-ucb'
     """
+    if problem.actions.n is None:
+        raise InvalidInput(
+            f"'auto' chooses players for actions that are listed. Got '{problem.name}', whose actions are "
+            f"{problem.actions}, instead. {LIST_THEM} Or name a player that takes them as they are."
+        )
     if problem.n_states is None:
         return _for_vectors(problem)
     if problem.phi is None:

@@ -1,4 +1,4 @@
-"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, and one episode.
+"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, a policy, one episode.
 
 Legend: S states, A actions, H actions per episode, s_1 its start, tau the step at which a reset state is entered.
 Readings of the episode's end (docs/readings.md, A4):
@@ -9,19 +9,22 @@ Readings of the episode's end (docs/readings.md, A4):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arguments import is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
 
 State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
+LIST_THEM = "Give actions=5 for a grid of 5 points per dimension, or the list of actions to choose from."
 Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
 
 
@@ -33,7 +36,7 @@ class Episode:
     """
 
     states: NDArray[Any]  # s_1, s_2, ... up to the last state seen (a reset state if `reset`)
-    actions: NDArray[np.int64]  # a_1, a_2, ...
+    actions: NDArray[Any]  # a_1, a_2, ...: int [n] of `Choices`, float [n, A] of a `Box`
     rewards: Floats  # one per action
     reset: bool  # whether a reset state was entered
     next_start: State  # None where somebody must perform a reset before the next episode: see `Problem.perform_reset`
@@ -53,6 +56,77 @@ class Episode:
     def total_reward(self) -> float:
         """Sum of the rewards received."""
         return float(self.rewards.sum())
+
+
+class Policy(ABC):
+    """What is done in each state, as a value: arrays, and an action that step, state and chance decide.
+
+    It needs neither its player nor its problem. A dataclass of arrays and numbers (see `core.state`) that has a `kind`
+    can be exported to a file and read again; `axes` names the sizes of its arrays, by which a file is checked: A
+    actions (numbers in an action of a `Box`), S states, D numbers in a state, d features, L layers (1, or one per
+    step), any other letter a size of its own.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Steer(Policy):
+    ...     weight: np.ndarray  # [A, D]
+    ...     kind = "steer"
+    ...     axes = {"weight": "AD"}
+    ...     def act(self, h, s, u):
+    ...         return np.tanh(self.weight @ s)
+    >>> Steer(np.array([[0.0, 1.0]])).act(1, np.array([5.0, 0.0]), 0.5)
+    array([0.])
+    """
+
+    kind: ClassVar[str] = ""  # its name in files; none for what holds code and cannot be saved
+    axes: ClassVar[Mapping[str, str]] = {}  # letters for the axes of each array
+
+    @abstractmethod
+    def act(self, h: int, s: State, u: Any) -> Any:
+        """The action at step h = 1..H in state s: an index of `Choices`, or a vector [A] of a `Box`.
+
+        u: the only source of chance, uniform on [0, 1): a number for `Choices`, [A] numbers for a `Box`.
+        """
+
+    def mode(self, h: int, s: State) -> Any:
+        """The action without chance: what u = 1/2 gives, unless a policy has a better answer."""
+        return self.act(h, s, np.float64(0.5))
+
+    def modal(self) -> Policy:
+        """The policy that takes the mode everywhere."""
+        return Modal(self)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the step of the episode makes no difference."""
+        return False
+
+
+@dataclass(frozen=True)
+class Modal(Policy):
+    """Another policy without its chance."""
+
+    policy: Policy
+
+    def act(self, h: int, s: State, u: Any) -> Any:
+        """The mode of the other, whatever u is."""
+        return self.policy.mode(h, s)
+
+
+class ChoicePolicy(Policy):
+    """A policy that chooses among n actions: called with (h, s) it gives their probabilities."""
+
+    @abstractmethod
+    def __call__(self, h: int, s: State) -> Floats:
+        """[n] probabilities at step h = 1..H in state s."""
+
+    def act(self, h: int, s: State, u: float) -> int:
+        """One action, drawn by u."""
+        return draw(self(h, s).cumsum(), u)
+
+    def mode(self, h: int, s: State) -> int:
+        """The most probable action, the first of equals."""
+        return int(np.argmax(self(h, s)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +150,6 @@ class Problem(ABC):
 
     name: str
     horizon: int
-    n_actions: int
     n_states: int | None  # None where states are not finite
     stationary: bool  # whether the learner may pool its data over the steps of an episode
     n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
@@ -94,6 +167,20 @@ class Problem(ABC):
     # Whether the world is somewhere by itself, and no checkpoint can put it back there: to go on takes a reset.
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it
+
+    @cached_property
+    def actions(self) -> ActionSpace:
+        """What can be done: `Choices` or a `Box`. A problem sets this, or `n_actions` where actions are numbers."""
+        return Choices(self.n_actions)
+
+    @cached_property
+    def n_actions(self) -> int:
+        """How many actions there are to choose among; raises InvalidInput where they are a `Box`."""
+        if "actions" not in vars(self) and type(self).actions is Problem.actions:
+            raise NotImplementedError(f"{type(self).__name__} must set 'actions' or 'n_actions'")
+        if self.actions.n is None:
+            raise InvalidInput(f"The actions of '{self.name}' are {self.actions} and cannot be counted. {LIST_THEM}")
+        return self.actions.n
 
     @property
     @abstractmethod

@@ -14,7 +14,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteProblem
 
 LISTED = 64  # entries of an array that are written out; larger ones are told by their hash
-SIZES = ("name", "horizon", "n_actions", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
+SIZES = ("horizon", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
 FINITE = ("start", "restart", "contexts", "noise", "boundary")  # what an episode depends on besides the model's arrays
 
 
@@ -27,13 +27,17 @@ def fingerprint(problem: Problem) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    parts: dict[str, Any] = {name: getattr(problem, name, None) for name in SIZES if name != "name"}
+    parts: dict[str, Any] = {name: getattr(problem, name, None) for name in SIZES}
+    parts["n_actions"] = problem.actions.n
     if isinstance(problem, FiniteProblem):
         mdp = problem._mdp
         parts |= mdp.model._asdict() | {name: getattr(mdp, name) for name in FINITE}
     else:
         # A problem of another kind: its name, and those of its parts that cannot change while it is played.
-        parts |= {"name": problem.name} | {name: part for name, part in vars(problem).items() if _is_frozen(part)}
+        frozen = {name: part for name, part in vars(problem).items() if _is_frozen(part) and name != "actions"}
+        parts |= {"name": problem.name} | frozen
+        if problem.actions.n is None:
+            parts["actions"] = problem.actions
     for name in sorted(parts):
         _feed(digest, name, parts[name])
     return digest.hexdigest()
