@@ -15,6 +15,7 @@ from scipy import stats
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, evaluate
 from resetfree.use.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
 from resetfree.use.predictor import table
@@ -189,7 +190,8 @@ def test_the_training_life_pays_what_its_columns_say() -> None:
 
 
 def test_a_raw_environment_takes_the_options_of_the_adapter() -> None:
-    policy = DeployedPolicy(lambda h, s: np.array([0.5, 0.5]), Sensor("vector", {"shape": [4]}), np.arange(2), 25, {})
+    even = FunctionPolicy(lambda h, s: np.array([0.5, 0.5]), "a coin", 2)
+    policy = DeployedPolicy(even, Sensor("vector", {"shape": [4]}), np.arange(2), 25, {})
     found = evaluate(policy, gymnasium.make("CartPole-v1"), episodes=4, reset_when="never")
     assert isinstance(found, Evaluation)
     assert found.lengths.tolist() == [25.0] * 4

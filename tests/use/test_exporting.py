@@ -21,6 +21,7 @@ from resetfree.players.primal.stored_linear import LinearValues
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.features import make_features
+from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, read_policy
 from resetfree.use.exporting import policy_kinds
 from resetfree.use.predictor import Seen, table
@@ -347,9 +348,13 @@ def test_only_a_policy_is_replaced(tmp_path: Path) -> None:
         policy.export(tmp_path)
 
 
+def coin() -> FunctionPolicy:
+    return FunctionPolicy(lambda h, s: np.ones(2) / 2, "a coin", 2)
+
+
 def test_what_no_plain_file_holds_is_not_written(tmp_path: Path) -> None:
     rule = table(np.zeros(2, dtype=int), 3, 2, 2)
-    code = DeployedPolicy(lambda h, s: np.ones(2) / 2, Sensor("vector", {"shape": [1]}), np.arange(2), 3, {})
+    code = DeployedPolicy(coin(), Sensor("vector", {"shape": [1]}), np.arange(2), 3, {})
     words = DeployedPolicy(rule, Sensor("number", count=2), ["left", "right"], 3, {})
     unknown = values()
     known: Any = unknown.features

@@ -8,7 +8,7 @@ Legend: n choices; A numbers in a point of a box.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -29,7 +29,7 @@ class Choices:
     """
 
     n: int
-    values: Sequence[Any] | None = None
+    values: Sequence[Any] | NDArray[Any] | None = None
     n_uniforms: ClassVar[int] = 1  # that one action takes
 
     def __post_init__(self) -> None:
@@ -45,6 +45,9 @@ class Choices:
 
     def __getitem__(self, action: int) -> Any:
         return range(self.n)[action] if self.values is None else self.values[action]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(range(self.n) if self.values is None else self.values)
 
     def holds(self, action: Any) -> bool:
         """Whether it is one of these actions."""

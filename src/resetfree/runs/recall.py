@@ -136,7 +136,9 @@ def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, mem
         form = observation_form(problem, memory.s1)
         function = getattr(getattr(problem, "terms", None), "function", None)
     found = action_array(world.actions)
-    actions = world.actions if isinstance(world.actions, Box) else list(world.actions) if found is None else found
+    actions: Any = found
+    if isinstance(world.actions, Box) or found is None:
+        actions = world.actions if isinstance(world.actions, Box) else list(world.actions)
     seen = _seen(problem, memory)
     sensor = sensor_from(form, seen, function)
     if isinstance(rule, TabularPolicy) and sensor.count > rule.probabilities.shape[1]:
@@ -153,9 +155,9 @@ def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, mem
 def _value(rule: Any, world: Problem) -> Policy:
     """The rule as a value that needs nothing else; a table where states and actions are counted."""
     if isinstance(rule, Policy) or callable(rule) or world.n_states is None:
-        rule = playable(rule, world)
-        if world.n_states is None or not isinstance(rule, ChoicePolicy):
-            return rule
+        policy = rule = playable(rule, world)
+        if world.n_states is None or not isinstance(policy, ChoicePolicy):
+            return policy
     return table(rule, world.horizon, world.n_states, world.n_actions)
 
 

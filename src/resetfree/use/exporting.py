@@ -42,7 +42,7 @@ def policy_kinds() -> dict[str, type[Policy]]:
     True
     """
     discover("primal")  # imports the players, whose files declare their policies
-    found: list[type[Policy]] = [Policy]
+    found: list[Any] = [Policy]
     for cls in found:
         found += cls.__subclasses__()
     own = [cls for cls in found if cls.__module__.startswith(states.OWN)]  # last: nobody takes our names
@@ -205,7 +205,7 @@ def _check_sizes(rule: Any, sensor: Sensor, horizon: int, space: ActionSpace) ->
     held = [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), np.ndarray)]
     if set(held) != set(rule.axes):
         raise InvalidInput(f"the arrays of a {rule.kind} are {', '.join(rule.axes)}, and not {', '.join(held)}")
-    known = {"A": space.size if isinstance(space, Box) else space.n, "D": sensor.dimension}
+    known: dict[str, Any] = {"A": space.size if isinstance(space, Box) else space.n, "D": sensor.dimension}
     for name in _features_of(rule):
         known["d"] = getattr(rule, name).dimension
     for name, axes in rule.axes.items():

@@ -18,7 +18,6 @@ from resetfree.problems.contract import ChoicePolicy, Policy, Problem
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.tabular_policy import TabularPolicy, tabulated
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use.sensors import Sensor
 
 Steps = tuple[NDArray[np.int64]]  # [n] steps taken in the episode of each of n environments
@@ -54,11 +53,6 @@ class Predictor:
     features: Seen | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)  # where it was learned, if that is at hand
     _rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.rule, Policy):  # a function (h, s) -> probabilities
-            named = str(self.about.get("problem", "unnamed"))
-            object.__setattr__(self, "rule", FunctionPolicy(self.rule, named, len(self.actions)))
 
     @property
     def space(self) -> ActionSpace:

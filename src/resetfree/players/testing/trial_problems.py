@@ -49,7 +49,7 @@ def corners() -> dict[str, Any]:
         "features": _linear(rng),
     }
     finite = {name: mdp.replace(name=name).problem() for name, mdp in made.items()}
-    planes = {VECTORS: None, BOX: PUSH}
+    planes: dict[str, ActionSpace | None] = {VECTORS: None, BOX: PUSH}
     return {**finite, **{name: Plane(name, 3, (0.3, 0.8), 1.5, actions) for name, actions in planes.items()}}
 
 
