@@ -57,7 +57,7 @@ class Played(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; never cut off by a time limit."""
-        observation, own, terminated, _, info = self._env.step(self._problem.actions[int(action)])
+        observation, own, terminated, _, info = self._env.step(self._problem.actions.native(int(action)))
         seen = observation, float(own), bool(terminated), info
         terms = self._problem.terms
         return observation, terms.rewards(*seen), bool(terms.reset_when(*seen)), False, info
