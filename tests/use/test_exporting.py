@@ -24,7 +24,7 @@ from resetfree.problems.features import make_features
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, read_policy
 from resetfree.use.exporting import policy_kinds
-from resetfree.use.predictor import Seen, table
+from resetfree.use.predictor import FeatureSource, table
 from resetfree.use.sensors import Sensor
 
 
@@ -49,7 +49,7 @@ def values(name: str = "random-fourier", seed: int = 0, layers: int = 5) -> Depl
     root = np.stack([np.eye(d) * (a + 1) for a in range(3)])
     rule = LinearValues(fitted, rng.normal(size=(layers, d, 3)), root, np.arange(layers, 0, -1.0), -2.0, 0.1, 2)
     sensor = Sensor("vector", {"shape": [2]})
-    return DeployedPolicy(rule, sensor, np.arange(3), 5, {}, Seen(make_features(name), low, high))
+    return DeployedPolicy(rule, sensor, np.arange(3), 5, {}, FeatureSource(make_features(name), low, high))
 
 
 def test_a_table_comes_back_bit_for_bit(tmp_path: Path) -> None:
@@ -358,7 +358,9 @@ def test_what_no_plain_file_holds_is_not_written(tmp_path: Path) -> None:
     words = DeployedPolicy(rule, Sensor("number", count=2), ["left", "right"], 3, {})
     unknown = values()
     known: Any = unknown.features
-    named = DeployedPolicy(unknown.rule, unknown.sensor, unknown.actions, 5, {}, Seen(Own(), known.low, known.high))
+    named = DeployedPolicy(
+        unknown.rule, unknown.sensor, unknown.actions, 5, {}, FeatureSource(Own(), known.low, known.high)
+    )
     for policy, why in ((code, "holds code"), (words, "not numbers of one shape"), (named, "are code")):
         with pytest.raises(InvalidInput, match=why):
             policy.export(tmp_path / "policy.npz")

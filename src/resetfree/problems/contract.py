@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core import state
 from resetfree.core.arguments import is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.action_spaces import ActionSpace, Choices
@@ -94,6 +95,15 @@ class Policy(ABC):
     def mode(self, h: int, s: State) -> Any:
         """The action without chance: what u = 1/2 gives, unless a policy has a better answer."""
         return self.act(h, s, np.float64(0.5))
+
+    def same(self, other: Any) -> bool:
+        """Whether another policy is the same value, bit for bit; one that holds code is the same as itself only."""
+        if type(other) is not type(self) or not self.kind:
+            return self is other
+        ours, theirs = state.dump(self), state.dump(other)
+        return ours.keys() == theirs.keys() and all(
+            array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name]) for name, array in ours.items()
+        )
 
     def modal(self) -> Policy:
         """The policy that takes the mode everywhere."""

@@ -37,7 +37,7 @@ from resetfree.runs.runfile import (
 from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.record import Record
 from resetfree.use.policy import DeployedPolicy
-from resetfree.use.predictor import Seen, table
+from resetfree.use.predictor import FeatureSource, table
 from resetfree.use.sensors import sensor_from
 
 # What code that is handed a stranger's arrays may raise.
@@ -163,7 +163,7 @@ def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, mem
     }  # fmt: skip
     features = None
     if world.features is not None and world.low is not None and world.high is not None:
-        features = Seen(world.features, world.low, world.high)
+        features = FeatureSource(world.features, world.low, world.high)
     return DeployedPolicy(rule, sensor, actions, world.horizon, about, features, problem)
 
 

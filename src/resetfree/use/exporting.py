@@ -25,7 +25,7 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.blueprint import LARGEST, bounds_from, features_from, plain_bounds, plain_features
 from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
-from resetfree.use.predictor import Predictor, Seen
+from resetfree.use.predictor import FeatureSource, Predictor
 from resetfree.use.sensors import Sensor, sensor_from
 
 FORMAT = 1
@@ -164,7 +164,7 @@ def _policy_from(arrays: Arrays) -> Predictor:
     return policy
 
 
-def _seen_from(plain: Any) -> Seen | None:
+def _seen_from(plain: Any) -> FeatureSource | None:
     if plain is None:
         return None
     if not isinstance(plain, dict) or set(plain) != {"name", "settings", "low", "high"}:
@@ -172,10 +172,10 @@ def _seen_from(plain: Any) -> Seen | None:
     low, high = bounds_from(plain["low"], "low"), bounds_from(plain["high"], "high")
     if low is None or high is None:
         raise InvalidInput("its features have no bounds")
-    return Seen(features_from({key: plain[key] for key in ("name", "settings")}), low, high)
+    return FeatureSource(features_from({key: plain[key] for key in ("name", "settings")}), low, high)
 
 
-def _rule(kind: Any, arrays: Arrays, source: Seen | None) -> Policy:
+def _rule(kind: Any, arrays: Arrays, source: FeatureSource | None) -> Policy:
     """A policy of a known class, its fields from arrays; features are made as their map makes them, then filled."""
     cls: Any = policy_kinds().get(kind) if isinstance(kind, str) else None
     if cls is None:
@@ -223,7 +223,7 @@ def _check_sizes(rule: Any, sensor: Sensor, horizon: int, space: ActionSpace) ->
         rule.check_loaded()
 
 
-def _features(source: Seen, arrays: Arrays, prefix: str) -> Features:
+def _features(source: FeatureSource, arrays: Arrays, prefix: str) -> Features:
     """Features as their map makes them of no states, filled with what was saved.
 
     Compiled code trusts shapes and indices: whole numbers and Booleans must be what the map itself says, and other

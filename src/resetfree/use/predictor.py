@@ -23,7 +23,7 @@ from resetfree.use.sensors import Sensor
 Steps = tuple[NDArray[np.int64]]  # [n] steps taken in the episode of each of n environments
 
 
-class Seen(NamedTuple):
+class FeatureSource(NamedTuple):
     """What features of vector states were made from."""
 
     map: FeatureMap
@@ -50,7 +50,7 @@ class Predictor:
     actions: NDArray[Any] | list[Any] | Box = field(repr=False)  # [A, ...] the environment's own, or the box of them
     horizon: int
     about: dict[str, Any]  # where it comes from, as plain data
-    features: Seen | None = field(default=None, repr=False)
+    features: FeatureSource | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)  # where it was learned, if that is at hand
     _rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 

@@ -274,7 +274,9 @@ def same_round(one: Round, other: Round) -> bool:
         (one.episode.states, other.episode.states), (one.episode.actions, other.episode.actions),
         (one.episode.next_start, other.episode.next_start),
     ]  # fmt: skip
-    if not is_function(one.plan.policy):
+    if isinstance(one.plan.policy, Policy) and one.plan.policy.kind:
+        pairs.append((True, one.plan.policy.same(other.plan.policy)))
+    elif not is_function(one.plan.policy):
         pairs.append((one.plan.policy, other.plan.policy))
     elif equal(one.episode.states, other.episode.states):
         pairs.append((seen_rows(one.plan.policy, [one]), seen_rows(other.plan.policy, [one])))
