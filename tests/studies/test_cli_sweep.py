@@ -19,7 +19,7 @@ from resetfree.runs.ledger import read
 from resetfree.show.cli import main
 from resetfree.studies import Folder, parse_plan
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ONE = SMALL.replace("seeds = 2", "seeds = 1").replace("[0.1, 0.2]", "0.2")
 
 

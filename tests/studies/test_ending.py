@@ -21,7 +21,7 @@ from resetfree.studies import Folder, parse_plan, run_sweep
 from resetfree.studies.sweep_runner import standing
 from resetfree.studies.workers import Workers, stopping
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 GOOD = '[[trial]]\nproblem = "grid-v0"\nprimal = "uniform"\n'
 
 

@@ -20,7 +20,7 @@ from resetfree.runs.ledger import read
 from resetfree.show.cli import main
 from resetfree.studies import Folder, parse_plan
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 RUN = ["run", "grid-v0", "--primal", "uniform", "--dual", "counting", "--episodes", "4000"]
 TEXT = """
 [sweep]

@@ -19,13 +19,13 @@ from resetfree.show.report.sweep_pictures import draw, read_summary, write_markd
 from resetfree.studies import Folder, Plan, gather, gathering
 from resetfree.studies.gathering import MEASURES, read_curve
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.trial import Errand, run_trial
+from resetfree.studies.trial import Errand
 
 
 def played(text: str, path: Path, leave: int = 0) -> tuple[Plan, Folder]:
     plan, folder = started(text, path)
     for trial in plan.trials[leave:]:
-        run_trial(Errand(trial, folder.path))
+        Errand(trial, folder.path).play()
     return plan, folder
 
 

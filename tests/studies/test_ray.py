@@ -21,7 +21,7 @@ from resetfree.studies import Count, Folder, Plan, SweepStopped, parse_plan, run
 from resetfree.studies.engines import on_ray
 from resetfree.studies.engines.on_ray import _on_loopback
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

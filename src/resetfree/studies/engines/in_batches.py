@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,8 +32,9 @@ from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
 from resetfree.studies.engines.batched import faster_engine
+from resetfree.studies.engines.runner import Outcome, Played
 from resetfree.studies.folder import Folder
-from resetfree.studies.trial import Errand, Outcome, Trial, failed, tensorboard_folder
+from resetfree.studies.trial import Errand, Trial
 from resetfree.studies.workers import Workers
 
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
@@ -101,9 +102,21 @@ def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[Batc
     return batches, "no accelerator that knows these players and has enough trials of one kind"
 
 
-def play_batches(
-    batches: Sequence[Batch], queue: deque[Errand] | None
-) -> Generator[tuple[Errand, Outcome], None, None]:
+class InBatches:
+    """The runner of the batches that were chosen. What it refuses is left to others, or fails if it shall play all."""
+
+    def __init__(self, batches: Sequence[Batch], *, everything: bool) -> None:
+        self._batches, self._everything = batches, everything
+
+    def play(self, jobs: deque[Errand]) -> Played[Errand]:
+        """Outcomes, batch by batch."""
+        return play_batches(self._batches, None if self._everything else jobs)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def play_batches(batches: Sequence[Batch], queue: deque[Errand] | None) -> Played[Errand]:
     """Outcomes, batch by batch; what the engine refuses goes into the queue, or fails if there is none."""
     waiting = deque(batches)
     while waiting:
@@ -124,7 +137,7 @@ def play_batches(
             if queue is not None:
                 queue.extend(batch.errands)
                 continue
-            yield from ((errand, failed(Folder(errand.folder), errand.trial, error)) for errand in batch.errands)
+            yield from ((errand, errand.failed(error)) for errand in batch.errands)
             continue
         yield from _write(batch, columns, seconds)
         shutil.rmtree(batch.place, ignore_errors=True)
@@ -134,19 +147,18 @@ def play_batches(
 
 def write_row(row: Row) -> Outcome:
     """One row of a batch as the run file of its trial."""
-    errand, folder = row.errand, Folder(row.errand.folder)
-    trial, k = errand.trial, len(row.columns["k"])
+    errand, folder, k = row.errand, Folder(row.errand.folder), len(row.columns["k"])
     try:
         lists = [row.columns[name].tolist() for name in COLUMNS]
-        with Ledger.create(folder.trial_file(trial.id), row.spec, overwrite=True) as ledger:
+        with Ledger.create(folder.trial_file(errand.id), row.spec, overwrite=True) as ledger:
             for numbers in zip(*lists, strict=True):
                 ledger.append(numbers)
             ledger.commit(Checkpoint(k, row.seconds, {}, int(row.columns["next_start"][-1]), {}))
-        if errand.tensorboard is not None:
-            track_columns(tensorboard_folder(errand.tensorboard, trial), row.columns, row.best)
+        if errand.events is not None:
+            track_columns(errand.events, row.columns, row.best)
     except Exception as error:
-        return failed(folder, trial, error)
-    folder.forget_error(trial.id)
+        return errand.failed(error)
+    folder.forget_error(errand.id)
     return Outcome("done")
 
 
@@ -252,7 +264,7 @@ def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:
     return found, state
 
 
-def _write(batch: Batch, columns: Arrays, seconds: float) -> Generator[tuple[Errand, Outcome], None, None]:
+def _write(batch: Batch, columns: Arrays, seconds: float) -> Played[Errand]:
     """The run files of a batch, by several processes where there is much to write."""
     rows, n_seeds = deque(_rows(batch, columns, seconds)), len(batch.seeds)
     processes = min(os.cpu_count() or 1, len(rows))

@@ -20,7 +20,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
-from resetfree.studies.suites.trials import Outcome, Status, Trial
+from resetfree.studies.suites.trials import Ending, Measured, MethodTrial
 
 FORMAT = "resetfree bench 1"
 
@@ -33,7 +33,7 @@ class Results:
     """
 
     def __init__(self, path: Path, suite: str, *, overwrite: bool = False, redo: Collection[str] = ()) -> None:
-        self.path, self.outcomes, self.others = path, dict[str, Outcome](), 0
+        self.path, self.outcomes, self.others = path, dict[str, Measured](), 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -57,7 +57,7 @@ class Results:
             self._lock.release()
             raise
 
-    def add(self, trial: Trial, outcome: Outcome) -> None:
+    def add(self, trial: MethodTrial, outcome: Measured) -> None:
         """Keep an outcome; on disk when this returns."""
         if trial.key in self.outcomes:
             raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
@@ -121,17 +121,17 @@ class Results:
         return result
 
 
-def _outcome(line: dict[str, Any]) -> Outcome:
+def _outcome(line: dict[str, Any]) -> Measured:
     """What a line of the file says came of a trial; raises what shows that it says nothing of the kind."""
-    found = Outcome(**line["outcome"])
-    for one in fields(Outcome):
+    found = Measured(**line["outcome"])
+    for one in fields(Measured):
         value, default = getattr(found, one.name), one.default
         if isinstance(default, float | int) and not isinstance(value, float | int):
             raise ValueError(f"'{one.name}' must be a number")
     for name in ("key", "method", "code"):
         if not isinstance(line[name], str):
             raise ValueError(f"'{name}' must be text")
-    if found.status not in get_args(Status):
+    if found.status not in get_args(Ending):
         raise ValueError("it has no status")
     return found
 
