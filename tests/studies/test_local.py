@@ -15,7 +15,7 @@ from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, start
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.lock import WriterLock
-from resetfree.studies import Count, Folder, SweepStopped, run_sweep
+from resetfree.studies import Count, SweepFolder, SweepStopped, run_sweep
 from resetfree.studies.engines import local
 from resetfree.studies.sweep_runner import standing
 from resetfree.studies.trial import Errand
@@ -208,11 +208,11 @@ def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
     other.mkdir()
     (other / "cat.png").write_text("")
     with pytest.raises(RunError, match="is not that of a sweep, and not empty"):
-        Folder(other).prepare(SMALL)
+        SweepFolder(other).prepare(SMALL)
     with pytest.raises(RunError, match=r"it has no readable sweep\.toml"):
-        Folder(other).text()
+        SweepFolder(other).text()
     with pytest.raises(RunError, match="cannot be written"):
-        Folder(Path("/dev/null/s")).prepare(SMALL)
+        SweepFolder(Path("/dev/null/s")).prepare(SMALL)
 
 
 def test_a_file_with_its_log_beside_it_is_not_held_to_be_finished(tmp_path: Path) -> None:

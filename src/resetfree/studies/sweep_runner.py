@@ -15,8 +15,8 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError, Unknow
 from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.on_ray import Cluster, OnRay
 from resetfree.studies.engines.runner import Outcome, Runner
-from resetfree.studies.folder import Folder
-from resetfree.studies.plan import Plan, check_limit
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.plan import SweepPlan, check_limit
 from resetfree.studies.trial import Errand, Trial
 
 ENGINES = ("auto", "local", "batched", "ray")
@@ -54,8 +54,8 @@ Progress: TypeAlias = Callable[[Count], object]
 
 
 def run_sweep(
-    plan: Plan,
-    folder: Folder,
+    plan: SweepPlan,
+    folder: SweepFolder,
     *,
     engine: str = "auto",
     workers: int | None = None,
@@ -108,7 +108,7 @@ def run_sweep(
     return count
 
 
-def standing(plan: Plan, folder: Folder) -> Count:
+def standing(plan: SweepPlan, folder: SweepFolder) -> Count:
     """How a sweep stands, from its files alone."""
     count, missing = _look(plan, folder)
     count.running = sum(folder.is_held(trial.id) for trial in missing)
@@ -116,7 +116,7 @@ def standing(plan: Plan, folder: Folder) -> Count:
     return count
 
 
-def _look(plan: Plan, folder: Folder) -> tuple[Count, list[Trial]]:
+def _look(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[Trial]]:
     """What is finished and what has failed, from the files; the others are missing."""
     failed, count, missing = folder.failed(), Count(len(plan.trials)), []
     for trial in plan.trials:

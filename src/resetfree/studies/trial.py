@@ -22,7 +22,7 @@ from resetfree.game.loop import Game
 from resetfree.runs.learn import Progress, Stopped, learn
 from resetfree.runs.tracking import tracked
 from resetfree.studies.engines.runner import Outcome, Stop
-from resetfree.studies.folder import Folder
+from resetfree.studies.folder import SweepFolder
 
 LOOK = 0.1  # seconds between two looks at whether the trial shall end
 PATIENCE = 1.0  # seconds that a worker waits where another process holds its run file
@@ -64,10 +64,15 @@ class Trial:
     def asked(self) -> dict[str, Any]:
         """The arguments of `learn`."""
         return {
-            "problem": self.problem, "primal": self.primal, "dual": self.dual, "episodes": self.episodes,
-            "seed": self.seed, "feedback": self.feedback, "B": self.bound,
+            "problem": self.problem,
+            "primal": self.primal,
+            "dual": self.dual,
+            "episodes": self.episodes,
+            "seed": self.seed,
+            "feedback": self.feedback,
+            "B": self.bound,
             "settings": {**self.settings, "problem": self.options},
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         words = [_with(self.problem, self.options), _with(self.primal, self.settings.get("primal", {}))]
@@ -109,7 +114,7 @@ class Errand(NamedTuple):
 
         stop: if it says so, the trial is saved and ended.
         """
-        trial, folder = self.trial, Folder(self.folder)
+        trial, folder = self.trial, SweepFolder(self.folder)
         file = folder.trial_file(trial.id)
         try:
             resume = file.exists()
@@ -135,7 +140,7 @@ class Errand(NamedTuple):
         trace = "".join(traceback.format_exception(error))
         text = f"{sentence}\n\n{trial}\n{json.dumps(asdict(trial), sort_keys=True)}\n\n{trace}"
         try:
-            Folder(self.folder).keep_error(trial.id, text)
+            SweepFolder(self.folder).keep_error(trial.id, text)
         except OSError as failure:
             why = f"The trial {trial.id} failed ({sentence}), which cannot be kept: {failure.strerror}."
             return Outcome("lost", why)

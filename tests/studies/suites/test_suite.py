@@ -128,7 +128,7 @@ def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
         @staticmethod
         def methods() -> list[Method]:
-            return [Method("patient", "ours", "Waits.", penalised(lambda s: Patient()), widths=(), pools=False)]
+            return [Method("patient", "ours", "Waits.", penalised(lambda s: Patient(), 0.0), widths=(), pools=False)]
 
     class Quiet(Patient):
         name: ClassVar[str] = "quiet"

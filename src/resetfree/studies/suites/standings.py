@@ -134,14 +134,23 @@ def _row(p: PlayedEntry) -> Row:
     failed = [o for o in p.outcomes if o.status == "failed"]
     note = entry.inapplicable if entry.inapplicable is not None else failed[0].error if failed else None
     return Row(
-        case=entry.case.label, episodes=entry.case.episodes, method=method.name, kind=method.kind,
-        guaranteed=method.guaranteed, pooled=entry.pooled, width=p.width if method.widths else None,
-        bound=max((o.bound for o in p.outcomes), default=None), trials=len(p.outcomes), done=len(done),
-        stopped=len(p.outcomes) - len(done) - len(failed), failed=len(failed),
+        case=entry.case.label,
+        episodes=entry.case.episodes,
+        method=method.name,
+        kind=method.kind,
+        guaranteed=method.guaranteed,
+        pooled=entry.pooled,
+        width=p.width if method.widths else None,
+        bound=max((o.bound for o in p.outcomes), default=None),
+        trials=len(p.outcomes),
+        done=len(done),
+        stopped=len(p.outcomes) - len(done) - len(failed),
+        failed=len(failed),
         measures={name: interval([getattr(o, name) for o in done]) for name in MEASURES} if done else None,
         most_realised=max((o.realised for o in done), default=None),
-        covered=float(np.mean([o.covered for o in done])) if done else None, note=note,
-    )  # fmt: skip
+        covered=float(np.mean([o.covered for o in done])) if done else None,
+        note=note,
+    )
 
 
 def _with_front(row: Row, on_front: bool) -> Row:

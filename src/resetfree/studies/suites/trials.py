@@ -129,10 +129,18 @@ class _Tally:
     def outcome(self, status: Ending, error: str | None) -> Measured:
         upper = resets_upper(np.arange(len(self.before) + 1))
         return Measured(
-            status=status, played=self.played, regret=self.regret, resets=self.resets, realised=len(self.before),
-            last_reset=self.last_reset, seconds=self.seconds, bound=self.bound, certificate=float(upper[-1]),
-            covered=bool((upper >= [*self.before, self.resets]).all()), error=error,
-        )  # fmt: skip
+            status=status,
+            played=self.played,
+            regret=self.regret,
+            resets=self.resets,
+            realised=len(self.before),
+            last_reset=self.last_reset,
+            seconds=self.seconds,
+            bound=self.bound,
+            certificate=float(upper[-1]),
+            covered=bool((upper >= [*self.before, self.resets]).all()),
+            error=error,
+        )
 
 
 def _play(trial: MethodTrial, tally: _Tally, limit: float, stop: Callable[[], bool]) -> Ending:
@@ -160,8 +168,9 @@ def _play(trial: MethodTrial, tally: _Tally, limit: float, stop: Callable[[], bo
         if math.isnan(best):
             raise AssumptionViolated(
                 f"Episode {this.k} starts in state {this.s1}, from which no reset-free policy exists.",
-                assumption="feasibility", witness=this.s1,
-            )  # fmt: skip
+                assumption="feasibility",
+                witness=this.s1,
+            )
         if not math.isfinite(v_r + v_c):
             raise InvalidInput(f"The policy of episode {this.k} must have values. Got {v_r} and {v_c} instead.")
         if this.episode.reset:
