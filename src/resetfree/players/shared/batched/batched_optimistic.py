@@ -14,7 +14,7 @@ from jax import Array
 
 from resetfree.core.errors import InvalidInput
 from resetfree.players.shared.batched import batched_counts as counts
-from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
 from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
 from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, at_state, layer, take
@@ -23,10 +23,10 @@ from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING
 from resetfree.problems.contract import Problem
 
 
-class BatchedOptimisticState(NamedTuple):
+class OptimisticRows(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
-    counts: counts.Counts
+    counts: counts.CountRows
     largest_lam: Any  # [rows], or None where nobody asks
     fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
     visited: Any  # [S, rows]
@@ -55,11 +55,11 @@ class Optimistic:
         chance = np.array([np.random.default_rng(seed).random(pairs) for seed in seeds])
         return {"jitter": np.ascontiguousarray(chance.transpose(2, 1, 0))}
 
-    def begin(self, shape: Shape, given: dict[str, Any]) -> BatchedOptimisticState:
+    def begin(self, shape: Shape, given: dict[str, Any]) -> OptimisticRows:
         """Nothing seen: everything is as good as can be."""
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
-        return BatchedOptimisticState(
+        return OptimisticRows(
             counts.no_counts(shape, self.n_layers, rows),
             np.zeros(rows) if self.monotone else None,
             np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
@@ -73,13 +73,13 @@ class Optimistic:
         shape: Shape,
         tables: Tables,
         given: dict[str, Any],
-        state: BatchedOptimisticState,
+        state: OptimisticRows,
         s1: Array,
         lam: Array,
         k: Array,
         u: Uniforms,
         evaluate: bool,
-    ) -> Plan:
+    ) -> BatchedPlan:
         """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
         c = state.counts
         if self.allowed_layers:
@@ -119,9 +119,9 @@ class Optimistic:
             shape, tables, step, 4 if self.form == TWO_SIDED else 3, u.action, len(lam), evaluate=evaluate, keep=False
         )
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
-        return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
 
-    def _prefer(self, given: dict[str, Any], state: BatchedOptimisticState) -> Array:
+    def _prefer(self, given: dict[str, Any], state: OptimisticRows) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
         jitter: Array = given["jitter"]
         if not self.learned_ties:
@@ -131,7 +131,14 @@ class Optimistic:
         return jnp.asarray(score[:, None] + JITTER * jitter)
 
     def _estimates(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], c: counts.Counts, h: Any, lam: Array, after: Values
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        c: counts.CountRows,
+        h: Any,
+        lam: Array,
+        after: Values,
     ) -> tuple[list[Array], list[Array], list[Array], Array]:
         """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
         log_term, cost_part = given["log_term"], given["cost_part"]
@@ -182,11 +189,11 @@ class Optimistic:
         shape: Shape,
         tables: Tables,
         given: dict[str, Any],
-        state: BatchedOptimisticState,
+        state: OptimisticRows,
         path: Path,
         lam: Array,
-        plan: Plan,
-    ) -> BatchedOptimisticState:
+        plan: BatchedPlan,
+    ) -> OptimisticRows:
         """Count the steps that were taken; say anew what can still be safe."""
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:
@@ -210,7 +217,7 @@ def learned_ties(name: str, ties: str) -> bool:
     return ties == "learned"
 
 
-def _spread(tables: Tables, c: counts.Counts, h: Any, a: int, v: Array, mean: Array) -> Array:
+def _spread(tables: Tables, c: counts.CountRows, h: Any, a: int, v: Array, mean: Array) -> Array:
     """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
     successor = layer(tables.successor, h)[a]
     seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]
@@ -236,7 +243,7 @@ def _any(parts: list[Array]) -> Array:
     return result
 
 
-def _learn_ties(shape: Shape, state: BatchedOptimisticState, path: Path) -> BatchedOptimisticState:
+def _learn_ties(shape: Shape, state: OptimisticRows, path: Path) -> OptimisticRows:
     """Which pair was fatal, and which action was the first to find a state.
 
     A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.

@@ -33,7 +33,7 @@ class PrimalProgram(Protocol):
         u: Any,
         evaluate: bool,
     ) -> Any:
-        """A `batched_backward.Plan` for the starts and the multipliers of all rows."""
+        """A `batched_backward.BatchedPlan` for the starts and the multipliers of all rows."""
 
     def learn(self, shape: Any, tables: Any, given: dict[str, Any], state: Any, path: Any, lam: Any, plan: Any) -> Any:
         """The state after the episodes."""
