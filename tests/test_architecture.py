@@ -160,8 +160,6 @@ def test_no_player_imports_another_player() -> None:
     assert not wrong
 
 
-# Rooms that still name players: each goes when its players say themselves what it needs of them.
-STILL_NAMING_PLAYERS = ("use",)
 PLAYER_FOLDERS = ("primal", "dual", "baselines")
 
 
@@ -211,14 +209,8 @@ def namings(path: Path) -> Iterator[str]:
 
 def test_nothing_outside_of_players_names_a_player() -> None:
     """What others need of a player it says itself (`game.capabilities`), so that adding one is adding one file."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(SRC.rglob("*")):
-        if path.suffix in (".py", ".js", ".html") and path.relative_to(SRC).parts[0] != "players":
-            found.setdefault(path.relative_to(SRC).parts[0], []).extend(namings(path))
-    wrong = {room: places for room, places in found.items() if places}
-    done = [room for room in STILL_NAMING_PLAYERS if room not in wrong]
-    assert not done, f"take these out of STILL_NAMING_PLAYERS: {done}"
-    assert not [place for room, places in wrong.items() if room not in STILL_NAMING_PLAYERS for place in places]
+    texts = [path for path in SRC.rglob("*") if path.suffix in (".py", ".js", ".html")]
+    assert not [place for path in texts if path.relative_to(SRC).parts[0] != "players" for place in namings(path)]
 
 
 def test_a_named_player_is_found_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

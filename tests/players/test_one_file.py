@@ -31,7 +31,7 @@ class OnlyAction(PrimalPlayer):
 
     @classmethod
     def suits(cls, problem, *, bound_known):
-        if problem.n_actions > 1 or problem.n_states is None:
+        if problem.actions.n != 1 or problem.n_states is None:
             return None
         return Suited(5, "there is nothing to choose", Partner("flat-price", "realised", {"price": 3.0}))
 

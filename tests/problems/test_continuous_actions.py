@@ -14,6 +14,9 @@ from scipy.special import ndtri
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.game.auto import choose
+from resetfree.game.capabilities import Partner, Suited
+from resetfree.players import discover
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Policy
 from resetfree.problems.stepping import FunctionPolicy
@@ -151,6 +154,21 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
         pendulum(actions=None)
     with pytest.raises(InvalidInput, match="Only actions within finite bounds are a box"):
         rf.from_gym("gym:CartPole-v1", actions="box")
+
+
+def test_auto_takes_a_player_that_says_that_a_box_suits_it() -> None:
+    class Willing(HillClimbing):
+        @classmethod
+        def suits(cls, problem: rf.Problem, *, bound_known: bool) -> Suited | None:
+            """Whatever is a box."""
+            partner = Partner("counting", "realised", {"eta": 2.0})
+            return Suited(1, "actions are a box", partner) if isinstance(problem.actions, Box) else None
+
+    players = {**discover("primal"), "willing": Willing}
+    found = choose(pendulum(), players, bound_known=False)
+    assert (found.primal, found.dual, found.settings) == ("willing", "counting", {"dual": {"eta": 2.0}})
+    grid = choose(rf.make("grid-v0").problem(), players, bound_known=False)
+    assert grid.primal == "support-elimination"
 
 
 def learned(path: Path | None = None, **options: Any) -> rf.Run:

@@ -218,7 +218,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
-        if problem.n_states is not None or problem.low is None:
+        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
             return None
         size, ahead = len(problem.low), suitability.steps_ahead(problem)
         if size > SEARCHABLE or not problem.stationary:

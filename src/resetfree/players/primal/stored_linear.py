@@ -274,7 +274,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """All vectors."""
-        if problem.n_states is not None or problem.low is None:
+        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
             return None
         ahead = suitability.steps_ahead(problem)
         words = suitability.vectors_words(len(problem.low), ahead)

@@ -164,7 +164,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Finitely many states without features: nothing else bounds resets on every path."""
-        if problem.n_states is None or problem.phi is not None:
+        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
             return None
         why = (
             "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
