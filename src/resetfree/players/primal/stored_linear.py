@@ -114,7 +114,7 @@ class Table(Features):
 
 
 @dataclass(frozen=True)
-class World:
+class PlayedWorld:
     """What is asked of the problem after `init`."""
 
     horizon: int
@@ -135,7 +135,7 @@ class StoredState:
     ridge: Ridge
     next_refit: int  # rows; 0 for never
     switches: int  # how often plans were thrown away
-    world: World = field(metadata={"saved": False})
+    world: PlayedWorld = field(metadata={"saved": False})
     plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: nothing that is not in the rest
 
     def check_loaded(self) -> None:
@@ -212,7 +212,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         moves_last = problem.n_transitions == problem.horizon
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
-        world = World(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
+        world = PlayedWorld(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit
@@ -354,7 +354,7 @@ def known_features(problem: Problem) -> Features | None:
     return Table(np.ascontiguousarray(problem.phi.reshape(problem.n_states, -1)))
 
 
-def fitted(world: World, states: Floats) -> Features:
+def fitted(world: PlayedWorld, states: Floats) -> Features:
     """The features for states like these."""
     assert world.map is not None
     return world.map.fit(states, world.low, world.high, world.seed)

@@ -22,7 +22,7 @@ from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.events import reset_event, reward_function
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.model_tables import NoTable, read_table
-from resetfree.problems.gym.observations import Counted, Observer, observer_for
+from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
 from resetfree.problems.gym.rewards import Rewards
 from resetfree.problems.operators import Automatic, Operator
 
@@ -87,7 +87,7 @@ def _built(
     try:
         if not table:
             raise NoTable("was asked to be played without its table")
-        counted = isinstance(observer, Counted) and isinstance(env.action_space, spaces.Discrete)
+        counted = isinstance(observer, CountedObservations) and isinstance(env.action_space, spaces.Discrete)
         if not counted or isinstance(terms.actions, Box):
             raise NoTable("is not a finite problem")
         if terms.wrappers:
@@ -175,7 +175,7 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     if xi is None:
         return None
     if observer.n_states is not None:
-        return _start_rows(xi, observer.n_states, isinstance(observer, Counted), name)
+        return _start_rows(xi, observer.n_states, isinstance(observer, CountedObservations), name)
     assert observer.low is not None
     assert observer.high is not None
     if callable(xi) and not isinstance(xi, FeatureMap):

@@ -38,7 +38,7 @@ class Observer(ABC):
         """The state; raises `Unusable`."""
 
 
-class Counted(Observer):
+class CountedObservations(Observer):
     """Observations that are numbers already: state = observation - start."""
 
     def __init__(self, space: spaces.Discrete) -> None:
@@ -147,7 +147,7 @@ def observer_for(
                 f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give features=f with "
                 "f(observation) a vector, or states=N if at most N distinct ones come up."
             )
-        return Counted(space)
+        return CountedObservations(space)
     bounds = _bounds(space)
     if bounds is None:
         kind = "a dictionary" if isinstance(space, spaces.Dict) else type(space).__name__
