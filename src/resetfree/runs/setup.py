@@ -75,15 +75,13 @@ def prepare(
     whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
     whole(seed, "'seed' of a run", 0)
     words(feedback, "'feedback' of a run")
+    primal, dual = _named("primal", primal), _named("dual", dual)
     primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
-    players = {
-        "primal": player_from("primal", _named("primal", primal), settings),
-        "dual": player_from("dual", _named("dual", dual), settings),
-    }
+    players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
     if source == "unknown":
