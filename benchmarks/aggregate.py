@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from resetfree.studies.sweeps import Folder, parse_plan, run_sweep
+from resetfree.studies import Folder, parse_plan, run_sweep
 
 BIN = Path(sys.executable).parent
 TOML = """

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect
-from resetfree.studies.sweeps import Folder, Plan, read_plan
+from resetfree.studies import Folder, Plan, read_plan
 
 BIN = Path(sys.executable).parent
 TOML = """

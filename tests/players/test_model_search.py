@@ -13,7 +13,15 @@ import resetfree as rf
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
-from resetfree.players.primal.model_search import FAR, Learned, LinearScores, ModelSearch, _judges, _scaled, _unscaled
+from resetfree.players.primal.model_search import (
+    FAR,
+    LinearScores,
+    ModelSearch,
+    ModelSearchState,
+    _judges,
+    _scaled,
+    _unscaled,
+)
 from resetfree.players.primal.model_search_kernel import Model, _danger, choose, imagine, judge
 from resetfree.players.shared.stored_transitions import NO_ACTION
 from resetfree.problems.contract import Episode, Problem
@@ -57,7 +65,7 @@ def uniform(h: int, s: Any) -> Floats:
     return np.full(3, 1.0 / 3.0)
 
 
-def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> Learned:
+def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> ModelSearchState:
     """What the player knows after some episodes of random actions."""
     problem, rng = Unstable(bounds), np.random.default_rng(seed)
     state, start = player.init(problem, episodes, seed), problem.first_start(rng.random())

@@ -5,6 +5,7 @@ A run file suffices: neither the environment nor its packages are needed, and no
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,12 +15,22 @@ from numpy.typing import NDArray
 from resetfree.core import state as states
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import discover
 from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number
 from resetfree.problems.contract import Problem, State
 from resetfree.runs.ledger import unfit
-from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
+from resetfree.runs.recorded import checked
+from resetfree.runs.runfile import (
+    connect,
+    decode_start,
+    named,
+    read_checkpoint,
+    read_played,
+    read_problem,
+    sentences,
+)
 from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.record import Record
 from resetfree.use.policy import Policy
@@ -30,7 +41,7 @@ from resetfree.use.sensors import sensor_from
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
-class Learned(NamedTuple):
+class TrainedPlayer(NamedTuple):
     """The primal player and what it knew after the last round."""
 
     player: PrimalPlayer[Any]
@@ -49,7 +60,7 @@ class Played(Record, Protocol):
         """Where it was played, if that is at hand."""
 
     @property
-    def learned(self) -> Learned | None:
+    def learned(self) -> TrainedPlayer | None:
         """The player and its state, if it was played here."""
 
 
@@ -60,6 +71,7 @@ class Memory(NamedTuple):
     s1: State  # where the agent stood, or last started
     lam: float  # the multiplier of the last round
     arrays: dict[str, NDArray[Any]] | None  # of the checkpoint; None where the player's state is at hand
+    seen: NDArray[Any] | None = None  # how the run numbered observations, where it did and the file tells
 
 
 def recall(
@@ -84,7 +96,7 @@ def recall(
         check_start(world, memory.s1)
         made, state = _player_of(run, world, player, memory)
         with np.errstate(all="ignore"):  # a stranger's numbers may overflow: what comes of them is checked
-            if hasattr(made, "greedy"):  # nothing is explored any more
+            if isinstance(made, Exploits):  # nothing is explored any more
                 rule = made.greedy(state, memory.lam)
             else:
                 rule = made.plan(state, memory.s1, memory.lam).policy
@@ -115,8 +127,11 @@ def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, me
             )
         player = player_from("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
     state = player.init(world, run.spec["episodes"], run.spec["seed"])
-    states.load(state, memory.arrays, "primal.")
-    return player, state
+    if run.path is not None and states.is_replayed(state):
+        with closing(connect(run.path, "ro")) as connection, sentences(run.path):
+            played = checked(world, read_played(connection, run.path, 1, memory.k))
+            states.replay(state, (one.episode for one in played))
+    return player, states.load(state, memory.arrays, "primal.")
 
 
 def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> Policy:
@@ -158,7 +173,7 @@ def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, mem
 def _seen(problem: Problem | None, memory: Memory) -> NDArray[Any] | None:
     """How the run numbered observations, where it did."""
     if memory.arrays is not None:
-        return memory.arrays.get("problem.seen")
+        return memory.seen
     return None if problem is None else problem.saved().get("seen")
 
 
@@ -181,13 +196,14 @@ def _newest(path: Path) -> Memory:
             checkpoint = read_checkpoint(connection, path)
             k = 0 if checkpoint is None else checkpoint.k
             row = connection.execute("SELECT s1, lam FROM rounds WHERE k = ?", (k,)).fetchone()
+            seen = read_problem(connection, path).get("seen")
     finally:
         connection.close()
     if checkpoint is None or k == 0 or row is None:
         raise RunError(f"{named(path)} has learned nothing yet: it holds no checkpoint after an episode.")
     try:
         s1 = decode_start(row[0]) if isinstance(row[0], str) else row[0]
-        return Memory(k, s1, _multiplier(row[1]), checkpoint.arrays)
+        return Memory(k, s1, _multiplier(row[1]), checkpoint.arrays, seen)
     except (ValueError, TypeError, RecursionError) as error:
         raise RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.") from error
 

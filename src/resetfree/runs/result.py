@@ -20,7 +20,7 @@ from resetfree.players import Role
 from resetfree.problems.contract import Intervention, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.runs.recall import Learned, recall
+from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.statements import player_of, problem_of, recomputed
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
@@ -41,7 +41,7 @@ class Run:
     seconds: float
     interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
     problem: Problem | None = field(default=None, repr=False)  # where it is at hand
-    learned: Learned | None = field(default=None, repr=False)  # of a run that was played here
+    learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run that was played here
     fit: Fit | None = None  # None for a run that was in no file and no ledger
 
     def __len__(self) -> int:

@@ -16,6 +16,7 @@ from resetfree.game.auto import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.game.loop import FEEDBACK, Game, begin
 from resetfree.players import Role, discover, make_player, player_class
+from resetfree.players.pairing import partner_of
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe
@@ -84,9 +85,6 @@ def prepare(
     players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
-    if source == "unknown":
-        _check_without_bound(world, players, int(episodes), int(seed))
-        source = None
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
@@ -94,6 +92,10 @@ def prepare(
     try:
         game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
         statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    except ResetFreeError:
+        if source == "unknown":
+            _check_without_bound(world, players, int(episodes), int(seed))  # says what is missing
+        raise
     except OverflowError as error:
         given = {name: value for role in made for name, value in _settings(made[role]).items()}
         raise InvalidInput(
@@ -102,7 +104,8 @@ def prepare(
     spec = {
         "problem": world.name, "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
-        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
+        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound,
+        "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
         "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
@@ -114,17 +117,21 @@ def prepare(
 def _chosen(
     world: World, primal: Any, dual: Any, feedback: str, B: float | None, settings: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Any, Any, str, Mapping[str, Mapping[str, Any]], str | None]:
-    """What `auto` stands for here, and why; a player that is named is kept, with the paper's partner for it."""
+    """What `auto` stands for here, and why; a player that is named is kept, with its partner."""
     if isinstance(primal, str) and primal == "auto":
-        found = choose(world.problem, bound_known=B is not None or world.mdp is not None)
+        known = B is not None or world.mdp is not None
+        found = choose(world.problem, discover("primal").own, bound_known=known)
         told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
         if not (isinstance(dual, str) and dual == "auto"):
             told["dual"] = dict(settings.get("dual", {}))
         merged = {**settings, **told}
         dual = found.dual if isinstance(dual, str) and dual == "auto" else dual
         return found.primal, dual, found.feedback if feedback == "auto" else feedback, merged, found.why
-    dual = "projected-gradient" if isinstance(dual, str) and dual == "auto" else dual
-    return primal, dual, "optimistic" if feedback == "auto" else feedback, settings, None
+    partner = partner_of(primal)
+    if isinstance(dual, str) and dual == "auto":
+        dual = partner.dual
+        settings = {**settings, "dual": {**partner.settings, **settings.get("dual", {})}}
+    return primal, dual, partner.feedback if feedback == "auto" else feedback, settings, None
 
 
 def _named(role: Role, player: Any) -> Any:

@@ -6,20 +6,24 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from resetfree.core.errors import RunError, UnknownName
+from resetfree.core.errors import InvalidInput, RunError, UnknownName
+from resetfree.players.primal.uniform import Uniform
+from resetfree.players.shared.method import Method, Setting, penalised
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn
-from resetfree.studies.statistics import Interval, dominates, front, interval, summarise
+from resetfree.studies.statistics import Interval, interval
+from resetfree.studies.suites import methods as suite_methods
 from resetfree.studies.suites import suite_runner as running
 from resetfree.studies.suites import trials
-from resetfree.studies.suites.method import Method, Setting, methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.standings import compare, dominates, front
 from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance
 from resetfree.studies.suites.suite_runner import BenchStopped, Played, run_suite
 from resetfree.studies.suites.trials import Outcome, Trial, ground, run_trial
@@ -97,6 +101,53 @@ def test_suites_have_the_problems_and_seeds_they_should() -> None:
         find_suite("small", ["grid-v1"])
 
 
+# -- the methods
+
+
+def test_the_methods_and_their_order() -> None:
+    """Files of results, pages and pictures are read in this order."""
+    order = """
+        Ghosh 2022; Ghosh 2022, first start; Ghosh 2024; OPDOP; OPDOP, fast; OptCMDP; OptPrimalDual;
+        OptPrimalDual, fast; Triple-Q; greedy composite; greedy composite, penalty B; greedy composite, rare;
+        LSVI-UCB++; LSVI-UCB++, running bounds; perturbed history; auto; support elimination;
+        support elimination, proved width; algorithm 1; algorithm 1, ridge b^2; algorithm 1, realised;
+        fixed penalty B/4; fixed penalty B; fixed penalty 4B; no constraint; leave no trace; leave no trace, one way;
+        medal; olsvi.fh; olsvi.fh, penalty B; mdp-exp2; mdp-exp2, penalty B; ucrl2; ucrl2, penalty B;
+        slucb-qvi, tau = 1/20; slucb-qvi, tau = 0; shield with known support; one-step shield; constant safe policy;
+        uniform; ucbvi, hoeffding; ucbvi, bernstein; ucbvi, bernstein, cost width; ucbvi, proved width; rlsvi
+    """
+    assert list(methods()) == " ".join(order.split()).split("; ")
+
+
+def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One class, defined here, is a row of the tables: nothing else names it, and a subclass says its own."""
+
+    class Patient(Uniform):
+        name: ClassVar[str] = "patient"
+
+        @staticmethod
+        def methods() -> list[Method]:
+            return [Method("patient", "ours", "Waits.", penalised(lambda s: Patient()), widths=(), pools=False)]
+
+    class Quiet(Patient):
+        name: ClassVar[str] = "quiet"
+
+    found: dict[str, Any] = {"primal": {"patient": Patient, "quiet": Quiet}, "dual": {}}
+    monkeypatch.setattr(suite_methods, "discover", found.__getitem__)
+    methods.cache_clear()
+    try:
+        assert list(methods()) == ["auto", "patient"]
+        with Results(tmp_path / "r.jsonl", "smoke") as results:
+            played = run_suite(short(), [methods()["patient"]], results, jobs=1)
+        assert [[o.status for o in p.outcomes] for p in played] == [["done", "done"]] * 2
+        found["dual"] = {"other": Patient}
+        methods.cache_clear()
+        with pytest.raises(InvalidInput, match="'patient' twice"):
+            methods()
+    finally:
+        methods.cache_clear()
+
+
 # -- one trial
 
 
@@ -158,7 +209,7 @@ def test_an_error_is_kept_and_stops_nothing(extra: Callable[[Method], Method], t
     not_here = replace(two()[0], name="not here", inapplicable=lambda mdp: "It cannot.")
     with Results(tmp_path / "r.jsonl", "smoke") as results:
         played = run_suite(short(), [broken, not_here, *two()], results, jobs=1)
-    summary = summarise(played)
+    summary = compare(played)
     rows = [row for row in summary.rows["grid-v0"] if row.method == "broken"]
     assert [row.failed for row in rows] == [2, 2]
     assert rows[0].note == "ValueError: no such luck"
@@ -354,7 +405,7 @@ def test_a_summary_names_the_front_and_the_dominators() -> None:
     def played(name: str, kind: Any, *rest: Outcome) -> Played:
         return Played(entry(replace(base, name=name, kind=kind)), 0.1, rest)
 
-    summary = summarise([
+    summary = compare([
         played("auto", "ours", *outcomes([10.0, 12.0], [5.0, 7.0], covered=True, realised=3)),
         played("better", "baseline", *outcomes([5.0, 6.0], [5.0, 7.0])),
         played("greedy", "baseline", *outcomes([50.0, 60.0], [-9.0, -9.0])),
@@ -368,4 +419,4 @@ def test_a_summary_names_the_front_and_the_dominators() -> None:
     found = summary.dominators["grid-v0"]
     assert [(d.method, d.kind, d.clear) for d in found] == [("knows", "oracle", True), ("better", "baseline", True)]
     json.dumps(summary.to_dict(), allow_nan=False)
-    assert summarise([played("other", "ours", *outcomes([1.0], [1.0]))]).dominators == {}
+    assert compare([played("other", "ours", *outcomes([1.0], [1.0]))]).dominators == {}

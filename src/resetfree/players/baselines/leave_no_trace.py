@@ -15,6 +15,7 @@ is the protocol's reset, not a decision after failed attempts. From memory: the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -25,6 +26,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import check, epsilon_greedy, restarts_are_told, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
 from resetfree.players.shared.counts import sizes
+from resetfree.players.shared.method import Method, Players, Setting, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -131,6 +133,20 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
             )  # fmt: skip
         state.k += 1
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Its width is epsilon."""
+
+        def build(returns: bool) -> Callable[[Setting], Players]:
+            return penalised(lambda s: LeaveNoTrace(epsilon=s.width, pooled=s.pooled, returns=returns))
+
+        text = "Forward and reset Q-learners, abort where min Q_reset < 0.7."
+        one_way = "The same with no episodes spent on the way back."
+        return [
+            Method("leave no trace", "baseline", text, build(True), rank=50),
+            Method("leave no trace, one way", "baseline", one_way, build(False), rank=50),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

@@ -25,6 +25,7 @@ from resetfree.players.baselines._reset_free import check, restarts_are_told
 from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
 from resetfree.players.shared.counts import check_multiplier, sizes
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
+from resetfree.players.shared.method import Method, Setting, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -99,6 +100,20 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     def steps_of(self, problem: Problem, episodes: int) -> int:
         """The length of an artificial episode."""
         return self.length or max(1, round(float(max(episodes, 1) * problem.horizon) ** 0.25))
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Without and with a penalty for a reset."""
+
+        def primal(s: Setting) -> OlsviFH:
+            return OlsviFH(scale=s.width, pooled=s.pooled)
+
+        text = "LSVI-UCB, artificial episodes of T^(1/4) steps; resets are free."
+        penalty = "The same with a constant penalty B for a reset."
+        return [
+            Method("olsvi.fh", "baseline", text, penalised(primal), rank=52),
+            Method("olsvi.fh, penalty B", "baseline", penalty, penalised(primal, 1.0), rank=52),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""

@@ -18,6 +18,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.shielded_kernel import one_step_actions, shielded_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.transitions import Bools
@@ -74,6 +75,13 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
         """Count."""
         state.seen.learn(round.episode)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """A shield that looks one step ahead."""
+        build = penalised(lambda s: OneStepShield(scale=s.width, pooled=s.pooled))
+        text = "UCBVI among actions that cannot be reset at the next step."
+        return [Method("one-step shield", "oracle", text, build, rank=57)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

@@ -12,13 +12,15 @@ From memory: the constants of the steps, and that round k's values use the data 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import ClassVar
 
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
-from resetfree.players.baselines._mirror import TRAP, MirrorState, begin, learn, next_plan
+from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 
 
@@ -61,6 +63,21 @@ class Opdop(PrimalPlayer[MirrorState]):
         """One step of the policy, then the counts."""
         learn(state, round)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """As in the original, and with faster steps."""
+
+        def build(speed: float) -> Callable[[Setting], Players]:
+            return lambda s: against(
+                Opdop(s.width, speed, s.pooled), "one-multiplier", "optimistic", B=s.B, step="unit"
+            )
+
+        text = "Ding et al. 2020 on counts: mirror ascent with its own small steps."
+        return [
+            Method("OPDOP", "baseline", text, build(1.0), rank=11),
+            Method("OPDOP, fast", "baseline", f"The same with steps {FAST:g} times as large.", build(FAST), rank=11),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered."""

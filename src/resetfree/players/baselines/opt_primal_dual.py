@@ -12,6 +12,7 @@ From memory: t_K = sqrt(2 log A / (H^2 (1 + rho^2) K)) and t_lam = H sqrt(K) / r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import ClassVar
@@ -19,7 +20,8 @@ from typing import ClassVar
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
-from resetfree.players.baselines._mirror import TRAP, MirrorState, begin, learn, next_plan
+from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 
 
@@ -64,6 +66,21 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
         """One step of the policy, then the counts."""
         learn(state, round)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """As in the original, and with faster steps."""
+
+        def build(speed: float) -> Callable[[Setting], Players]:
+            return lambda s: against(
+                OptPrimalDual(s.B, s.width, speed, s.pooled), "one-multiplier", "optimistic", B=s.B, capped=False
+            )
+
+        fast = f"The same with steps {FAST:g} times as large."
+        return [
+            Method("OptPrimalDual", "baseline", "Efroni et al. 2020: mirror ascent, no cap.", build(1.0), rank=13),
+            Method("OptPrimalDual, fast", "baseline", fast, build(FAST), rank=13),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered."""

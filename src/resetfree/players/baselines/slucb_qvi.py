@@ -16,6 +16,7 @@ tau above 0 bounds each step's risk, not the episode's: up to tau per step, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
@@ -28,6 +29,7 @@ from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.shielded_kernel import one_step_actions
 from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -89,6 +91,33 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     def kappa(self, horizon: int) -> float:
         """The inflation 2 H / (tau - tau_0) + 1 with tau_0 = 0."""
         return 2.0 * horizon / self.tau + 1.0 if self.tau > 0 else 1.0
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With a threshold above zero, which it needs, and with that of the reset-free problem."""
+
+        def line(words: str, tau: float, summary: str, inapplicable: Callable[[FiniteMDP], str | None]) -> Method:
+            build = penalised(lambda s: SlucbQvi(tau=tau, scale=s.width, pooled=s.pooled))
+            return Method(f"slucb-qvi, tau = {words}", "oracle", summary, build, rank=55, inapplicable=inapplicable)
+
+        def needs_safe_actions(mdp: FiniteMDP) -> str | None:
+            found = without_safe_action(mdp)
+            return found and (
+                "It needs a known safe action in every state, and in state "
+                f"{mdp.state_names[found[1]]} at step {found[0]} every action can be reset at once."
+            )
+
+        def threshold_zero(mdp: FiniteMDP) -> str | None:
+            return (
+                "It needs a threshold above zero: at zero no action but the known safe one ever has a confidence bound "
+                "that is small enough, so its safe set never grows."
+            )
+
+        text = "Each step's risk at most 1/20, told a safe action per state."
+        return [
+            line("1/20", 0.05, text, needs_safe_actions),
+            line("0", 0.0, "The same with the threshold of the reset-free problem.", threshold_zero),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another constraint."""

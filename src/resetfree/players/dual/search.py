@@ -10,14 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.core.errors import InvalidInput
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.multiplier_functions import bounded, not_negative, positive, root
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class SearchState:
     """Nothing is learned; the settings are kept where `multiplier` finds it."""
 
     B: float = field(metadata={"saved": False})
@@ -25,7 +29,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Search(DualPlayer[Learned]):
+class Search(DualPlayer[SearchState]):
     """The smallest lam in [0, B] whose plan has v_c <= tol, up to B / 2^n_steps; B if even B does not reach it.
 
     0 is tried first, then B, then the middle of what is left. What is played has itself been asked, so v_c <= tol holds
@@ -36,7 +40,7 @@ class Search(DualPlayer[Learned]):
 
     B: bound on the multipliers.  tolerance: tol (default: 1 / sqrt(K)).  n_steps: halvings.
 
-    >>> found = Search().multiplier(Learned(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
+    >>> found = Search().multiplier(SearchState(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
     >>> round(found, 4)
     3.0
     """
@@ -50,16 +54,16 @@ class Search(DualPlayer[Learned]):
         given = self.tolerance
         return 1.0 / root(episodes) if given is None else not_negative(given, "tolerance", self.name)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> SearchState:
         """Nothing to begin with."""
         B = positive(self.B, "B", self.name)
         if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 0:
             raise InvalidInput(
                 f"The 'n_steps' of {self.name} must be an integer that is not negative. Got {self.n_steps!r} instead."
             )
-        return Learned(B, self._tolerance(episodes))
+        return SearchState(B, self._tolerance(episodes))
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: SearchState, s1: State, ask: Callable[[float], Plan]) -> float:
         """Bisection; `high` is always a multiplier that was asked and found safe enough."""
         tol = state.tol
         if ask(0.0).v_c <= tol:
@@ -75,9 +79,22 @@ class Search(DualPlayer[Learned]):
                 low = middle
         return high
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: SearchState, round: Round) -> SearchState:
         """Nothing."""
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """B."""
+        return positive(self.B, "B", self.name)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """B tol k, if the signals are v_c of its plans."""
+        B = positive(self.B, "B", self.name)
+        if met.feedback != "optimistic":
+            raise NotCertifiable(f"The bound of '{self.name}' is about the costs of its plans, and it was told others.")
+        if against.size > B:
+            raise NotCertifiable(f"The comparator {against.size:.6g} is above B = {B:.6g}.")
+        return np.asarray(B * self._tolerance(met.episodes) * met.k)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The tolerance, and the regret that it leaves."""

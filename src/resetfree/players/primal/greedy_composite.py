@@ -14,7 +14,9 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
+from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.composite_players import (
     Samples,
     Switching,
@@ -26,7 +28,9 @@ from resetfree.players.shared.composite_players import (
     sensible,
 )
 from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -176,6 +180,52 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         if self.B is None:
             raise InvalidInput(f"The 'B' of {self.name} must be a bound on the multipliers. Got None instead.")
         return self.B
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Given features of pairs, where no bound B is known: the multiplier may grow as it has to."""
+        if problem.n_states is None or problem.phi is None or bound_known:
+            return None
+        words = features_words(problem.phi.shape[2], problem.stationary)
+        why = f"{words}; no bound B is known: resets are counted"
+        return Suited(1, why, Partner("counting", "realised"), {"pooled": problem.stationary})
+
+    def proof(self) -> Proof:
+        """Linearity; its V_r and V_c are estimates."""
+        return Proof(linear=True)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
+        from resetfree.players.shared.batched.batched_greedy import Greedy
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+
+        if self.switching != "every":
+            raise InvalidInput(
+                "The 'switching' of greedy-composite must be every in the batched engine. "
+                f"Got {self.switching!r} instead."
+            )
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "phi": phi}
+        return BatchedForm(Greedy(ridge, self.variance_aware and self.width == "tuned"), numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against projected gradient, and against a constant multiplier B."""
+
+        def line(name: str, dual: str, summary: str, switching: Switching = "every") -> Method:
+            def build(s: Setting) -> Players:
+                return against(GreedyComposite(s.B, scale=s.width, pooled=s.pooled, switching=switching), dual, B=s.B)
+
+            return Method(name, "ours", summary, build, rank=20)
+
+        gradient, penalty = "projected-gradient", "constant-penalty"
+        rare = "The same, planning only when a determinant has doubled."
+        return [
+            line("greedy composite", gradient, "Greedy LSVI-UCB on r - lam c against projected gradient."),
+            line("greedy composite, penalty B", penalty, "The same against a constant multiplier B."),
+            line("greedy composite, rare", penalty, rare, "rare"),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -23,6 +23,7 @@ from resetfree.players.shared.composite_players import (
     remember,
     sensible,
 )
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -146,6 +147,22 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         if self.reg is not None:
             return self.reg
         return self.scale**2 if self.scale > 0 else 1.0
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against a constant multiplier B."""
+
+        def line(name: str, running: bool, summary: str) -> Method:
+            def build(s: Setting) -> Players:
+                primal = WeightedLSVI(scale=s.width, pooled=s.pooled, switching="rare", running=running)
+                return against(primal, "constant-penalty", B=s.B)
+
+            return Method(name, "ours", summary, build, rank=21)
+
+        return [
+            line("LSVI-UCB++", False, "Variance-weighted LSVI-UCB on r - B c."),
+            line("LSVI-UCB++, running bounds", True, "The same with the running minimum of the original."),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""

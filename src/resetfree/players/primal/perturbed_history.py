@@ -13,6 +13,7 @@ import numpy as np
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.composite_players import Samples, add, multiplier, no_samples, sensible
 from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -100,6 +101,15 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         if self.reg is not None:
             return self.reg
         return self.scale**2 if self.scale > 0 else 1.0
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against a constant multiplier B."""
+
+        def build(s: Setting) -> Players:
+            return against(PerturbedHistory(scale=s.width, pooled=s.pooled), "constant-penalty", B=s.B)
+
+        return [Method("perturbed history", "ours", "RLSVI on r - B c, the largest of four draws.", build, rank=22)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.game.capabilities import PrimalRegretBound
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
 from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
@@ -147,6 +148,11 @@ class Politex(PrimalPlayer[PolitexState]):
         if self.B is None:
             raise InvalidInput("The 'B' of politex must be a bound on the multipliers. Got None instead.")
         return self.B
+
+    def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
+        """See `statement`; that of all K rounds, whose step size it has."""
+        most = self.statement(problem, episodes).constants.get("primal_regret_bound")
+        return None if most is None else PrimalRegretBound(float(most))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Proved for exact values and one start per sum: R_p <= (n + 1) H (H + B) sqrt(K ln A / 8) for n starts.

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
+from resetfree.players.shared import suitability
 from resetfree.players.shared.composite_players import Switching, multiplier, one_of, sensible
 from resetfree.players.shared.stored_ridge import (
     Ridge,
@@ -261,6 +263,20 @@ class StoredLinear(PrimalPlayer[StoredState]):
         if self.reg is not None:
             return self.reg
         return self.scale**2 if self.scale > 0 else 1.0
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """All vectors."""
+        if problem.n_states is not None or problem.low is None:
+            return None
+        ahead = suitability.steps_ahead(problem)
+        words = suitability.vectors_words(len(problem.low), ahead)
+        why = f"{words}; values are fitted to all steps in features of the state, {ahead} steps ahead"
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
+
+    def steps_ahead(self, horizon: int) -> int:
+        """P, or H where every step is planned to the end of its episode."""
+        return self.planning or horizon
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; none of it is proved."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite, log
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
     CountState,
     Ties,
@@ -28,6 +30,7 @@ from resetfree.players.shared.count_players import (
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
 
@@ -42,7 +45,7 @@ class EliminationState:
 
 
 @dataclass
-class LargeState:
+class LargeEliminationState:
     """The same for a large problem: what was seen, and from where a reset can no longer be avoided."""
 
     data: LargeCounts
@@ -56,7 +59,7 @@ class LargeState:
 
 
 @dataclass(frozen=True)
-class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
+class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState]):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
@@ -103,7 +106,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
             if not good:
                 raise InvalidInput(f"The '{what}' of support-elimination must be sensible. Got {value!r} instead.")
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """Nothing seen: everything can be safe."""
         check_episodes(self.name, episodes)
         pooled = problem.stationary if self.pooled is None else self.pooled
@@ -112,14 +115,14 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         endless = self._endless(problem)
         n_sets = 1 if endless else problem.horizon
         if isinstance(data, LargeCounts):
-            return LargeState(data, Bad.nothing(n_sets, endless))
+            return LargeEliminationState(data, Bad.nothing(n_sets, endless))
         return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_), endless)
 
-    def plan(self, state: EliminationState | LargeState, s1: State, lam: float) -> Plan:
+    def plan(self, state: EliminationState | LargeEliminationState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
         form = BERNSTEIN if self.width == "tuned" else HOEFFDING
-        if isinstance(state, LargeState):
+        if isinstance(state, LargeEliminationState):
             return state.data.plan(
                 s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0), state.sets.bad, state.sets.endless
             )
@@ -133,9 +136,11 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         )  # fmt: skip
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
-    def update(self, state: EliminationState | LargeState, round: Round) -> EliminationState | LargeState:
+    def update(
+        self, state: EliminationState | LargeEliminationState, round: Round
+    ) -> EliminationState | LargeEliminationState:
         """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
-        if isinstance(state, LargeState):
+        if isinstance(state, LargeEliminationState):
             state.data.learn(round)
             state.sets.learn(state.data.seen, round)
             return state
@@ -155,6 +160,51 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         layer = np.arange(n) if len(data.tried) > 1 else 0
         edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
         return edges, bool(data.known[last]), bool(data.known_last[last])
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Finitely many states without features: nothing else bounds resets on every path."""
+        if problem.n_states is None or problem.phi is not None:
+            return None
+        why = (
+            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and no bound on multipliers is needed"
+        )
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts and sets in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
+        form, data = BERNSTEIN if self.width == "tuned" else HOEFFDING, fresh.data
+        noisy, layers = data.noise > 0, len(fresh.allowed)
+        program = Optimistic(len(data.tried), form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
+        return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With a tuned and with the proved width of the reward bonus; it needs no multiplier."""
+        tuned = "What was seen to lead to a reset is never done again; tuned reward bonus."
+
+        def eliminate(s: Setting) -> Players:
+            return against(SupportElimination(scale=s.width, pooled=s.pooled), "constant-penalty", C=0.0)
+
+        def proved(s: Setting) -> Players:
+            return against(SupportElimination(width="theory", pooled=s.pooled), "constant-penalty", C=0.0)
+
+        return [
+            Method("support elimination", "ours", tuned, eliminate, rank=31, guaranteed=True),
+            Method(
+                "support elimination, proved width",
+                "ours",
+                "The same with the reward bonus of its regret bound.",
+                proved,
+                rank=31,
+                widths=(),
+                guaranteed=True,
+            ),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
     ALL,
     CountState,
@@ -28,6 +29,7 @@ from resetfree.players.shared.counts import sizes
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import LargeCounts, begin
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.problems.contract import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -151,6 +153,40 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         assert problem.n_states is not None
         samples = episodes * (problem.horizon if self.pooled else 1)
         return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, data = learned_ties(self.name, self.ties), cast(CountState, self.init(problem, episodes, 0))
+        program = Optimistic(len(data.tried), self.form, ties, data.noise > 0, self.monotone)
+        numbers = {"log_term": data.log_term, "noise": data.noise, "cost_part": float(self.cost_part)}
+        return BatchedForm(program, numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against the fixed penalty C = B, with no width for the cost, which who is never reset does not need.
+
+        The realised dual and the fixed penalty then play nearly the same games (the first reset throws the multiplier
+        close to B); the penalty has the better bound.
+        """
+
+        def line(name: str, summary: str, bonus: Bonus, cost_part: bool = False) -> Method:
+            def build(s: Setting) -> Players:
+                return against(UCBVI(bonus, "tuned", s.width, cost_part, s.pooled), "constant-penalty", B=s.B)
+
+            return Method(f"ucbvi, {name}", "ours", summary, build, rank=60)
+
+        def proved(s: Setting) -> Players:
+            return against(UCBVI("hoeffding", width="theory", pooled=s.pooled), "constant-penalty", B=s.B)
+
+        text = "Hoeffding's width with the proved L."
+        return [
+            line("hoeffding", "Optimistic value iteration on counts, no width for the cost.", "hoeffding"),
+            line("bernstein", "The same with variance-aware widths.", "bernstein"),
+            line("bernstein, cost width", "The same with a variance-aware width for the cost.", "bernstein", True),
+            Method("ucbvi, proved width", "ours", text, proved, rank=60, widths=(), guaranteed=True),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

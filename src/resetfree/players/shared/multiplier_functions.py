@@ -245,6 +245,11 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def square_over(x: Any, y: float) -> Any:
+    """x^2 / y where it fits into a float and x^2 does not, as for the multiplier of a reset probability of 1e-300."""
+    return x / y * x
+
+
 def signal(round: Round) -> float:
     """g, the cost signal of a round: every bound rests on 0 <= g <= 1, so nothing else passes."""
     g = round.cost_signal

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.state import dump, load
+from resetfree.core.state import dump, load, replay
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.problems.contract import Episode, Problem, State
@@ -226,11 +226,11 @@ def saved_and_loaded(
     """A game and its second half, played on; then the same game, saved in the middle, loaded into fresh states."""
     primal, dual = fill(primal, problem), fill(dual, problem)
     whole = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    for _ in play(problem, primal, dual, whole, episodes=episodes // 2):
-        pass
+    first = [this.episode for this in play(problem, primal, dual, whole, episodes=episodes // 2)]
     parts = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    load(parts.primal, snapshot(whole.primal))
-    load(parts.dual, snapshot(whole.dual))
+    for side in ("primal", "dual"):
+        replay(getattr(parts, side), first)
+        setattr(parts, side, load(getattr(parts, side), snapshot(getattr(whole, side))))
     parts.k, parts.s1, parts.rng = whole.k, whole.s1, deepcopy(whole.rng)
     return [(game, list(play(problem, primal, dual, game, episodes=episodes))) for game in (whole, parts)]
 

@@ -13,13 +13,14 @@ from rich.text import Text
 
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.players.shared.method import Method
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, stop
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
-from resetfree.studies.statistics import Summary, summarise
-from resetfree.studies.suites.method import Method, methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.standings import Summary, compare
 from resetfree.studies.suites.suite import SUITES, find_suite, split_names
 from resetfree.studies.suites.suite_runner import BenchStopped, run_suite
 
@@ -67,7 +68,7 @@ def bench(
         except BenchStopped as stopped:
             stop(stopped)
         others = results.others
-    summary = summarise(played)
+    summary = compare(played)
     drawn = _draw(summary, picture, suite)
     words = ["resetfree", "bench", suite]
     for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):

@@ -19,7 +19,7 @@ from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.resolve import FAMILIES
 from resetfree.show.cli.common import as_json, say
-from resetfree.studies.suites.method import methods
+from resetfree.studies.suites.methods import METHODS, methods
 from resetfree.studies.suites.suite import SUITES
 
 SIZES = ("states", "actions", "horizon", "reset_states")
@@ -130,6 +130,7 @@ def _unavailable(kind: str) -> list[dict[str, Any]]:
         "features": [features.MAPS],
         "operators": [CHANNELS],
         "families": [FAMILIES],
+        "methods": [METHODS],
     }
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for registry in registries.get(kind, []):

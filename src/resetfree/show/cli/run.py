@@ -16,7 +16,8 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.core.certificate import plain
-from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, RunError
+from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, ResetFreeError, RunError
+from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.tracking import tracked
@@ -191,10 +192,13 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
 
 def _warning(run: rf.Run) -> str | None:
     """Whether danger lies beyond what the player plans ahead, where it says how far that is."""
-    settings = run.spec["primal"]["settings"]
-    if "planning" not in settings:
+    try:
+        player = run.player_again("primal")
+    except ResetFreeError:  # a player that is not at hand
         return None
-    return past_horizon(run.columns, settings["planning"] or run.spec["horizon"])
+    return (
+        past_horizon(run.columns, player.steps_ahead(run.spec["horizon"])) if isinstance(player, PlansAhead) else None
+    )
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.game.auto import choose
 from resetfree.players import BASES, discover, player_class
 from resetfree.players import settings as defaults_of
+from resetfree.players.pairing import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.resolve import in_family, option_names, parse_options
 from resetfree.problems.world import World, find_world
@@ -56,7 +57,8 @@ def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, S
     names = option_names(request.problem)
     before = {group: request.settings.get(group, {}) for group in GROUPS}
     if request.primal != "auto":
-        dual = "projected-gradient" if request.dual == "auto" else request.dual
+        primal = player_class("primal", request.primal)
+        dual = partner_of(primal).dual if request.dual == "auto" else request.dual
         given = split_settings(pairs, names, request.primal, dual)
         with find_world(request.problem, before["problem"] | given["problem"]) as world:
             yield world, {role: before[role] | given[role] for role in BASES}
@@ -65,7 +67,7 @@ def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, S
         player_class("dual", request.dual)  # an unknown name is refused before anything is made
     own = _problem_s(pairs, names)
     with find_world(request.problem, before["problem"] | own) as world:
-        found = choose(world.problem, bound_known=True)
+        found = choose(world.problem, discover("primal").own, bound_known=True)
         dual = found.dual if request.dual == "auto" else request.dual
         given = split_settings(pairs, names, found.primal, dual)
         for key in given["problem"].keys() - own.keys():

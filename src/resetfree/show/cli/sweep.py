@@ -15,10 +15,10 @@ from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, stop
 from resetfree.show.cli.progress import OnTerminal, duration
 from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.gathering import Gathered, arrow, gather
-from resetfree.studies.sweeps.plan import Plan, check_plan, parse_plan, read_plan
-from resetfree.studies.sweeps.sweep_runner import ENGINES, Count, SweepStopped, run_sweep, standing
+from resetfree.studies.folder import Folder
+from resetfree.studies.gathering import Gathered, arrow, gather
+from resetfree.studies.plan import Plan, check_plan, parse_plan, read_plan
+from resetfree.studies.sweep_runner import ENGINES, Count, SweepStopped, run_sweep, standing
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows

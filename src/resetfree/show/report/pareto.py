@@ -8,7 +8,7 @@ from typing import Any
 
 from resetfree.core.errors import InvalidInput
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
-from resetfree.studies.statistics import SUBJECT, Row, Summary
+from resetfree.studies.suites.standings import SUBJECT, Row, Summary
 
 # Told apart by the colour-blind too, and by their shape; filled where data is pooled.
 LOOKS = {

@@ -11,8 +11,8 @@ from typing import Any
 from rich.table import Table
 
 from resetfree.show.report.style import line, look, round_number, save
-from resetfree.studies.sweeps.folder import Folder, write_text
-from resetfree.studies.sweeps.gathering import arrow
+from resetfree.studies.folder import Folder, write_text
+from resetfree.studies.gathering import arrow
 
 SHOWN = ("resets", "regret", "realised_resets")  # Regret never without Resets beside it
 HEADINGS = {"resets": "Resets", "regret": "Regret", "realised_resets": "realised resets"}

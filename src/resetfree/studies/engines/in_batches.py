@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.problems.world import World, find_world
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.columns import COLUMNS, columns_of_row
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.runfile import Checkpoint
 from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
 from resetfree.studies.engines.batched import faster_engine
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, Trial, failed, tensorboard_folder
+from resetfree.studies.folder import Folder
+from resetfree.studies.trial import Errand, Outcome, Trial, failed, tensorboard_folder
 from resetfree.studies.workers import Workers
 
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
@@ -267,12 +267,8 @@ def _write(batch: Batch, columns: Arrays, seconds: float) -> Generator[tuple[Err
 
 
 def _rows(batch: Batch, columns: Arrays, seconds: float) -> Iterator[Row]:
-    n_rows, episodes = columns["s1"].shape
+    n_rows = len(columns["s1"])
     best = best_values(batch.setups[0].world.mdp) if batch.errands[0].tensorboard is not None else None
     for i, errand in enumerate(batch.errands):
         spec = {**batch.setups[i // len(batch.seeds)].spec, "seed": errand.trial.seed, "engine": "batched"}
-        own: Arrays = {"k": np.arange(1, episodes + 1)}
-        for name in COLUMNS[1:]:
-            column = columns[name][i] if name in columns else np.full(episodes, np.nan)
-            own[name] = column.astype(np.int64) if column.dtype.kind in "bi" else column
-        yield Row(errand, spec, own, seconds / n_rows, best)
+        yield Row(errand, spec, columns_of_row(columns, i), seconds / n_rows, best)

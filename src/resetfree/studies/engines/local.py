@@ -7,8 +7,8 @@ from collections.abc import Generator
 from functools import partial
 
 from resetfree.core.errors import RunError
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, failed, run_trial
+from resetfree.studies.folder import Folder
+from resetfree.studies.trial import Errand, Outcome, failed, run_trial
 from resetfree.studies.workers import Workers, stopping
 
 MOST_DEATHS = 5  # of the process of one trial, after which the trial is held to be the cause

@@ -24,8 +24,8 @@ from typing import Any
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import SLICE
 from resetfree.studies.engines.local import play_with, trial_workers
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, failed, run_trial
+from resetfree.studies.folder import Folder
+from resetfree.studies.trial import Errand, Outcome, failed, run_trial
 from resetfree.studies.workers import Child, Workers
 
 RETRIES = 20  # deaths of workers and nodes that one trial outlives

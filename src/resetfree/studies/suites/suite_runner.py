@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.studies.suites.method import Method
+from resetfree.players.shared.method import Method
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.suite import Suite
 from resetfree.studies.suites.trials import Interrupted, Outcome, Trial, run_trial

@@ -17,9 +17,10 @@ import numpy as np
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.game.loop import begin, play
+from resetfree.players.shared.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.transitions import Floats
-from resetfree.studies.suites.method import Setting, methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import Instance
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates.anytime import resets_upper

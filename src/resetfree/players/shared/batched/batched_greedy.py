@@ -8,14 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.greedy_composite import GreedyComposite
 from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at, known_at
-from resetfree.players.shared.batched.batched_ridge import Ridge, features_of
+from resetfree.players.shared.batched.batched_ridge import Ridge
 from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
 from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
 from resetfree.players.shared.kernels.composite import TIE
-from resetfree.problems.contract import Problem
 
 
 @dataclass(frozen=True)
@@ -25,20 +22,6 @@ class Greedy:
     ridge: Ridge
     variance_aware: bool
     samples_actions: bool = False
-
-    @classmethod
-    def read(cls, player: GreedyComposite, problem: Problem, episodes: int) -> tuple[Greedy, dict[str, Any]]:
-        """The static part, and the numbers; plans that are kept from episode to episode are not known here."""
-        if player.switching != "every":
-            raise InvalidInput(
-                "The 'switching' of greedy-composite must be every in the batched engine. "
-                f"Got {player.switching!r} instead."
-            )
-        one_hot, phi = features_of(problem)
-        beta_r, beta_c = player.betas(problem, episodes)
-        ridge = Ridge(1 if player.pooled else problem.horizon, one_hot)
-        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": player.ridge(), "phi": phi}
-        return cls(ridge, player.variance_aware and player.width == "tuned"), numbers
 
     def begin(self, shape: Shape, given: dict[str, Any]) -> Any:
         """No data."""

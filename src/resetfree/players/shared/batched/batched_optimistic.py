@@ -13,8 +13,6 @@ import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.primal.ucbvi import UCBVI
 from resetfree.players.shared.batched import batched_counts as counts
 from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
@@ -25,7 +23,7 @@ from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING
 from resetfree.problems.contract import Problem
 
 
-class Learned(NamedTuple):
+class BatchedOptimisticState(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
     counts: counts.Counts
@@ -38,37 +36,16 @@ class Learned(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimistic:
-    """What of a `UCBVI` or `SupportElimination` a program is compiled for; its numbers travel beside it."""
+    """What of a player on counts a program is compiled for; its numbers travel beside it."""
 
     n_layers: int
     form: int
     learned_ties: bool
-    monotone: bool
     noisy: bool
-    allowed_layers: int  # 0 without elimination
-    endless: bool  # whether its one layer is for a life without end; an episode of one step has one layer too
+    monotone: bool = False
+    allowed_layers: int = 0  # 0 without elimination
+    endless: bool = False  # whether its one layer is for a life without end; an episode of one step has one layer too
     samples_actions: bool = False
-
-    @classmethod
-    def read(
-        cls, player: UCBVI | SupportElimination, problem: Problem, episodes: int
-    ) -> tuple[Optimistic, dict[str, Any]]:
-        """The static part, and the numbers; ties that rounding would break are refused."""
-        if player.ties == "first":
-            raise InvalidInput(
-                f"The 'ties' of {player.name} must be random or learned in the batched engine, where rounding differs. "
-                "Got 'first' instead."
-            )
-        fresh: Any = player.init(problem, episodes, 0)
-        data = fresh if isinstance(player, UCBVI) else fresh.data
-        numbers = {"log_term": data.log_term, "noise": data.noise}
-        learned = player.ties == "learned"
-        if isinstance(player, UCBVI):
-            static = cls(len(data.tried), player.form, learned, player.monotone, data.noise > 0, 0, False)
-            return static, {**numbers, "cost_part": float(player.cost_part)}
-        form = BERNSTEIN if player.width == "tuned" else HOEFFDING
-        static = cls(len(data.tried), form, learned, False, data.noise > 0, len(fresh.allowed), fresh.endless)
-        return static, {**numbers, "cost_part": 0.0}
 
     @staticmethod
     def by_seed(problem: Problem, seeds: list[int]) -> dict[str, Any]:
@@ -78,11 +55,11 @@ class Optimistic:
         chance = np.array([np.random.default_rng(seed).random(pairs) for seed in seeds])
         return {"jitter": np.ascontiguousarray(chance.transpose(2, 1, 0))}
 
-    def begin(self, shape: Shape, given: dict[str, Any]) -> Learned:
+    def begin(self, shape: Shape, given: dict[str, Any]) -> BatchedOptimisticState:
         """Nothing seen: everything is as good as can be."""
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
-        return Learned(
+        return BatchedOptimisticState(
             counts.no_counts(shape, self.n_layers, rows),
             np.zeros(rows) if self.monotone else None,
             np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
@@ -92,9 +69,17 @@ class Optimistic:
         )
 
     def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        state: BatchedOptimisticState,
+        s1: Array,
+        lam: Array,
+        k: Array,
+        u: Uniforms,
+        evaluate: bool,
+    ) -> Plan:
         """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
         c = state.counts
         if self.allowed_layers:
@@ -136,7 +121,7 @@ class Optimistic:
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
         return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
 
-    def _prefer(self, given: dict[str, Any], state: Learned) -> Array:
+    def _prefer(self, given: dict[str, Any], state: BatchedOptimisticState) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
         jitter: Array = given["jitter"]
         if not self.learned_ties:
@@ -193,8 +178,15 @@ class Optimistic:
         return q, q_r, q_c, low
 
     def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, path: Path, lam: Array, plan: Plan
-    ) -> Learned:
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        state: BatchedOptimisticState,
+        path: Path,
+        lam: Array,
+        plan: Plan,
+    ) -> BatchedOptimisticState:
         """Count the steps that were taken; say anew what can still be safe."""
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:
@@ -206,6 +198,16 @@ class Optimistic:
         elif self.allowed_layers:
             new = new._replace(allowed=episode_sets(shape, tables, new.counts))
         return new
+
+
+def learned_ties(name: str, ties: str) -> bool:
+    """Whether ties are learned, or random; those that rounding would break are refused."""
+    if ties == "first":
+        raise InvalidInput(
+            f"The 'ties' of {name} must be random or learned in the batched engine, where rounding differs. "
+            "Got 'first' instead."
+        )
+    return ties == "learned"
 
 
 def _spread(tables: Tables, c: counts.Counts, h: Any, a: int, v: Array, mean: Array) -> Array:
@@ -234,7 +236,7 @@ def _any(parts: list[Array]) -> Array:
     return result
 
 
-def _learn_ties(shape: Shape, state: Learned, path: Path) -> Learned:
+def _learn_ties(shape: Shape, state: BatchedOptimisticState, path: Path) -> BatchedOptimisticState:
     """Which pair was fatal, and which action was the first to find a state.
 
     A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.

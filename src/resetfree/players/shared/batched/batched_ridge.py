@@ -117,12 +117,13 @@ def _sherman_morrison(
     return gram, cross + here[:, None] * x, pay + reward * x, jnp.maximum(width2 - v * v / q, 0.0)
 
 
-def features_of(problem: Problem) -> tuple[bool, NDArray[np.float64]]:
-    """Whether the features are one-hot (or there are none), and they themselves as [d, A, S]."""
+def ridge_of(problem: Problem, pooled: bool) -> tuple[Ridge, NDArray[np.float64]]:
+    """In which form to regress (one-hot where there are no features), and the features as [d, A, S]."""
+    n_layers = 1 if pooled else problem.horizon
     assert problem.n_states is not None
     if problem.phi is None:
-        return True, np.zeros((0, problem.n_actions, problem.n_states))
+        return Ridge(n_layers, True), np.zeros((0, problem.n_actions, problem.n_states))
     flat = problem.phi.reshape(problem.n_states * problem.n_actions, -1)
     ones = flat == 1.0
     one_hot = bool((ones | (flat == 0.0)).all() and (ones.sum(axis=1) == 1).all() and (ones.sum(axis=0) <= 1).all())
-    return one_hot, np.ascontiguousarray(problem.phi.transpose(2, 1, 0))
+    return Ridge(n_layers, one_hot), np.ascontiguousarray(problem.phi.transpose(2, 1, 0))

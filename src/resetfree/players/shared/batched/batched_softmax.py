@@ -10,15 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at, known_at
-from resetfree.players.shared.batched.batched_ridge import Ridge, features_of
+from resetfree.players.shared.batched.batched_ridge import Ridge
 from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
 from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
-from resetfree.problems.contract import Problem
 
 
-class Learned(NamedTuple):
+class BatchedSoftmaxState(NamedTuple):
     """The regression, and the last policy if it is averaged with."""
 
     data: Any
@@ -34,30 +32,26 @@ class Softmax:
     lagged: bool
     samples_actions: bool = True
 
-    @classmethod
-    def read(cls, player: LinearUCB, problem: Problem, episodes: int) -> tuple[Softmax, dict[str, Any]]:
-        """The static part, and the numbers."""
-        one_hot, phi = features_of(problem)
-        beta_r, beta_c = player.betas(problem, episodes)
-        numbers = {
-            "beta_r": beta_r, "beta_c": beta_c, "alpha": player.temperature(problem, episodes), "reg": player.ridge(),
-            "phi": phi,
-        }  # fmt: skip
-        ridge = Ridge(1 if player.pooled else problem.horizon, one_hot)
-        return cls(ridge, player.anytime, player.lagged), numbers
-
-    def begin(self, shape: Shape, given: dict[str, Any]) -> Learned:
+    def begin(self, shape: Shape, given: dict[str, Any]) -> BatchedSoftmaxState:
         """No data; the policy before the first is uniform."""
         old = None
         if self.lagged:
             dims = (shape.horizon, shape.n_actions, shape.n_states, len(given["reg"]))
             old = np.full(dims, 1.0 / shape.n_actions)
-        return Learned(self.ridge.begin(shape, given["phi"], given["reg"]), old)
+        return BatchedSoftmaxState(self.ridge.begin(shape, given["phi"], given["reg"]), old)
 
     def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        state: BatchedSoftmaxState,
+        s1: Array,
+        lam: Array,
+        k: Array,
+        u: Uniforms,
+        evaluate: bool,
+    ) -> Plan:
         """Optimistic Q_r and Q_c, softmax of alpha (Q_r - lam Q_c), values under it."""
         data = state.data
         beta_r, beta_c = given["beta_r"], given["beta_c"]
@@ -97,7 +91,14 @@ class Softmax:
         return Plan(actions, v_r, v_c, v_r - lam * v_c + slack, exact_at(exact, s1), policy)
 
     def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, path: Path, lam: Array, plan: Plan
-    ) -> Learned:
+        self,
+        shape: Shape,
+        tables: Tables,
+        given: dict[str, Any],
+        state: BatchedSoftmaxState,
+        path: Path,
+        lam: Array,
+        plan: Plan,
+    ) -> BatchedSoftmaxState:
         """Add the steps that were taken."""
-        return Learned(self.ridge.learn(shape, given["phi"], state.data, path), plan.policy)
+        return BatchedSoftmaxState(self.ridge.learn(shape, given["phi"], state.data, path), plan.policy)

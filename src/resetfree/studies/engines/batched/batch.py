@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.columns import columns_of_row
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 from resetfree.studies.engines.batched import checkpoint
@@ -89,14 +89,9 @@ class Batch:
         missing = [name for name in PLAYED if name not in self.columns]
         if missing:
             raise NotCertifiable(f"A run needs every column, and this batch was asked to leave out '{missing[0]}'.")
-        rounds = self.columns["s1"].shape[1]
-        columns: dict[str, NDArray[Any]] = {"k": np.arange(1, rounds + 1)}
-        for name in COLUMNS[1:]:
-            column = self.columns[name][row] if name in self.columns else np.full(rounds, np.nan)
-            columns[name] = column.astype(np.int64) if column.dtype.kind == "i" else column
         spec = {**self.specs[self.setting[row]], "seed": int(self.seeds[row])}
         mdp = self.mdp if "v_r" in self.columns else None
-        return Run(spec, columns, mdp, None, self.seconds / len(self))
+        return Run(spec, columns_of_row(self.columns, row), mdp, None, self.seconds / len(self))
 
 
 class BatchStopped(ResetFreeError):

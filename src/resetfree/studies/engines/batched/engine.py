@@ -14,6 +14,7 @@ from jax import Array
 
 from resetfree.players.shared.batched.batched_rollout import by_purpose, offsets_of, roll
 from resetfree.players.shared.batched.batched_tables import Shape, Tables
+from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
 
@@ -25,8 +26,8 @@ class Program:
     """What a segment is compiled for: sizes and the static parts of the players. Equal programs compile once."""
 
     shape: Shape
-    primal: Any
-    dual: Any
+    primal: PrimalProgram
+    dual: DualProgram
     evaluate: bool
     columns: tuple[str, ...]
 
