@@ -68,7 +68,12 @@ def against(primal: PrimalPlayer[Any], dual: str, feedback: str = "realised", **
 
 def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | None = None) -> Build:
     """A primal player against a constant multiplier: B, or `factor` times B; 0 where resets are free or not asked."""
-    return lambda s: against(primal(s), "constant-penalty", **({"B": s.B} if factor is None else {"C": factor * s.B}))
+
+    def build(s: Setting) -> Players:
+        penalty: dict[str, Any] = {"B": s.B} if factor is None else {"C": factor * s.B}
+        return against(primal(s), "constant-penalty", **penalty)
+
+    return build
 
 
 def own_methods(cls: Any) -> list[Method]:
