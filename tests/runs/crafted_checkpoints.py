@@ -116,7 +116,7 @@ def spoiled_episodes(file: Path) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     for i, array in enumerate(parts):
         for how, other in spoiled(array):
             waiting = Waiting()
-            waiting.add(Episode(*parts[:i], other, *parts[i + 1 :], False, None))  # type: ignore[arg-type]
+            waiting.add(Episode(*parts[:i], other, *parts[i + 1 :], False, None))  # type: ignore[arg-type, call-arg]
             ((form, data),) = zip(*waiting.take(), strict=True)
             yield f"episode part {i} {how}", "UPDATE transitions SET form = ?, data = ? WHERE k = 5", (form, data)
     yield "no episode", "DELETE FROM transitions WHERE k = ?", (5,)
