@@ -188,14 +188,9 @@ def test_a_class_is_named_on_the_command_line_and_named_again_to_resume(tmp_path
 
 def test_a_sweep_file_may_name_a_class(tmp_path: Path) -> None:
     (tmp_path / "here.py").write_text(PLAYER.format(name="mine"))
-    text = '[sweep]\nepisodes = 5\n[[problem]]\nid = "grid-v0"\n[[players]]\nprimal = "here:Mine"\n'
-    code = f"""
-import resetfree as rf
-from resetfree.studies.sweeps.plan import check_plan, parse_plan
-plan = parse_plan({text!r})
-check_plan(plan)
-(trial,) = plan.trials
-print(rf.learn(**trial.asked).spec["primal"]["name"])
-"""
-    done = python(code, cwd=tmp_path)
-    assert done.stdout == "mine\n", done.stderr
+    (tmp_path / "s.toml").write_text(
+        '[sweep]\nepisodes = 5\nseeds = 2\n[[problem]]\nid = "grid-v0"\n[[players]]\nprimal = "here:Mine"\n'
+    )
+    ((status, out, err),) = commands(["sweep", "s.toml", "--workers", "1", "--json"], paths=[], cwd=tmp_path)
+    assert status == 0, err
+    assert json.loads(out)["done"] == 2

@@ -36,8 +36,7 @@ IMPORTING = {
     "problems/features/user.py",
     "problems/gym/making.py",
     "runs/tracking/tensorboard.py",
-    "studies/suites/method.py",
-    "studies/sweeps/gathering.py",
+    "studies/gathering.py",
 }
 
 

@@ -142,7 +142,7 @@ def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Pa
             return np.eye(2)[int((s > self.at).all())]
 
     class Impostor(LinearScores):
-        pass
+        kind = "LinearScores"
 
     sensor = Sensor("vector", {"shape": [2]})
     policy = DeployedPolicy(Threshold(np.array([0.5, -0.5])), sensor, np.array([7, 9]), 3, {})

@@ -85,9 +85,10 @@ class Registry(Mapping[str, T]):
         """Whether there is one with this name, available or not; imports nothing of other packages."""
         return name in self._files[0] or name in self._files[1] or name in self._points
 
-    def is_own(self, name: str) -> bool:
-        """Whether a file of this package brings it."""
-        return name in self._files[0]
+    @property
+    def own(self) -> Mapping[str, T]:
+        """What files of this package bring."""
+        return self._files[0]
 
     @property
     def unavailable(self) -> dict[str, str]:
@@ -138,7 +139,7 @@ class Registry(Mapping[str, T]):
                     if name in found:
                         raise InvalidInput(f"The name of a {self.kind} must be its own. Got '{name}' twice.")
                     found[name] = one
-        return found, broken
+        return dict(sorted(found.items())), broken
 
     @cached_property
     def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:

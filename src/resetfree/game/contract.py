@@ -79,7 +79,7 @@ class PrimalPlayer(Player, Generic[P]):
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> P:
-        """A fresh state: a dataclass of arrays and numbers (see `state`)."""
+        """A fresh state: a tree of arrays and numbers (see `core.state`)."""
 
     @abstractmethod
     def plan(self, state: P, s1: State, lam: float) -> Plan:
@@ -106,7 +106,7 @@ class DualPlayer(Player, Generic[D]):
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> D:
-        """A fresh state: a dataclass of arrays and numbers (see `state`)."""
+        """A fresh state: a tree of arrays and numbers (see `core.state`)."""
 
     @abstractmethod
     def multiplier(self, state: D, s1: State, ask: Callable[[float], Plan]) -> float:

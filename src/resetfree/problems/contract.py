@@ -89,7 +89,8 @@ class Policy(ABC):
     def act(self, h: int, s: State, u: Any) -> Any:
         """The action at step h = 1..H in state s: an index of `Choices`, or a vector [A] of a `Box`.
 
-        u: the only source of chance, uniform on [0, 1): a number for `Choices`, [A] numbers for a `Box`.
+        u: the only source of chance, uniform on [0, 1): a number for `Choices`, [A] numbers for a `Box`, or one that
+          stands for all of them.
         """
 
     def mode(self, h: int, s: State) -> Any:

@@ -63,7 +63,7 @@ def option_names(problem: str) -> list[str] | None:
     """
     if ":" not in problem:
         return list(PROBLEMS.find(problem).options)
-    if problem.startswith(GYM) or _family(problem) is not None:
+    if in_family(problem):
         return None
     takes = _parameters(_factory(problem))
     return None if takes is None else [*takes, *(name for name in NAMES if name not in takes)]
@@ -136,10 +136,14 @@ def resolve_model(problem: str, options: dict[str, Any]) -> Any:
     return model_behind(made)
 
 
+def in_family(problem: str) -> bool:
+    """Whether an environment is meant, of Gymnasium or of a family that another package brings."""
+    return problem.startswith(GYM) or FAMILIES.knows(problem.partition(":")[0])
+
+
 def _family(problem: str) -> Callable[..., Any] | None:
     """The function of a scheme that another package brings, None where the text before the colon is no scheme."""
-    scheme = problem.partition(":")[0]
-    return FAMILIES.find(scheme) if FAMILIES.knows(scheme) else None
+    return FAMILIES.find(problem.partition(":")[0]) if in_family(problem) else None
 
 
 def _parameters(factory: Any) -> list[str] | None:

@@ -42,7 +42,7 @@ def followed(
         again = f"say it again with --set {key}={shlex.quote(str(value))}."
         if names_code(problem, key, value):
             raise InvalidInput(f"{named(path)} names code for '{key}'. Nothing is run because a file names it: {again}")
-        if not PROBLEMS.is_own(problem) and _too_large(value):
+        if problem not in PROBLEMS.own and _too_large(value):
             raise InvalidInput(f"{named(path)} asks for '{key}' = {value}, which is much: {again}")
     options = {**spec["problem_options"], **said}
     known, file_s = PROBLEMS.get(problem), {k: v for k, v in spec["problem_options"].items() if k not in said}
@@ -68,7 +68,7 @@ def names_code(problem: str, key: str, value: Any) -> bool:
     if ":" in value or (group in DOTTED and setting == "function"):
         return True
     # Our own problems and the adapter import nothing else; what others do with text nobody knows.
-    own = PROBLEMS.is_own(problem) or of_adapter(key)
+    own = problem in PROBLEMS.own or of_adapter(key)
     return not own and WORD.fullmatch(value) is None
 
 

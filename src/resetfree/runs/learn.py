@@ -76,8 +76,9 @@ def learn(
     """Let two players play `episodes` rounds on a problem, and keep every round.
 
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
-    primal, dual: names or players. "auto" (see `auto.choose`) picks what suits the problem, and the run says why;
-      beside a named primal player, "auto" means its partner: the paper's dual and feedback, unless it names another.
+    primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
+      says why; beside a named primal player, "auto" means its partner: the paper's dual and feedback, unless it names
+      another.
     settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
     feedback: what the dual player is told, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the oracle's least one, where there is an oracle).
@@ -291,6 +292,7 @@ def _start_type(setup: Setup) -> str:
 
 def _checkpoint(game: Game, seconds: float) -> Checkpoint:
     arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
+    state.check_arrays(arrays)
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
 

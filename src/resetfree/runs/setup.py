@@ -76,15 +76,13 @@ def prepare(
     whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
     whole(seed, "'seed' of a run", 0)
     words(feedback, "'feedback' of a run")
+    primal, dual = _named("primal", primal), _named("dual", dual)
     primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
-    players = {
-        "primal": player_from("primal", _named("primal", primal), settings),
-        "dual": player_from("dual", _named("dual", dual), settings),
-    }
+    players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
     check_actions(players["primal"], world.problem)
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
@@ -123,7 +121,7 @@ def _chosen(
     """What `auto` stands for here, and why; a player that is named is kept, with its partner."""
     if isinstance(primal, str) and primal == "auto":
         known = B is not None or world.mdp is not None
-        found = choose(world.problem, discover("primal"), bound_known=known)
+        found = choose(world.problem, discover("primal").own, bound_known=known)
         told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
         if not (isinstance(dual, str) and dual == "auto"):
             told["dual"] = dict(settings.get("dual", {}))

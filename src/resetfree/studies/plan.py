@@ -17,8 +17,7 @@ from typing import Any
 
 from resetfree.core.errors import InvalidInput, ResetFreeError, UnknownName
 from resetfree.game.loop import FEEDBACK
-from resetfree.problems.world import World, find_world
-from resetfree.runs.setup import prepare
+from resetfree.problems.world import World
 from resetfree.studies.folder import read_text
 from resetfree.studies.trial import Trial
 
@@ -132,25 +131,12 @@ def check_plan(plan: SweepPlan) -> None:
     worlds: dict[str, World] = {}
     told: dict[str, Mapping[str, Any]] = {}
     for trial in plan.configurations:
-        key = repr((trial.problem, sorted(trial.options.items(), key=repr)))
         try:
-            if key not in worlds:
-                worlds[key] = find_world(trial.problem, trial.options)
-            setup = prepare(
-                worlds[key],
-                trial.primal,
-                trial.dual,
-                trial.episodes,
-                trial.seed,
-                trial.feedback,
-                trial.bound,
-                {**trial.settings, "problem": trial.options},
-                before=told.get(key),
-            )
+            setup = trial.prepared(worlds, told.get(trial.place))
         except ResetFreeError as error:
             raise InvalidInput(f"{error} (In the trial '{trial}'.)") from error
         if setup.spec["B_source"] == "oracle":  # which is asked once per problem
-            told[key] = setup.spec
+            told[trial.place] = setup.spec
 
 
 def _problems(table: Mapping[str, Any], episodes: int | None) -> Iterator[tuple[str, dict[str, Any], int]]:

@@ -7,7 +7,7 @@ import json
 import re
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -19,7 +19,9 @@ from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.naming import said
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.problems.world import World, find_world
 from resetfree.runs.learn import Progress, Stopped, learn
+from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.tracking import tracked
 from resetfree.studies.engines.runner import Outcome, Stop
 from resetfree.studies.folder import SweepFolder
@@ -73,6 +75,30 @@ class Trial:
             "B": self.bound,
             "settings": {**self.settings, "problem": self.options},
         }
+
+    def prepared(self, worlds: dict[str, World], before: Mapping[str, Any] | None = None) -> Setup:
+        """Its players on its problem, which is made once for all trials that share `worlds`.
+
+        before: the spec of another trial of the problem; what the oracle told that one is not computed again.
+        """
+        if self.place not in worlds:
+            worlds[self.place] = find_world(self.problem, self.options)
+        return prepare(
+            worlds[self.place],
+            primal=self.primal,
+            dual=self.dual,
+            episodes=self.episodes,
+            seed=self.seed,
+            feedback=self.feedback,
+            B=self.bound,
+            settings={**self.settings, "problem": self.options},
+            before=before,
+        )
+
+    @property
+    def place(self) -> str:
+        """The same for trials on the same problem."""
+        return json.dumps([self.problem, self.options], sort_keys=True)
 
     def __str__(self) -> str:
         words = [_with(self.problem, self.options), _with(self.primal, self.settings.get("primal", {}))]

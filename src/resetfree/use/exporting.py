@@ -46,7 +46,7 @@ def policy_kinds() -> dict[str, type[Policy]]:
     for cls in found:
         found += cls.__subclasses__()
     own = [cls for cls in found if cls.__module__.startswith(states.OWN)]  # last: nobody takes our names
-    return {cls.kind: cls for cls in found + own if cls.kind}
+    return {cls.kind: cls for cls in found + own if vars(cls).get("kind")}
 
 
 def write_policy(policy: Predictor, path: str | Path) -> Path:

@@ -521,11 +521,11 @@ def test_what_is_broken_is_said_in_one_sentence() -> None:
 def test_a_state_that_cannot_be_saved_is_named() -> None:
     @dataclass
     class Listed(Means):
-        things: list[int] = field(default_factory=list)
+        things: set[int] = field(default_factory=set)
 
     class Keeps(Good):
         def init(self, problem: Problem, episodes: int, seed: int) -> Means:
             return Listed(**vars(super().init(problem, episodes, seed)))
 
-    with pytest.raises(ContractBroken, match=r"must keep a state of arrays and numbers.*list in 'things'"):
+    with pytest.raises(ContractBroken, match=r"must keep a state of arrays and numbers.*set in 'things'"):
         primal_checks()["plain-state"](Keeps())

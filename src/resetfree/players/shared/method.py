@@ -70,8 +70,8 @@ def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | No
     """A primal player against a constant multiplier: B, or `factor` times B; 0 where resets are free or not asked."""
 
     def build(s: Setting) -> Players:
-        settings: dict[str, Any] = {"B": s.B} if factor is None else {"C": factor * s.B}
-        return against(primal(s), "constant-penalty", **settings)
+        penalty: dict[str, Any] = {"B": s.B} if factor is None else {"C": factor * s.B}
+        return against(primal(s), "constant-penalty", **penalty)
 
     return build
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.state import dump
+from resetfree.core.state import check_arrays, dump
 from resetfree.game.contract import Plan, PrimalPlayer, Round, check_actions
 from resetfree.players.testing.trial_problems import (
     BOX,
@@ -66,7 +66,7 @@ def plain_state(seats: Seats, side: str, player: Any, problem: Problem) -> str |
     """A checkpoint holds arrays and numbers; anything else would have to be pickled."""
     game, _ = played(problem, *seats(player), 6)
     try:
-        dump(getattr(game, side))
+        check_arrays(dump(getattr(game, side)))
     except InvalidInput as error:
         return f"one that cannot be saved ({error})"
     return None

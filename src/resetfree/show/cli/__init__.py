@@ -53,7 +53,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.version_option(rf.__version__, prog_name="resetfree")
 def app() -> None:
-    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`) or module:factory."""
+    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`), gym:ID or module:factory."""
 
 
 for command in (demo, list_, check, solve, run, certify, evaluate, export, bench, report, sweep, studio):

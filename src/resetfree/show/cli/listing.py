@@ -88,7 +88,7 @@ def list_(kind: str, as_json: bool) -> None:
 def _problems() -> list[dict[str, Any]]:
     rows = []
     for id, spec in rf.problems().items():
-        if not PROBLEMS.is_own(id):  # nobody knows what making it takes
+        if id not in PROBLEMS.own:  # nobody knows what making it takes
             rows.append({"id": id, "summary": spec.summary, **dict.fromkeys(SIZES), "options": spec.options})
             continue
         made = spec.factory()

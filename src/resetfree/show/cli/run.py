@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import cache
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,61 +16,25 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.core.certificate import plain
-from resetfree.core.errors import (
-    AssumptionViolated,
-    InvalidInput,
-    NotCertifiable,
-    OperatorTimeout,
-    ResetFreeError,
-    RunError,
-    UnknownName,
-)
-from resetfree.game.auto import choose
+from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, ResetFreeError, RunError
 from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, Role, discover, player_class
-from resetfree.players import settings as defaults_of
-from resetfree.players.pairing import partner_of
-from resetfree.problems.operators import CHANNELS, OperatorReset
-from resetfree.problems.resolve import option_names, parse_options
-from resetfree.problems.world import World, find_world
 from resetfree.runs.diagnostics import past_horizon
-from resetfree.runs.followed import followed
-from resetfree.runs.ledger import read, read_spec_of
-from resetfree.runs.setup import GROUPS
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say
 from resetfree.show.cli.progress import Display, Tally, duration
+from resetfree.show.cli.run_request import RunRequest, check_nobody_is_left_out, find_operator, opened, resumed
 
-Settings = dict[str, dict[str, Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class RunRequest:
-    """What a run is to be, from the command line and from the file that is resumed; `opened` makes its problem."""
-
-    problem: str
-    primal: str
-    dual: str
-    episodes: int
-    seed: int
-    feedback: str
-    bound: float | None = None
-    settings: Settings = dataclasses.field(default_factory=dict)
-
-    @property
-    def default_file(self) -> Path:
-        """A name that tells runs apart."""
-        players = "auto" if self.primal == self.dual == "auto" else f"{self.primal}-{self.dual}"
-        words = f"{self.problem}-{players}-seed{self.seed}"
-        return Path("runs") / (re.sub(r"[^\w.-]+", "-", words) + ".rfrun")
+FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that goes on takes from its file
 
 
 @click.command()
 @click.argument("problem")
-@click.option("--primal", default="auto", show_default=True, help="The player that chooses the policy.")
-@click.option("--dual", default="auto", show_default=True, help="The player that chooses the multiplier.")
+@click.option(
+    "--primal", default="auto", show_default=True, help="Chooses the policy: a name of `list players`, or module:Class."
+)
+@click.option("--dual", default="auto", show_default=True, help="Chooses the multiplier: likewise.")
 @click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True, help="Rounds to play.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
 @click.option(
@@ -136,9 +96,10 @@ def run(
     file = out or request.default_file
     operator = find_operator(reached, operator_deadline, file)
     if resume:
-        request = _resumed(context, request, file, pairs)
+        silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
+        request = resumed(request, file, pairs, silent)
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
-            _check_nobody_is_left_out(request, file)
+            check_nobody_is_left_out(request, file)
     elif file.exists() and not overwrite:
         raise RunError(
             f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
@@ -150,13 +111,13 @@ def run(
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
     budget = [] if max_resets is None else ["--max-resets", str(max_resets)]
-    resumed = file if resume else None
+    before = file if resume else None
     try:
         with (
             opened(request, pairs) as (world, settings),
-            Display(request.episodes, resumed, file=file) as progress,
+            Display(request.episodes, before, file=file) as progress,
             operator or nullcontext(),
-            tracked(progress, tensorboard, world, request.episodes, {}, resumed) as note,
+            tracked(progress, tensorboard, world, request.episodes, {}, before) as note,
         ):
             done = rf.learn(
                 world,
@@ -193,26 +154,6 @@ def run(
             err=True,
         )
     say(data, as_json, lambda console: show(console, data))
-
-
-def find_operator(reached: str, deadline: float | None, file: Path) -> OperatorReset | None:
-    """Whom `--operator` means; a folder must be told from a word that is spelt wrong."""
-    if reached == "none":
-        if deadline is not None:
-            raise InvalidInput("The '--operator-deadline' needs an '--operator' who is waited for. Got none instead.")
-        return None
-    name = reached.partition(":")[0]
-    if CHANNELS.knows(name):
-        address = file.with_name(f"{file.name}.operator.json") if CHANNELS.find(name).takes_address else None
-        return OperatorReset(by=reached, deadline=deadline, address=address)
-    if os.sep in reached or Path(reached).is_dir():
-        return OperatorReset(by=Path(reached), deadline=deadline)
-    if ":" in reached:
-        return OperatorReset(by=reached, deadline=deadline)
-    raise InvalidInput(
-        "The '--operator' must be terminal, http, http:PORT, none or a folder (one that exists, or with a "
-        f"'{os.sep}' in its name). Got '{reached}' instead."
-    )
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
@@ -302,123 +243,6 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     for name, text in rows:
         table.add_row(Text(name), Text(str(text)))
     console.print(table)
-
-
-@contextmanager
-def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, Settings]]:
-    """The problem of a run, made once and closed at the end, and the settings of its players.
-
-    pairs: KEY=VALUE of what the request does not hold yet. Which players `auto` stands for depends on the problem, and
-    which bare keys are the problem's on the players: so a key that both may have must say whose it is.
-    """
-    names = option_names(request.problem)
-    before = {group: request.settings.get(group, {}) for group in GROUPS}
-    players: dict[Role, str] = {"primal": request.primal, "dual": request.dual}
-    if "auto" not in players.values():
-        given = split_settings(pairs, {"problem": names, **_setting_names(players)})
-        with find_world(request.problem, before["problem"] | given["problem"]) as world:
-            yield world, {role: before[role] | given[role] for role in players}
-        return
-    own = _problem_s(pairs, names)
-    with find_world(request.problem, before["problem"] | own) as world:
-        found = choose(world.problem, discover("primal"), bound_known=True)
-        partner = found.dual if request.primal == "auto" else partner_of(request.primal).dual
-        chosen: dict[Role, str] = {"primal": found.primal, "dual": partner}
-        players = {role: chosen[role] if name == "auto" else name for role, name in players.items()}
-        given = split_settings(pairs, {"problem": names, **_setting_names(players)})
-        for key in given["problem"].keys() - own.keys():
-            ways = " or ".join(f"{group}.{key}" for group in GROUPS)
-            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
-        yield world, {role: before[role] | given[role] for role in players}
-
-
-def split_settings(pairs: Sequence[str], names: Mapping[str, list[str] | None]) -> Settings:
-    """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player.
-
-    names: the settings that each has, None where any name will do.
-    """
-    result: Settings = {group: {} for group in GROUPS}
-    for key, value in parse_options(pairs).items():
-        group, dot, name = key.partition(".")
-        if dot and group in GROUPS:
-            result[group][name] = value
-            continue
-        fits = [group for group in GROUPS if key in (names[group] or ())]
-        if not fits and names["problem"] is None:
-            fits = ["problem"]
-        if not fits:
-            raise UnknownName("setting", key, sorted({name for group in GROUPS for name in names[group] or ()}))
-        if len(fits) > 1:
-            ways = " or ".join(f"{group}.{key}" for group in fits)
-            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
-        result[fits[0]][key] = value
-    return result
-
-
-def _setting_names(players: Mapping[Role, str]) -> dict[str, list[str] | None]:
-    """The settings that the players have; an unknown name is refused here."""
-    return {role: list(defaults_of(player_class(role, player))) for role, player in players.items()}
-
-
-def _problem_s(pairs: Sequence[str], names: list[str] | None) -> dict[str, Any]:
-    """The pairs that are the problem's before the players are known: all that no player has, if any name will do."""
-    result = {}
-    for key, value in parse_options(pairs).items():
-        group, dot, name = key.partition(".")
-        if dot and group == "problem":
-            result[name] = value
-        elif key in names if names is not None else group not in BASES and key not in _settings_of_players():
-            result[key] = value
-    return result
-
-
-@cache
-def _settings_of_players() -> set[str]:
-    return {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
-
-
-def _resumed(context: click.Context, request: RunRequest, file: Path, pairs: Sequence[str]) -> RunRequest:
-    """What was not said again, from the file."""
-    spec = read_spec_of(file)
-    if spec["problem"] != request.problem:
-        raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{request.problem}'.")
-    stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
-    silent = [
-        name
-        for name in ("primal", "dual", "episodes", "seed", "feedback")
-        if context.get_parameter_source(name) is ParameterSource.DEFAULT
-    ]
-    said = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
-    own = followed(spec, said, file)
-    settings: Settings = {"problem": {key: own[key] for key in spec["problem_options"]}}
-    for role in BASES:
-        # What is left out is either a default or told by the oracle, and comes out the same again.
-        if role in silent:
-            if stored[role] not in discover(role):
-                raise InvalidInput(
-                    f"The run file '{file}' is of a {role} player '{stored[role]}' that is not known here, and nothing "
-                    f"is imported because a file names it: name its class again, --{role} module:Class."
-                )
-            defaults = defaults_of(discover(role)[stored[role]])
-        else:
-            said_again = getattr(request, role)
-            defaults = {} if said_again == "auto" else defaults_of(player_class(role, said_again))
-        skip = () if request.bound is None and spec["B_source"] == "given" else ("B",)
-        settings[role] = {
-            name: value
-            for name, value in spec[role]["settings"].items()
-            if name not in skip and isinstance(value, bool | int | float | str) and value != defaults.get(name)
-        }
-    return dataclasses.replace(request, **{name: stored[name] for name in silent}, settings=settings)
-
-
-def _check_nobody_is_left_out(request: RunRequest, file: Path) -> None:
-    """A machine that a person was asked to reset must not reset itself because a word was forgotten."""
-    if request.problem.startswith("gym:") and any(one.who != "environment" for one in read(file).interventions):
-        raise InvalidInput(
-            f"The run file '{file}' is of a run whose resets a person performed. "
-            "Say '--operator' again (none: the environment resets itself)."
-        )
 
 
 def _bounds(data: Mapping[str, Any]) -> str:

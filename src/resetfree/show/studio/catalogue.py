@@ -45,7 +45,7 @@ def catalogue() -> dict[str, Any]:
 
 def _lanes() -> list[list[str]]:
     """The pairs that the page begins with: what `auto` takes for a drawn grid, beside Algorithm 1."""
-    found = choose(make(DRAWN).problem(), discover("primal"), bound_known=True)
+    found = choose(make(DRAWN).problem(), discover("primal").own, bound_known=True)
     return [[primal, "auto"] for primal in (found.primal, algorithm1()[0].name)]
 
 

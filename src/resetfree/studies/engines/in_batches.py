@@ -24,17 +24,17 @@ from numpy.typing import NDArray
 
 from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.problems.world import World, find_world
+from resetfree.problems.world import World
 from resetfree.runs.columns import COLUMNS, columns_of_row
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.runfile import Checkpoint
-from resetfree.runs.setup import Setup, prepare
+from resetfree.runs.setup import Setup
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
 from resetfree.studies.engines.batched import faster_engine
 from resetfree.studies.engines.runner import Outcome, Played
 from resetfree.studies.folder import SweepFolder
-from resetfree.studies.trial import Errand, Trial
+from resetfree.studies.trial import Errand
 from resetfree.studies.workers import Workers
 
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
@@ -84,7 +84,7 @@ def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[Tria
     for _, members in itertools.groupby(list(queue), lambda errand: errand.trial.configuration):
         errands = list(members)
         try:
-            setup = _setup(errands[0].trial, worlds)
+            setup = errands[0].trial.prepared(worlds)
         except ResetFreeError:  # whoever plays it will say why
             continue
         groups.setdefault(_kind(setup, errands), []).append((setup, errands))
@@ -160,22 +160,6 @@ def write_row(row: RunRow) -> Outcome:
         return errand.failed(error)
     folder.forget_error(errand.id)
     return Outcome("done")
-
-
-def _setup(trial: Trial, worlds: dict[str, World]) -> Setup:
-    key = json.dumps([trial.problem, trial.options], sort_keys=True)
-    if key not in worlds:
-        worlds[key] = find_world(trial.problem, trial.options)
-    return prepare(
-        worlds[key],
-        trial.primal,
-        trial.dual,
-        trial.episodes,
-        trial.seed,
-        trial.feedback,
-        trial.bound,
-        {**trial.settings, "problem": trial.options},
-    )
 
 
 def _kind(setup: Setup, errands: Sequence[Errand]) -> str:

@@ -17,7 +17,7 @@ from resetfree.players.shared.method import Method, Players, Setting, own_method
 def _auto(s: Setting) -> Players:
     if s.problem is None:
         raise InvalidInput("The method 'auto' must be shown a problem to choose by. Got none instead.")
-    found = choose(s.problem, discover("primal"), bound_known=True)
+    found = choose(s.problem, discover("primal").own, bound_known=True)
     primal = make_player("primal", found.primal, found.settings.get("primal"))
     dual = make_player("dual", found.dual, found.settings.get("dual"))
     told = [replace(p, B=s.B) if getattr(p, "B", 0.0) is None else p for p in (primal, dual)]

@@ -16,8 +16,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.players.shared.batched import batched_counts as counts
 from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
-from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
-from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_rollout import Path, Turn
+from resetfree.players.shared.batched.batched_tables import FEW, Scene, Shape, Tables, at_state, layer, take
 from resetfree.players.shared.count_players import JITTER
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
 from resetfree.problems.contract import Problem
@@ -68,20 +68,9 @@ class Optimistic:
             np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
         )
 
-    def plan(
-        self,
-        shape: Shape,
-        tables: Tables,
-        given: dict[str, Any],
-        state: OptimisticRows,
-        s1: Array,
-        lam: Array,
-        k: Array,
-        u: Uniforms,
-        evaluate: bool,
-    ) -> BatchedPlan:
+    def plan(self, scene: Scene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
-        c = state.counts
+        (shape, tables, given), (s1, lam, _, u), c = scene, turn, state.counts
         if self.allowed_layers:
             lam = jnp.zeros_like(lam)  # elimination plans for the reward alone
         elif self.monotone:
@@ -94,7 +83,7 @@ class Optimistic:
                 dead = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, c.known_last, c.known)
             worst: tuple[Any, ...] = (-lam, 0.0, 1.0, -lam)
             after = tuple(jnp.where(dead, w, v) for w, v in zip(worst, values, strict=False))
-            q, q_r, q_c, low = self._estimates(shape, tables, given, c, h, lam, after)
+            q, q_r, q_c, low = self._estimates(scene, c, h, lam, after)
             if state.allowed is not None:
                 may = layer(state.allowed, h)
                 some = jnp.any(may, axis=0) if shape.n_actions > FEW else _any([may[a] for a in range(len(may))])
@@ -131,16 +120,10 @@ class Optimistic:
         return jnp.asarray(score[:, None] + JITTER * jitter)
 
     def _estimates(
-        self,
-        shape: Shape,
-        tables: Tables,
-        given: dict[str, Any],
-        c: counts.CountRows,
-        h: Any,
-        lam: Array,
-        after: Values,
+        self, scene: Scene, c: counts.CountRows, h: Any, lam: Array, after: Values
     ) -> tuple[list[Array], list[Array], list[Array], Array]:
         """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
+        shape, tables, given = scene
         log_term, cost_part = given["log_term"], given["cost_part"]
         cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
         rest = cap - 1.0
@@ -184,17 +167,9 @@ class Optimistic:
                 low = jnp.where(untried, low, jnp.maximum(low, pay + mean_low - bonus))
         return q, q_r, q_c, low
 
-    def learn(
-        self,
-        shape: Shape,
-        tables: Tables,
-        given: dict[str, Any],
-        state: OptimisticRows,
-        path: Path,
-        lam: Array,
-        plan: BatchedPlan,
-    ) -> OptimisticRows:
+    def learn(self, scene: Scene, state: OptimisticRows, path: Path, lam: Array, plan: BatchedPlan) -> OptimisticRows:
         """Count the steps that were taken; say anew what can still be safe."""
+        shape, tables = scene.shape, scene.tables
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:
             new = new._replace(largest_lam=jnp.maximum(state.largest_lam, lam))

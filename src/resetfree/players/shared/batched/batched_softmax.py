@@ -12,8 +12,8 @@ from jax import Array
 
 from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at, known_at
 from resetfree.players.shared.batched.batched_ridge import BatchedRidge
-from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
-from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
+from resetfree.players.shared.batched.batched_rollout import Path, Turn
+from resetfree.players.shared.batched.batched_tables import Scene, Shape, at_state
 
 
 class SoftmaxRows(NamedTuple):
@@ -40,20 +40,9 @@ class Softmax:
             old = np.full(dims, 1.0 / shape.n_actions)
         return SoftmaxRows(self.ridge.begin(shape, given["phi"], given["reg"]), old)
 
-    def plan(
-        self,
-        shape: Shape,
-        tables: Tables,
-        given: dict[str, Any],
-        state: SoftmaxRows,
-        s1: Array,
-        lam: Array,
-        k: Array,
-        u: Uniforms,
-        evaluate: bool,
-    ) -> BatchedPlan:
+    def plan(self, scene: Scene, state: SoftmaxRows, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Optimistic Q_r and Q_c, softmax of alpha (Q_r - lam Q_c), values under it."""
-        data = state.data
+        (shape, tables, given), (s1, lam, k, u), data = scene, turn, state.data
         beta_r, beta_c = given["beta_r"], given["beta_c"]
         alpha = given["alpha"] * k if self.anytime else given["alpha"]
 
@@ -90,15 +79,6 @@ class Softmax:
         slack = jnp.where(alpha > 0, entropy / alpha, jnp.inf) if entropy > 0 else 0.0
         return BatchedPlan(actions, v_r, v_c, v_r - lam * v_c + slack, exact_at(exact, s1), policy)
 
-    def learn(
-        self,
-        shape: Shape,
-        tables: Tables,
-        given: dict[str, Any],
-        state: SoftmaxRows,
-        path: Path,
-        lam: Array,
-        plan: BatchedPlan,
-    ) -> SoftmaxRows:
+    def learn(self, scene: Scene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
         """Add the steps that were taken."""
-        return SoftmaxRows(self.ridge.learn(shape, given["phi"], state.data, path), plan.policy)
+        return SoftmaxRows(self.ridge.learn(scene.shape, scene.given["phi"], state.data, path), plan.policy)

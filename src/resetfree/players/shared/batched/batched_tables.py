@@ -65,6 +65,14 @@ class Tables(NamedTuple):
     deviation: Any  # of Gaussian noise
 
 
+class Scene(NamedTuple):
+    """What a player's program is given in every round: the problem, and the player's own numbers."""
+
+    shape: Shape
+    tables: Tables
+    given: dict[str, Any]  # [rows] each, and arrays
+
+
 def shape_of(mdp: FiniteMDP, unrolled: bool) -> Shape:
     """The sizes of a problem."""
     rows = np.diff(mdp.transition.indptr)

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.shared.batched.batched_rollout import by_purpose, offsets_of, roll
-from resetfree.players.shared.batched.batched_tables import Shape, Tables
+from resetfree.players.shared.batched.batched_rollout import Turn, by_purpose, offsets_of, roll
+from resetfree.players.shared.batched.batched_tables import Scene, Shape, Tables
 from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
@@ -73,13 +73,14 @@ def play_round(program: Program, world: BatchWorld, now: Standing) -> tuple[Stan
     rng, drawn = pcg64.uniforms(now.rng, world.draws)
     u = by_purpose(drawn, program.offsets)
     lam = program.dual.multiplier(world.dual, now.dual, now.s1)
-    plan = program.primal.plan(shape, tables, world.primal, now.primal, now.s1, lam, k, u, program.evaluate)
+    scene = Scene(shape, tables, world.primal)
+    plan = program.primal.plan(scene, now.primal, Turn(now.s1, lam, k, u), program.evaluate)
     path = roll(shape, tables, plan.actions, now.s1, u)
     signals = [plan.v_c, path.reset.astype(jnp.float64), *(plan.exact[1:] if plan.exact is not None else ())]
     g = jax.lax.select_n(world.feedback, *signals)
     heard = jnp.minimum(jnp.maximum(g, 0.0), 1.0)
     dual = program.dual.learn(world.dual, now.dual, now.s1, k, heard, path.reset)
-    primal = program.primal.learn(shape, tables, world.primal, now.primal, path, lam, plan)
+    primal = program.primal.learn(scene, now.primal, path, lam, plan)
     columns = {
         "s1": now.s1,
         "lam": lam,
