@@ -161,7 +161,7 @@ def test_no_player_imports_another_player() -> None:
 
 
 # Rooms that still name players: each goes when its players say themselves what it needs of them.
-STILL_NAMING_PLAYERS = ("studies", "use")
+STILL_NAMING_PLAYERS = ("use",)
 PLAYER_FOLDERS = ("primal", "dual", "baselines")
 
 

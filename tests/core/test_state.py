@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import InvalidInput
-from resetfree.core.state import dump, is_replayed, load, replay
+from resetfree.core.state import check_arrays, dump, is_replayed, load, replay
 
 
 class Pair(NamedTuple):
@@ -112,7 +112,7 @@ def test_what_has_no_form_is_refused_with_its_name() -> None:
         (np.datetime64("2020"), "in 'a.0'"), (np.longdouble(1), "in 'a.0'"), ({1, 2}, "Got set in 'a.0'"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=sentence):
-            dump({"a": [value]})
+            check_arrays(dump({"a": [value]}))
     with pytest.raises(InvalidInput, match=r"must have text as keys\. Got 3"):
         dump({3: 1.0})
     with pytest.raises(InvalidInput, match=r"must differ. Got 'a\.b' twice"):

@@ -52,8 +52,8 @@ class OnlyAction(PrimalPlayer):
     def statement(self, problem, episodes):
         return Statement({}, problem.n_actions == 1, "there is one policy, so none is better")
 
-    def proof(self):
-        return Proof(values_are_bounds=True)
+    def proof(self, problem):
+        return Proof(failure=0.25, values_are_bounds=True)
 
     def primal_regret_bound(self, problem, episodes, rounds):
         return PrimalRegretBound(0.125) if problem.n_actions == 1 else None
@@ -160,6 +160,9 @@ def test_a_named_player_is_played_with_its_partner(found: dict[str, Any]) -> Non
 def test_certificates_ask_both_players_for_their_bounds(found: dict[str, Any]) -> None:
     claims = found["claims"]
     assert claims["R_p(pi*) is at most its rate"][:2] == ["proved", 0.125]
+    assert claims["R_p(pi*) is at most its rate"][2] == (
+        "with probability at least 0.75; there is one policy, so none is better"
+    )
     assert claims["Regret is at most its rate"][:2] == ["proved", 0.375]
     assert claims["Resets are at most their rate"][0] == "proved"
     assert claims["Resets are at most their rate"][1] > 0.375  # and what chance may add, for multipliers up to 3

@@ -387,7 +387,7 @@ def test_arrays_that_are_more_than_arrays_are_refused(file: Path, tmp_path: Path
             writer.newest()
     assert not crater.exists()
     with pytest.raises(InvalidInput, match=r"Got object in 'w' instead\."):
-        state.dump({"w": np.array([Bomb(crater)], dtype=object)})
+        state.check_arrays(state.dump({"w": np.array([Bomb(crater)], dtype=object)}))
 
 
 def test_no_module_of_ours_pickles_or_evaluates() -> None:

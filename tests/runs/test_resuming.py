@@ -25,7 +25,7 @@ from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
-from resetfree.runs import ledger
+from resetfree.runs import ledger, runfile
 from resetfree.runs.ledger import read
 from resetfree.runs.recorded import Fed
 from resetfree.runs.runfile import connect, read_checkpoint, read_played, read_problem
@@ -36,7 +36,7 @@ DRIVER = Path(__file__).parent / "kill_driver.py"
 
 def test_resets_write_rows_and_few_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round is in the file when somebody is asked, and what is written at a reset does not grow with the run."""
-    path, usual = tmp_path / "a.rfrun", ledger.write_checkpoint
+    path, usual = tmp_path / "a.rfrun", runfile.write_checkpoint
     written: list[int] = []
     asked: list[int] = []
 
@@ -194,7 +194,8 @@ def test_a_start_of_minus_zero_comes_back_as_such(tmp_path: Path) -> None:
 
     class Back(rf.make("continuous-linear-v0").problem().__class__):  # type: ignore[misc]
         def rollout(self, policy: Any, start: State, u: NDArray[np.float64]) -> Episode:
-            return replace(super().rollout(policy, 0.5, u), next_start=-0.0)
+            played: Episode = super().rollout(policy, 0.5, u)
+            return replace(played, next_start=-0.0)
 
     seen: list[float] = []
 

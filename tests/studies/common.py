@@ -8,7 +8,7 @@ from pathlib import Path
 import resetfree as rf
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect
-from resetfree.studies import Folder, Plan, parse_plan
+from resetfree.studies import SweepFolder, SweepPlan, parse_plan
 from resetfree.studies.trial import Trial
 
 SMALL = """
@@ -34,8 +34,8 @@ def hearing(*command: str) -> list[str]:
     return prepared("signal.signal(signal.SIGINT, signal.SIG_DFL)", *command)
 
 
-def started(text: str, path: Path) -> tuple[Plan, Folder]:
-    folder = Folder(path)
+def started(text: str, path: Path) -> tuple[SweepPlan, SweepFolder]:
+    folder = SweepFolder(path)
     folder.prepare(text)
     return parse_plan(text), folder
 
@@ -54,7 +54,7 @@ primal = "linear-ucb"
 """
 
 
-def assert_alone(trial: Trial, folder: Folder, **changes: object) -> None:
+def assert_alone(trial: Trial, folder: SweepFolder, **changes: object) -> None:
     """The trial's run file holds what `learn` plays on its own, bit for bit."""
     alone = rf.learn(**{**trial.asked, **changes})
     kept = read(folder.trial_file(trial.id))
@@ -63,7 +63,7 @@ def assert_alone(trial: Trial, folder: Folder, **changes: object) -> None:
         assert kept.columns[name].tobytes() == column.tobytes(), name
 
 
-def resumed_at(folder: Folder, trial: Trial) -> list[int]:
+def resumed_at(folder: SweepFolder, trial: Trial) -> list[int]:
     """The rounds after which a trial went on."""
     connection = connect(folder.trial_file(trial.id), "ro")
     rows = connection.execute("SELECT json_extract(json, '$.k') FROM meta WHERE key = 'resumed'").fetchall()

@@ -17,9 +17,9 @@ from tests.studies.common import SMALL, assert_alone, fragile, hearing
 
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
-from resetfree.studies import Folder, parse_plan
+from resetfree.studies import SweepFolder, parse_plan
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ONE = SMALL.replace("seeds = 2", "seeds = 1").replace("[0.1, 0.2]", "0.2")
 
 
@@ -63,7 +63,7 @@ def test_from_a_file_to_a_report(capsys: pytest.CaptureFixture[str], file: Path)
     assert "Engine local: asked for." in err
     assert "2 of 2 trials done · 0 running · 0 failed" in err
     assert len(list(Path("tb").glob("grid-v0-*-seed0-*/events*"))) == 2
-    folder = Folder(Path("sweeps/small"))
+    folder = SweepFolder(Path("sweeps/small"))
     for made in (folder.results, folder.summary, folder.report, folder.picture):
         assert made.exists()
     again = run_json(capsys, "sweep", str(file), "--engine", "local")
@@ -125,7 +125,7 @@ def test_mistakes_are_one_sentence(
 
 
 def test_another_sweep_in_the_same_folder(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    Folder(Path("sweeps/small")).prepare(ONE)
+    SweepFolder(Path("sweeps/small")).prepare(ONE)
     file.write_text(ONE.replace("seeds = 1", "seeds = [0, 5]"))
     status, _, err = run(capsys, "sweep", str(file), "--engine", "local", "--workers", "1")
     assert status == 2
@@ -152,7 +152,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
     process = subprocess.Popen(
         hearing(*command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    folder, plan = Folder(Path("sweeps/small")), parse_plan(text)
+    folder, plan = SweepFolder(Path("sweeps/small")), parse_plan(text)
     while not any(folder.trial_file(trial.id).exists() for trial in plan.trials):
         assert process.poll() is None
         time.sleep(0.02)

@@ -17,11 +17,11 @@ from tests.studies.common import assert_alone, fragile, hearing, resumed_at, sta
 
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.cli import main
-from resetfree.studies import Folder, parse_plan, run_sweep
+from resetfree.studies import SweepFolder, parse_plan, run_sweep
 from resetfree.studies.sweep_runner import standing
 from resetfree.studies.workers import Workers, stopping
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 GOOD = '[[trial]]\nproblem = "grid-v0"\nprimal = "uniform"\n'
 
 
@@ -86,7 +86,7 @@ def test_the_limit_of_the_file_and_that_of_the_command(tmp_path: Path, monkeypat
     file.write_text(text)
     words = ["sweep", str(file), "--out", str(out), "--engine", "local", "--workers", "1", "--strict"]
     assert main(words) == 1  # the time of the file, which nothing can be played in
-    (failed,) = Folder(out).failed().values()
+    (failed,) = SweepFolder(out).failed().values()
     assert "time limit of 0.01 seconds" in failed.read_text()
     marker.unlink()
     again = ["sweep", "retry", str(out), "--engine", "local", "--workers", "1", "--strict", "--time-limit", "600"]
@@ -105,7 +105,7 @@ def test_a_limit_is_a_positive_number_of_seconds(tmp_path: Path, limit: Any) -> 
 
 @pytest.mark.parametrize(("number", "statuses"), [(signal.SIGINT, {130}), (signal.SIGTERM, {143, -signal.SIGTERM})])
 def test_one_signal_ends_a_sweep_whose_trial_hangs(tmp_path: Path, number: signal.Signals, statuses: set[int]) -> None:
-    marker, file, folder = tmp_path / "marker", tmp_path / "s.toml", Folder(tmp_path / "s")
+    marker, file, folder = tmp_path / "marker", tmp_path / "s.toml", SweepFolder(tmp_path / "s")
     marker.write_text("")
     text = fragile("hanging", marker) + GOOD
     file.write_text(text)

@@ -18,9 +18,9 @@ from tests.studies.common import assert_alone, prepared
 from resetfree.core import drafts
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
-from resetfree.studies import Folder, parse_plan
+from resetfree.studies import SweepFolder, parse_plan
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 RUN = ["run", "grid-v0", "--primal", "uniform", "--dual", "counting", "--episodes", "4000"]
 TEXT = """
 [sweep]
@@ -129,7 +129,7 @@ def test_a_full_disk_is_not_the_failure_of_a_trial(
     place, leave = cramped
     text, plan = tmp_path / "s.toml", parse_plan(TEXT)
     text.write_text(TEXT)
-    good, folder = Folder(tmp_path / "good"), Folder(place / "s")
+    good, folder = SweepFolder(tmp_path / "good"), SweepFolder(place / "s")
     words = ["sweep", str(text), "--engine", "local", "--workers", "2", "--json"]
     assert play(*words, "--out", str(good.path)).returncode == 0
     sizes = files(good.path)
@@ -196,7 +196,7 @@ def test_a_read_only_folder_is_one_sentence(
 
 
 def test_drafts_of_killed_processes_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "s")
+    folder = SweepFolder(tmp_path / "s")
     folder.path.mkdir()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

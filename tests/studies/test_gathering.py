@@ -16,28 +16,28 @@ import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.runs.tracking import marked
 from resetfree.show.report.sweep_pictures import draw, read_summary, write_markdown
-from resetfree.studies import Folder, Plan, gather, gathering
+from resetfree.studies import SweepFolder, SweepPlan, gather, gathering
 from resetfree.studies.gathering import MEASURES, read_curve
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.trial import Errand, run_trial
+from resetfree.studies.trial import Errand
 
 
-def played(text: str, path: Path, leave: int = 0) -> tuple[Plan, Folder]:
+def played(text: str, path: Path, leave: int = 0) -> tuple[SweepPlan, SweepFolder]:
     plan, folder = started(text, path)
     for trial in plan.trials[leave:]:
-        run_trial(Errand(trial, folder.path))
+        Errand(trial, folder.path).play()
     return plan, folder
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Folder]:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepPlan, SweepFolder]:
     plan, folder = played(SMALL, tmp_path_factory.mktemp("sweep"), leave=1)  # the first is not finished
     found = gather(plan, folder, processes=1)
     assert found == (7, 7 * len(marked(60)), 4)
     return plan, folder
 
 
-def test_every_finished_trial_is_there_once_with_the_sums_of_its_run(sweep: tuple[Plan, Folder]) -> None:
+def test_every_finished_trial_is_there_once_with_the_sums_of_its_run(sweep: tuple[SweepPlan, SweepFolder]) -> None:
     plan, folder = sweep
     table = pd.read_parquet(folder.results)
     assert not table.duplicated(["trial", "k"]).any()
@@ -60,7 +60,7 @@ def test_every_finished_trial_is_there_once_with_the_sums_of_its_run(sweep: tupl
         assert first.configuration == trial.configuration
 
 
-def test_pandas_polars_and_duckdb_read_the_same(sweep: tuple[Plan, Folder]) -> None:
+def test_pandas_polars_and_duckdb_read_the_same(sweep: tuple[SweepPlan, SweepFolder]) -> None:
     _, folder = sweep
     for file in (folder.results, folder.summary):
         table = pd.read_parquet(file)
@@ -69,7 +69,7 @@ def test_pandas_polars_and_duckdb_read_the_same(sweep: tuple[Plan, Folder]) -> N
         assert duckdb.execute(sql).fetchall() == [(len(table), 4, 60)]
 
 
-def test_the_summary_is_over_the_seeds_of_a_configuration(sweep: tuple[Plan, Folder]) -> None:
+def test_the_summary_is_over_the_seeds_of_a_configuration(sweep: tuple[SweepPlan, SweepFolder]) -> None:
     _, folder = sweep
     results, summary = pd.read_parquet(folder.results), pd.read_parquet(folder.summary)
     assert set(summary.measure) == set(MEASURES) - {"original_return"}
@@ -82,7 +82,7 @@ def test_the_summary_is_over_the_seeds_of_a_configuration(sweep: tuple[Plan, Fol
             assert row[name] == pytest.approx(found[name][0], abs=1e-12)
 
 
-def test_the_report_shows_every_configuration(sweep: tuple[Plan, Folder]) -> None:
+def test_the_report_shows_every_configuration(sweep: tuple[SweepPlan, SweepFolder]) -> None:
     _, folder = sweep
     problems = read_summary(folder)
     assert {problem: len(lines) for problem, lines in problems.items()} == {
@@ -100,7 +100,7 @@ def test_the_report_shows_every_configuration(sweep: tuple[Plan, Folder]) -> Non
 
 
 def test_several_processes_say_the_same_as_one(
-    sweep: tuple[Plan, Folder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sweep: tuple[SweepPlan, SweepFolder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, folder = sweep
     before = folder.results.read_bytes(), folder.summary.read_bytes()

@@ -11,7 +11,7 @@ import pytest
 from tests.studies.common import prepared
 
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.studies import Folder, parse_plan
+from resetfree.studies import SweepFolder, parse_plan
 from resetfree.studies.folder import LARGEST
 from resetfree.studies.plan import read_plan
 
@@ -85,6 +85,6 @@ def test_a_file_that_is_too_large_or_no_text(tmp_path: Path) -> None:
 def test_a_folder_whose_sweep_file_is_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "sweep.toml")
     with pytest.raises(RunError, match=r"it has no readable sweep\.toml"):
-        Folder(tmp_path).text()
+        SweepFolder(tmp_path).text()
     with pytest.raises(InvalidInput, match="a device or a pipe"):
-        Folder(tmp_path).prepare(HEAD + GRID)
+        SweepFolder(tmp_path).prepare(HEAD + GRID)

@@ -15,7 +15,7 @@ import pytest
 from tests.studies.common import assert_alone, resumed_at
 
 from resetfree.runs.ledger import read
-from resetfree.studies import Folder, parse_plan
+from resetfree.studies import SweepFolder, parse_plan
 
 TEXT = """
 [sweep]
@@ -76,7 +76,7 @@ def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> int:
     plan, file = parse_plan(text), tmp_path / "s.toml"
     file.write_text(text)
     while done < kills:  # a sweep that is finished before all the kills is followed by another
-        folder = Folder(tmp_path / f"s{sweeps}")
+        folder = SweepFolder(tmp_path / f"s{sweeps}")
         command = [sys.executable, "-m", "resetfree.show.cli", "sweep", str(file), "--out", str(folder.path)]
         command += ["--engine", "local", "--workers", "2", "--json"]
         done, sweeps = done + attack(command, chance, kills - done), sweeps + 1

@@ -15,13 +15,13 @@ from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, start
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.lock import WriterLock
-from resetfree.studies import Count, Folder, SweepStopped, run_sweep
+from resetfree.studies import Count, SweepFolder, SweepStopped, run_sweep
 from resetfree.studies.engines import local
 from resetfree.studies.sweep_runner import standing
-from resetfree.studies.trial import Errand, run_trial
+from resetfree.studies.trial import Errand
 from resetfree.studies.workers import Workers
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_trial_is_what_learn_plays_and_none_is_played_twice(tmp_path: Path) -> None:
@@ -115,10 +115,10 @@ def test_a_trial_that_is_told_to_end_is_saved_and_goes_on(tmp_path: Path) -> Non
     trial = plan.trials[0]
     began = time.monotonic()
     errand = Errand(trial, folder.path)
-    assert run_trial(errand, lambda: time.monotonic() > began + 0.1).status == "stopped"
+    assert errand.play(lambda: time.monotonic() > began + 0.1).status == "stopped"
     assert folder.trial_file(trial.id).exists()
     assert not folder.is_finished(trial.id, trial.episodes)
-    assert run_trial(errand).status == "done"
+    assert errand.play().status == "done"
     assert_alone(trial, folder)
     assert 0 < resumed_at(folder, trial)[0] < 3000
 
@@ -170,12 +170,12 @@ def test_a_trial_that_another_process_plays_is_waited_for(tmp_path: Path, monkey
     lock = WriterLock(file).acquire()
     assert folder.is_held(trial.id)
     assert standing(plan, folder).running == 1
-    outcome = run_trial(Errand(trial, folder.path))
+    outcome = Errand(trial, folder.path).play()
     assert outcome.status == "busy"
     assert folder.failed() == {}
     lock.release()
     assert not folder.is_held(trial.id)
-    assert run_trial(Errand(trial, folder.path)).status == "done"
+    assert Errand(trial, folder.path).play().status == "done"
 
 
 def test_one_driver_at_a_time(tmp_path: Path) -> None:
@@ -208,18 +208,18 @@ def test_a_folder_belongs_to_one_sweep(tmp_path: Path) -> None:
     other.mkdir()
     (other / "cat.png").write_text("")
     with pytest.raises(RunError, match="is not that of a sweep, and not empty"):
-        Folder(other).prepare(SMALL)
+        SweepFolder(other).prepare(SMALL)
     with pytest.raises(RunError, match=r"it has no readable sweep\.toml"):
-        Folder(other).text()
+        SweepFolder(other).text()
     with pytest.raises(RunError, match="cannot be written"):
-        Folder(Path("/dev/null/s")).prepare(SMALL)
+        SweepFolder(Path("/dev/null/s")).prepare(SMALL)
 
 
 def test_a_file_with_its_log_beside_it_is_not_held_to_be_finished(tmp_path: Path) -> None:
     plan, folder = started(SMALL, tmp_path / "s")
     trial = plan.trials[0]
     assert not folder.is_finished(trial.id, trial.episodes)
-    assert run_trial(Errand(trial, folder.path)).status == "done"
+    assert Errand(trial, folder.path).play().status == "done"
     assert folder.is_finished(trial.id, trial.episodes)
     assert not folder.is_finished(trial.id, trial.episodes + 1)
     log = Path(f"{folder.trial_file(trial.id)}-wal")

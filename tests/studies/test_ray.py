@@ -17,11 +17,11 @@ from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_
 
 from resetfree.core.errors import RunError
 from resetfree.runs.ledger import read
-from resetfree.studies import Count, Folder, Plan, SweepStopped, parse_plan, run_sweep
+from resetfree.studies import Count, SweepFolder, SweepPlan, SweepStopped, parse_plan, run_sweep
 from resetfree.studies.engines import on_ray
 from resetfree.studies.engines.on_ray import _on_loopback
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -84,7 +84,7 @@ def processes_of(pid: int, name: str) -> list[int]:
     return found
 
 
-def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], Plan, Folder, list[str]]:
+def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], SweepPlan, SweepFolder, list[str]]:
     (tmp_path / "s.toml").write_text(text)
     command = [
         sys.executable,
@@ -99,7 +99,7 @@ def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], Plan
     process = subprocess.Popen(
         hearing(*command), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    return process, parse_plan(text), Folder(tmp_path / "s"), command
+    return process, parse_plan(text), SweepFolder(tmp_path / "s"), command
 
 
 @pytest.mark.parametrize("part", ["raylet", pytest.param("gcs_server", marks=pytest.mark.slow)])

@@ -93,10 +93,16 @@ def _array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         ) from error
     if array.dtype.isbuiltin == 2:  # a type of another package, as bfloat16
         array = array.view(f"<u{array.dtype.itemsize}")
-    plain = array.dtype.newbyteorder("<")
-    if DTYPE.fullmatch(plain.str) is None:
-        raise InvalidInput(f"A checkpoint must hold arrays of numbers or text. Got {array.dtype} in '{name}' instead.")
-    return array.astype(plain, copy=False)
+    return array if array.dtype.hasobject else array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def check_arrays(saved: Saved) -> None:
+    """Refuse what a file cannot hold: what could only be pickled, and types that are not the same everywhere."""
+    for name, array in saved.items():
+        if DTYPE.fullmatch(array.dtype.str) is None:
+            raise InvalidInput(
+                f"A checkpoint must hold arrays of numbers or text. Got {array.dtype} in '{name}' instead."
+            )
 
 
 def _is_jax(leaf: Any) -> bool:

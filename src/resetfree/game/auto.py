@@ -8,7 +8,7 @@ from typing import Any
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import Suits
-from resetfree.problems.contract import Problem
+from resetfree.problems.contract import LIST_THEM, Problem
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool) -
     >>> choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True).feedback
     'realised'
     """
+    if problem.actions.n is None:
+        raise InvalidInput(
+            f"'auto' chooses players for actions that are listed. Got '{problem.name}', whose actions are "
+            f"{problem.actions}, instead. {LIST_THEM} Or name a player that takes them as they are."
+        )
     willing = {name: player for name, player in players.items() if isinstance(player, Suits)}
     asked = {name: player.suits(problem, bound_known=bound_known) for name, player in willing.items()}
     offers = {name: offer for name, offer in asked.items() if offer is not None}

@@ -1,8 +1,9 @@
 """What a player may offer beyond the contract: small protocols that others ask for by type, never by name.
 
-A player has the methods that fit it, in its own module, and `auto`, certificates and reports find them: `Suits` (who is
-chosen, and why), `NamesPartner`, `RestsOn`, `BoundsPrimalRegret`, `PlansAhead` and `Exploits` of primal players,
-`ChoosesFunction`, `TakesHints`, `CapsMultiplier`, `BoundsOnlineRegret` and `StatesOtherBounds` of dual players.
+A player has the methods that fit it, in its own module, and `auto`, certificates, reports and `run.policy` find them.
+Primal players: `Suits` (who is chosen, and why), `NamesPartner`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
+`PlansAhead`, `Exploits`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`, `ChoosesFunction`,
+`TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k what a dual
 player held then, u a comparator with the multiplier function lambda_c(s) = <xi(s), u>; pi* the best reset-free policy.
@@ -65,18 +66,33 @@ class NamesPartner(Protocol):
 
 
 class Proof(NamedTuple):
-    """What the proof behind a primal player's statement rests on, and what it says of the player's own values."""
+    """What the proof behind a primal player's statement rests on, and what it says of the player's own values.
 
+    Certificates check on the run what can be checked, and call proved only what passed.
+    """
+
+    failure: float = 0.0  # the probability with which it may fail
+    largest_multiplier: float | None = None  # B, up to which multipliers it holds; None for any
+    one_multiplier: bool = False  # whether the multiplier must never change
+    noise: float | None = None  # the sub-Gaussian constant up to which rewards may be random; None for any
     linear: bool = False  # whether it needs dynamics and rewards in [0, 1] that are linear in the features
     values_are_bounds: bool = False  # whether its V_r lies above, and its V_c below, those of the policy it plays
 
 
 @runtime_checkable
-class RestsOn(Protocol):
-    """A primal player whose proof is of a special kind; that of others is `Proof()`."""
+class HasProof(Protocol):
+    """A primal player whose proof has conditions; that of others is `Proof()`."""
 
-    def proof(self) -> Proof:
-        """What its proof rests on."""
+    def proof(self, problem: Problem) -> Proof:
+        """What its proof rests on here."""
+
+
+@runtime_checkable
+class Eliminates(Protocol):
+    """A primal player each of whose resets rules out for good an unsafe pair (s, a), or a triple (h, s, a)."""
+
+    def keeps_steps_apart(self, problem: Problem) -> bool:
+        """Whether it is triples."""
 
 
 class PrimalRegretBound(NamedTuple):

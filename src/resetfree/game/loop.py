@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, check_actions
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.operators.request import Operator
 
@@ -50,6 +50,7 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
     """A game before its first round; everything random in it comes from `seed`."""
     if episodes < 1:
         raise InvalidInput(f"The 'episodes' of a game must be a positive integer. Got {episodes} instead.")
+    check_actions(primal, problem)
     rng = np.random.default_rng(seed)
     s1 = None if problem.persistent else problem.first_start(rng.random())
     return Game(0, s1, primal.init(problem, episodes, seed), dual.init(problem, episodes, seed), rng)

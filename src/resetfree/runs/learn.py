@@ -292,6 +292,7 @@ def _start_type(setup: Setup) -> str:
 
 def _checkpoint(game: Game, seconds: float) -> Checkpoint:
     arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
+    state.check_arrays(arrays)
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
 

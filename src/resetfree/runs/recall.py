@@ -18,8 +18,11 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import discover
-from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.action_spaces import Box
+from resetfree.problems.blueprint import Blueprint, action_array, check_start, number
+from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
+from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.stepping import playable
 from resetfree.runs.ledger import unfit
 from resetfree.runs.recorded import checked
 from resetfree.runs.runfile import (
@@ -33,8 +36,8 @@ from resetfree.runs.runfile import (
 )
 from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.record import Record
-from resetfree.use.policy import Policy
-from resetfree.use.predictor import Seen, Table, table
+from resetfree.use.policy import DeployedPolicy
+from resetfree.use.predictor import FeatureSource, table
 from resetfree.use.sensors import sensor_from
 
 # What code that is handed a stranger's arrays may raise.
@@ -76,7 +79,7 @@ class Memory(NamedTuple):
 
 def recall(
     run: Played, problem: Problem | None = None, *, player: PrimalPlayer[Any] | None = None, lam: float | None = None
-) -> Policy:
+) -> DeployedPolicy:
     """The policy that a run had learned by its newest checkpoint.
 
     problem: where it was learned, for what a file cannot hold: a user's functions, features of pairs.
@@ -134,40 +137,43 @@ def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, me
     return player, states.load(state, memory.arrays, "primal.")
 
 
-def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> Policy:
+def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> DeployedPolicy:
     """The rule of a plan with what it needs to meet the environment."""
     if hasattr(rule, "greedy"):
         rule = rule.greedy()
-    if world.n_states is not None:
-        if callable(rule):
-            rule = np.array([[rule(h + 1, s) for s in range(world.n_states)] for h in range(world.horizon)])
-        rule = table(rule, world.horizon, world.n_states, world.n_actions)
-    elif not callable(rule):
-        raise InvalidInput("its player's policy is none of vector states")
+    rule = _value(rule, world)
     plain = run.spec.get("blueprint") or {}
     if problem is None:
-        actions: Any = None if plain.get("actions") is None else array_from(plain["actions"], "list of actions")
-        if actions is None:
+        if plain.get("actions") is None:
             raise InvalidInput("its actions are none that a file can hold")
         form, function = plain.get("observation"), None
     else:
         told = problem.description(memory.s1)
-        found = action_array(told.actions, problem.n_actions)
-        actions = told.actions if found is None else found
         form, function = told.observation, told.function
-    if len(actions) != world.n_actions:
-        raise InvalidInput(f"it lists {len(actions)} actions for {world.n_actions}")
+    found = action_array(world.actions)
+    actions: Any = found
+    if isinstance(world.actions, Box) or found is None:
+        actions = world.actions if isinstance(world.actions, Box) else list(world.actions)
     seen = _seen(problem, memory)
     sensor = sensor_from(form, seen, function)
-    if isinstance(rule, Table) and sensor.count > rule.probabilities.shape[1]:
+    if isinstance(rule, TabularPolicy) and sensor.count > rule.probabilities.shape[1]:
         raise InvalidInput(f"it counts {sensor.count} observations for {rule.probabilities.shape[1]} states")
     about = {
         "problem": run.spec["problem"], "primal": run.spec["primal"]["name"], "episodes": memory.k, "lam": memory.lam
     }  # fmt: skip
     features = None
     if world.features is not None and world.low is not None and world.high is not None:
-        features = Seen(world.features, world.low, world.high)
-    return Policy(rule, sensor, actions, world.horizon, about, features, problem)
+        features = FeatureSource(world.features, world.low, world.high)
+    return DeployedPolicy(rule, sensor, actions, world.horizon, about, features, problem)
+
+
+def _value(rule: Any, world: Problem) -> Policy:
+    """The rule as a value that needs nothing else; a table where states and actions are counted."""
+    if isinstance(rule, Policy) or callable(rule) or world.n_states is None:
+        policy = rule = playable(rule, world)
+        if world.n_states is None or not isinstance(policy, ChoicePolicy):
+            return policy
+    return table(rule, world.horizon, world.n_states, world.n_actions)
 
 
 def _seen(problem: Problem | None, memory: Memory) -> NDArray[Any] | None:

@@ -27,7 +27,7 @@ from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit
 from resetfree.theory.oracle.dynamic_programming import Solution, solve
 from resetfree.theory.regret import Rounds
-from resetfree.use.policy import Policy
+from resetfree.use.policy import DeployedPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +104,6 @@ class Run:
         return certify(self)
 
     @cached_property
-    def policy(self) -> Policy:
+    def policy(self) -> DeployedPolicy:
         """What was learned up to the newest checkpoint, to be used: `predict`, `evaluate`, `export`."""
         return recall(self)

@@ -13,7 +13,7 @@ from typing import Any
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
 from resetfree.game.auto import choose
-from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, check_actions
 from resetfree.game.loop import FEEDBACK, Game, begin
 from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players.pairing import partner_of
@@ -83,6 +83,7 @@ def prepare(
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
     players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
+    check_actions(players["primal"], world.problem)
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
     made: dict[str, Any] = {
@@ -108,7 +109,7 @@ def prepare(
         "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
-        "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
+        "n_actions": world.problem.actions.n, "chosen": why, "persistent": world.problem.persistent,
         "blueprint": blueprint(world.problem, game.s1),
     }  # fmt: skip
     return Setup(world, made["primal"], made["dual"], spec, game)

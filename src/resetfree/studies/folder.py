@@ -24,7 +24,7 @@ LARGEST = 2**20  # bytes of a sweep file
 FORMAT = "# A sweep of resetfree, as it was given. The folder belongs to it.\n"
 
 
-class Folder:
+class SweepFolder:
     """Names and looks only: it holds no state of its own, so that any process may make one."""
 
     def __init__(self, path: Path) -> None:

@@ -30,8 +30,8 @@ from resetfree.problems.world import find_world
 from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.tracker import best_values, cumulative
-from resetfree.studies.folder import Folder
-from resetfree.studies.plan import Plan
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.plan import SweepPlan
 from resetfree.studies.statistics import STATISTICS, summarise
 from resetfree.studies.trial import Trial
 from resetfree.studies.workers import Workers
@@ -44,7 +44,7 @@ BATCH = 10_000  # rounds read at once
 FEW = 400  # trials that are read before another process would have been started
 
 
-class Curve(NamedTuple):
+class TrialCurve(NamedTuple):
     """A finished trial at its marked episodes."""
 
     words: dict[str, str]
@@ -62,7 +62,7 @@ class Gathered(NamedTuple):
     configurations: int
 
 
-def gather(plan: Plan, folder: Folder, *, processes: int | None = None, run_code: bool = False) -> Gathered:
+def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None, run_code: bool = False) -> Gathered:
     """Write results.parquet and summary.parquet from the finished trials.
 
     run_code: whether problems that are somebody's code (module:factory, gym:) may be made to ask the oracle; what was
@@ -91,7 +91,7 @@ def gather(plan: Plan, folder: Folder, *, processes: int | None = None, run_code
     return Gathered(trials, rows, configurations)
 
 
-def keep_values(plan: Plan, folder: Folder, *, run_code: bool) -> None:
+def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None:
     """Ask the oracle for V* of each problem that has one, once for the whole sweep."""
     for problem, options in {(one.problem, json.dumps(one.options)): None for one in plan.configurations}:
         file = _values_file(folder.path, problem, json.loads(options))
@@ -107,7 +107,7 @@ def keep_values(plan: Plan, folder: Folder, *, run_code: bool) -> None:
             np.savez(out, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))
 
 
-def read_curve(trial: Trial, folder: Folder) -> Curve | None:
+def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
     """A trial at its marked episodes, None if it is not finished; sums are exact, term by term as in a run."""
     if not folder.is_finished(trial.id, trial.episodes):
         return None
@@ -128,19 +128,27 @@ def read_curve(trial: Trial, folder: Folder) -> Curve | None:
         raise damaged(file, ValueError("it is of another trial"))
     best = _best(folder.path, trial.problem, json.dumps(trial.options), spec["fingerprint"]) if finite else None
     sums = [
-        *cumulative(table, best).values(), *(np.cumsum(table[name]) for name in ("reward", "steps", "original_return")),
-    ]  # fmt: skip
+        *cumulative(table, best).values(),
+        *(np.cumsum(table[name]) for name in ("reward", "steps", "original_return")),
+    ]
     at = marked(trial.episodes) - 1
     words = {
-        "trial": trial.id, "configuration": trial.configuration, "problem": trial.problem,
-        "problem_options": json.dumps(trial.options, sort_keys=True), "primal": spec["primal"]["name"],
-        "dual": spec["dual"]["name"], "settings": json.dumps(trial.settings, sort_keys=True),
-        "feedback": spec["feedback"], "engine": str(spec.get("engine", "local")),
-    }  # fmt: skip
-    return Curve(words, trial.episodes, trial.seed, float(seconds), np.stack([column[at] for column in sums], axis=1))
+        "trial": trial.id,
+        "configuration": trial.configuration,
+        "problem": trial.problem,
+        "problem_options": json.dumps(trial.options, sort_keys=True),
+        "primal": spec["primal"]["name"],
+        "dual": spec["dual"]["name"],
+        "settings": json.dumps(trial.settings, sort_keys=True),
+        "feedback": spec["feedback"],
+        "engine": str(spec.get("engine", "local")),
+    }
+    return TrialCurve(
+        words, trial.episodes, trial.seed, float(seconds), np.stack([column[at] for column in sums], axis=1)
+    )
 
 
-def _curves(plan: Plan, folder: Folder, processes: int) -> Iterator[Curve]:
+def _curves(plan: SweepPlan, folder: SweepFolder, processes: int) -> Iterator[TrialCurve]:
     """Finished trials in the order of the plan, read by several processes where that is worth it."""
     pieces = [plan.trials[at : at + AT_ONCE] for at in range(0, len(plan.trials), AT_ONCE)]
     read = partial(_read_piece, folder=folder.path)
@@ -148,7 +156,7 @@ def _curves(plan: Plan, folder: Folder, processes: int) -> Iterator[Curve]:
         for piece in pieces:
             yield from read((0, piece))[1]
         return
-    done: dict[int, list[Curve]] = {}
+    done: dict[int, list[TrialCurve]] = {}
     turn = 0
     with Workers(processes, read) as workers:
         for _, result in workers.do(deque(enumerate(pieces))):
@@ -160,12 +168,12 @@ def _curves(plan: Plan, folder: Folder, processes: int) -> Iterator[Curve]:
                 turn += 1
 
 
-def _read_piece(piece: tuple[int, Sequence[Trial]], folder: Path) -> tuple[int, list[Curve]]:
-    found = (read_curve(trial, Folder(folder)) for trial in piece[1])
+def _read_piece(piece: tuple[int, Sequence[Trial]], folder: Path) -> tuple[int, list[TrialCurve]]:
+    found = (read_curve(trial, SweepFolder(folder)) for trial in piece[1])
     return piece[0], [curve for curve in found if curve is not None]
 
 
-def _table(pa: Any, curves: Sequence[Curve]) -> Any:
+def _table(pa: Any, curves: Sequence[TrialCurve]) -> Any:
     """Trials as rows, one per marked episode."""
     lengths = [len(curve.values) for curve in curves]
     index = pa.array(np.repeat(np.arange(len(curves)), lengths))
@@ -178,7 +186,7 @@ def _table(pa: Any, curves: Sequence[Curve]) -> Any:
     return pa.table(columns).select(_schema(pa, "k", *MEASURES).names).cast(_schema(pa, "k", *MEASURES))
 
 
-def _summary(pa: Any, curves: Sequence[Curve]) -> Any:
+def _summary(pa: Any, curves: Sequence[TrialCurve]) -> Any:
     """One configuration: a row per marked episode and measure."""
     first, k = curves[0], marked(curves[0].episodes)
     n, found = summarise(np.stack([curve.values for curve in curves]).reshape(len(curves), -1))

@@ -17,8 +17,7 @@ from typing import Any
 
 from resetfree.core.errors import InvalidInput, ResetFreeError, UnknownName
 from resetfree.game.loop import FEEDBACK
-from resetfree.problems.world import World, find_world
-from resetfree.runs.setup import prepare
+from resetfree.problems.world import World
 from resetfree.studies.folder import read_text
 from resetfree.studies.trial import Trial
 
@@ -36,7 +35,7 @@ DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++\s*\.\s*){100}""")  # a.b.c. a
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """What a sweep plays: configurations, and the seeds of each; a trial that is asked for twice is played once."""
 
     trials: tuple[Trial, ...]  # those of a configuration stand together, in the order of their seeds
@@ -51,7 +50,7 @@ class Plan:
         return [next(group) for _, group in itertools.groupby(self.trials, lambda trial: trial.configuration)]
 
 
-def read_plan(path: Path) -> tuple[Plan, str]:
+def read_plan(path: Path) -> tuple[SweepPlan, str]:
     """The plan in a TOML file, and its text."""
     try:
         text = read_text(path)
@@ -64,7 +63,7 @@ def read_plan(path: Path) -> tuple[Plan, str]:
     return parse_plan(text), text
 
 
-def parse_plan(text: str) -> Plan:
+def parse_plan(text: str) -> SweepPlan:
     """The plan that a TOML text states.
 
     >>> plan = parse_plan('''
@@ -75,10 +74,10 @@ def parse_plan(text: str) -> Plan:
     ... id = "pits-v0"
     ... options.slip = [0.0, 0.1]
     ... [[players]]
-    ... primal = ["linear-ucb", "uniform"]
+    ... primal = "auto"
     ... ''')
     >>> len(plan.trials), len(plan.configurations), str(plan.trials[4])
-    (12, 4, 'pits-v0 slip=0.0, uniform, against auto, 100 episodes, seed 1')
+    (6, 2, 'pits-v0 slip=0.1, auto, against auto, 100 episodes, seed 1')
     """
     if DEEP_KEY.search(text):  # which the parser would take minutes for
         raise InvalidInput(DEEP)
@@ -92,7 +91,7 @@ def parse_plan(text: str) -> Plan:
         raise InvalidInput(DEEP) from error
 
 
-def _parsed(data: dict[str, Any]) -> Plan:
+def _parsed(data: dict[str, Any]) -> SweepPlan:
     _known("table of a sweep file", data, TABLES)
     sweep = _table(data.get("sweep", {}), "[sweep]")
     _known("key of [sweep]", sweep, SWEEP)
@@ -124,26 +123,20 @@ def _parsed(data: dict[str, Any]) -> Plan:
     for trial in unique.values():
         together.setdefault(trial.configuration, []).append(trial)
     ordered = tuple(trial for group in together.values() for trial in group)
-    return Plan(ordered, len(asked) - len(unique), limit)
+    return SweepPlan(ordered, len(asked) - len(unique), limit)
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: SweepPlan) -> None:
     """Make every problem and every player once, so that a mistake is told before anything is played."""
     worlds: dict[str, World] = {}
     told: dict[str, Mapping[str, Any]] = {}
     for trial in plan.configurations:
-        key = repr((trial.problem, sorted(trial.options.items(), key=repr)))
         try:
-            if key not in worlds:
-                worlds[key] = find_world(trial.problem, trial.options)
-            setup = prepare(
-                worlds[key], trial.primal, trial.dual, trial.episodes, trial.seed, trial.feedback, trial.bound,
-                {**trial.settings, "problem": trial.options}, before=told.get(key),
-            )  # fmt: skip
+            setup = trial.prepared(worlds, told.get(trial.place))
         except ResetFreeError as error:
             raise InvalidInput(f"{error} (In the trial '{trial}'.)") from error
         if setup.spec["B_source"] == "oracle":  # which is asked once per problem
-            told[key] = setup.spec
+            told[trial.place] = setup.spec
 
 
 def _problems(table: Mapping[str, Any], episodes: int | None) -> Iterator[tuple[str, dict[str, Any], int]]:
@@ -179,9 +172,12 @@ def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Ite
     ]
     for primal, dual, feedback, bound, first, second in itertools.product(*names, bounds, *grids):
         yield {
-            "primal": primal, "dual": dual, "feedback": feedback, "bound": None if bound is None else float(bound),
+            "primal": primal,
+            "dual": dual,
+            "feedback": feedback,
+            "bound": None if bound is None else float(bound),
             "settings": {role: chosen for role, chosen in zip(ROLES, (first, second), strict=True) if chosen},
-        }  # fmt: skip
+        }
 
 
 def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[int]) -> Iterator[Trial]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError, UnknownName
-from resetfree.studies.engines.local import play_local
-from resetfree.studies.engines.on_ray import play_on_ray
-from resetfree.studies.folder import Folder
-from resetfree.studies.plan import Plan, check_limit
-from resetfree.studies.trial import Errand, Outcome, Trial
+from resetfree.studies.engines.local import Local
+from resetfree.studies.engines.on_ray import Cluster, OnRay
+from resetfree.studies.engines.runner import Outcome, Runner
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.plan import SweepPlan, check_limit
+from resetfree.studies.trial import Errand, Trial
 
 ENGINES = ("auto", "local", "batched", "ray")
 RECENT = 20  # sentences of failed trials that are kept at hand
@@ -53,8 +54,8 @@ Progress: TypeAlias = Callable[[Count], object]
 
 
 def run_sweep(
-    plan: Plan,
-    folder: Folder,
+    plan: SweepPlan,
+    folder: SweepFolder,
     *,
     engine: str = "auto",
     workers: int | None = None,
@@ -88,8 +89,8 @@ def run_sweep(
             Errand(trial, folder.path.absolute(), tensorboard and tensorboard.absolute()) for trial in missing
         )
         try:
-            for outcomes in _engines(engine, queue, processes, address, limit, count, report):
-                with closing(outcomes):  # at once, not when somebody has read the error
+            for runner in _engines(engine, queue, Cluster(processes, address, limit), count, report):
+                with closing(runner), closing(runner.play(queue)) as outcomes:  # at once, not when the error was read
                     for errand, outcome in outcomes:
                         if outcome.status == "lost":
                             raise RunError(
@@ -107,7 +108,7 @@ def run_sweep(
     return count
 
 
-def standing(plan: Plan, folder: Folder) -> Count:
+def standing(plan: SweepPlan, folder: SweepFolder) -> Count:
     """How a sweep stands, from its files alone."""
     count, missing = _look(plan, folder)
     count.running = sum(folder.is_held(trial.id) for trial in missing)
@@ -115,7 +116,7 @@ def standing(plan: Plan, folder: Folder) -> Count:
     return count
 
 
-def _look(plan: Plan, folder: Folder) -> tuple[Count, list[Trial]]:
+def _look(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[Trial]]:
     """What is finished and what has failed, from the files; the others are missing."""
     failed, count, missing = folder.failed(), Count(len(plan.trials)), []
     for trial in plan.trials:
@@ -148,15 +149,10 @@ def _note(count: Count, trial: Trial, outcome: Outcome) -> None:
 
 
 def _engines(
-    engine: str,
-    queue: deque[Errand],
-    processes: int,
-    address: str | None,
-    limit: float | None,
-    count: Count,
-    report: Progress,
-) -> Iterator[Generator[tuple[Errand, Outcome], None, None]]:
+    engine: str, queue: deque[Errand], cluster: Cluster, count: Count, report: Progress
+) -> Iterator[Runner[Errand]]:
     """The engines that play, one after the other; each is told in the count before it begins."""
+    processes, address = cluster.processes, cluster.address
 
     def told(name: str, why: str, running: int) -> None:
         count.engine, count.why, count.running = name, why, min(running, count.waiting)
@@ -169,18 +165,18 @@ def _engines(
         return
     if engine == "ray":
         told("ray", "a cluster at " + address if address else f"a cluster of {processes} processes here", 0)
-        yield play_on_ray(queue, processes, address, limit, lambda n: setattr(count, "running", n))
+        yield OnRay(cluster, lambda n: setattr(count, "running", n))
         return
     if engine in ("auto", "batched"):
-        from resetfree.studies.engines.in_batches import choose_batches, play_batches
+        from resetfree.studies.engines.in_batches import InBatches, choose_batches
 
         batches, why = choose_batches(queue, everything=engine == "batched")
         if batches:
             told("batched", why, max(len(batch.errands) for batch in batches))
-            yield play_batches(batches, queue if engine == "auto" else None)
+            yield InBatches(batches, everything=engine == "batched")
         if not queue:
             return
         told("local", why if engine == "auto" else "", processes)
     else:
         told("local", "asked for", processes)
-    yield play_local(queue, processes, limit)
+    yield Local(processes, cluster.limit)

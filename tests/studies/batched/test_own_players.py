@@ -14,8 +14,7 @@ import resetfree as rf
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.players import discover
 from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared.batched.batched_backward import Plan as BatchedPlan
-from resetfree.players.shared.batched.batched_backward import backward, exact_at
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, backward, exact_at
 from resetfree.players.shared.batched.form import BatchedForm, has_batched_form
 from resetfree.problems.contract import Problem, State
 from resetfree.studies.engines.batched import faster_engine, play_batch
@@ -62,18 +61,8 @@ class LeaningProgram:
     def begin(self, shape: Any, given: dict[str, Any]) -> Any:
         return np.zeros(len(given["lean"]), dtype=np.int32)
 
-    def plan(
-        self,
-        shape: Any,
-        tables: Any,
-        given: dict[str, Any],
-        state: Any,
-        s1: Any,
-        lam: Any,
-        k: Any,
-        u: Any,
-        evaluate: bool,
-    ) -> Any:
+    def plan(self, scene: Any, state: Any, turn: Any, evaluate: bool) -> Any:
+        (shape, tables, given), (s1, lam, _, u) = scene, turn
         lean = 1.0 - (1.0 - given["lean"]) / (1.0 + state)
 
         def step(values: Any, h: Any) -> Any:
@@ -83,7 +72,7 @@ class LeaningProgram:
         _, actions, exact, _ = backward(shape, tables, step, 1, u.action, len(lam), evaluate=evaluate, keep=False)
         return BatchedPlan(actions, 0.0 * lam, 0.0 * lam, lam, exact_at(exact, s1), None)
 
-    def learn(self, shape: Any, tables: Any, given: dict[str, Any], state: Any, path: Any, lam: Any, plan: Any) -> Any:
+    def learn(self, scene: Any, state: Any, path: Any, lam: Any, plan: Any) -> Any:
         return state + path.reset
 
 

@@ -17,6 +17,7 @@ from resetfree.players.shared.method import Method, Setting, penalised
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn
+from resetfree.studies.engines.runner import Stop
 from resetfree.studies.statistics import Interval, interval
 from resetfree.studies.suites import methods as suite_methods
 from resetfree.studies.suites import suite_runner as running
@@ -25,8 +26,8 @@ from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.standings import compare, dominates, front
 from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance
-from resetfree.studies.suites.suite_runner import BenchStopped, Played, run_suite
-from resetfree.studies.suites.trials import Outcome, Trial, ground, run_trial
+from resetfree.studies.suites.suite_runner import BenchStopped, PlayedEntry, run_suite
+from resetfree.studies.suites.trials import Measured, MethodTrial, ground, run_trial
 from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, score, tuning_trials
 from resetfree.theory.certificates.anytime import resets_upper
 
@@ -43,8 +44,8 @@ def short(**changes: Any) -> Suite:
     return replace(find_suite("smoke", ["grid-v0", "doors-v0"]), **changes)
 
 
-def trial(method: str = "algorithm 1", **changes: Any) -> Trial:
-    return replace(Trial("grid-v0", method, True, 0.1, False, GRID, 3, 40), **changes)
+def trial(method: str = "algorithm 1", **changes: Any) -> MethodTrial:
+    return replace(MethodTrial("grid-v0", method, True, 0.1, False, GRID, 3, 40), **changes)
 
 
 @pytest.fixture
@@ -60,13 +61,13 @@ def extra(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], Method]:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[MethodTrial]:
     """Every trial that is played in this process."""
-    seen: list[Trial] = []
+    seen: list[MethodTrial] = []
 
-    def run(trial: Trial, limit: float) -> Outcome:
+    def run(trial: MethodTrial, limit: float, stop: Stop) -> Measured:
         seen.append(trial)
-        return run_trial(trial, limit)
+        return run_trial(trial, limit, stop)
 
     monkeypatch.setattr(running, "run_trial", run)
     return seen
@@ -127,7 +128,7 @@ def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
         @staticmethod
         def methods() -> list[Method]:
-            return [Method("patient", "ours", "Waits.", penalised(lambda s: Patient()), widths=(), pools=False)]
+            return [Method("patient", "ours", "Waits.", penalised(lambda s: Patient(), 0.0), widths=(), pools=False)]
 
     class Quiet(Patient):
         name: ClassVar[str] = "quiet"
@@ -251,17 +252,17 @@ def test_widths_are_chosen_on_tuning_trials_only() -> None:
     assert not {t.seed for t in tuning} & {t.seed for t in reported.values()}
     assert not {t.key for t in tuning} & set(reported)
     # On the tuning trials 0.1 is best; reported ones that speak for another width change nothing.
-    outcomes = {t.key: Outcome("done", t.episodes, regret=abs(t.width - 0.1), bound=2.0) for t in tuning}
-    outcomes |= {key: Outcome("done", t.episodes, regret=-1e9 * (t.width == 0.2)) for key, t in reported.items()}
+    outcomes = {t.key: Measured("done", t.episodes, regret=abs(t.width - 0.1), bound=2.0) for t in tuning}
+    outcomes |= {key: Measured("done", t.episodes, regret=-1e9 * (t.width == 0.2)) for key, t in reported.items()}
     assert choose_width(this, suite, outcomes) == 0.1
     assert choose_width(entry(replace(two()[0], widths=())), suite, {}) == 0.0
     assert choose_width(entry(replace(two()[0], widths=(0.3,))), suite, {}) == 0.3
 
 
 def test_the_score_weighs_resets_with_the_bound() -> None:
-    assert score(Outcome("done", 10, regret=3.0, resets=2.0, bound=5.0), 10) == 13.0
-    assert score(Outcome("stopped", 5, regret=3.0, resets=2.0, bound=5.0), 10) == 26.0
-    assert score(Outcome("failed", 5), 10) == float("inf")
+    assert score(Measured("done", 10, regret=3.0, resets=2.0, bound=5.0), 10) == 13.0
+    assert score(Measured("stopped", 5, regret=3.0, resets=2.0, bound=5.0), 10) == 26.0
+    assert score(Measured("failed", 5), 10) == float("inf")
 
 
 def test_seeds_take_turns_on_the_instances() -> None:
@@ -275,7 +276,7 @@ def test_seeds_take_turns_on_the_instances() -> None:
 # -- the file
 
 
-def test_what_is_in_the_file_is_not_played_again(counted: list[Trial], tmp_path: Path) -> None:
+def test_what_is_in_the_file_is_not_played_again(counted: list[MethodTrial], tmp_path: Path) -> None:
     file = tmp_path / "new" / "r.jsonl"
     with Results(file, "smoke") as results:
         first = run_suite(short(), two(), results, jobs=1)
@@ -296,15 +297,15 @@ def test_what_is_in_the_file_is_not_played_again(counted: list[Trial], tmp_path:
 
 
 def test_an_interrupted_comparison_goes_on(
-    monkeypatch: pytest.MonkeyPatch, counted: list[Trial], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, counted: list[MethodTrial], tmp_path: Path
 ) -> None:
     file = tmp_path / "r.jsonl"
 
-    def interrupted(trial: Trial, limit: float) -> Outcome:
+    def interrupted(trial: MethodTrial, limit: float, stop: Stop) -> Measured:
         if len(counted) == 7:
             raise KeyboardInterrupt
         counted.append(trial)
-        return run_trial(trial, limit)
+        return run_trial(trial, limit, stop)
 
     with Results(file, "smoke") as results, monkeypatch.context() as patch:
         patch.setattr(running, "run_trial", interrupted)
@@ -353,9 +354,9 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     ):
         Results(results.path, "smoke")
     with Results(tmp_path / "r", "smoke") as results:
-        results.add(trial(), Outcome("done"))
+        results.add(trial(), Measured("done"))
         with pytest.raises(RunError, match="kept once"):
-            results.add(trial(), Outcome("done"))
+            results.add(trial(), Measured("done"))
 
 
 # -- statistics
@@ -379,8 +380,8 @@ def test_the_front_on_hand_data() -> None:
     ]  # fmt: skip
 
 
-def outcomes(resets: list[float], regret: list[float], **more: Any) -> tuple[Outcome, ...]:
-    return tuple(Outcome("done", 9, regret=y, resets=x, **more) for x, y in zip(resets, regret, strict=True))
+def outcomes(resets: list[float], regret: list[float], **more: Any) -> tuple[Measured, ...]:
+    return tuple(Measured("done", 9, regret=y, resets=x, **more) for x, y in zip(resets, regret, strict=True))
 
 
 def test_who_dominates_on_hand_data() -> None:
@@ -402,15 +403,15 @@ def test_who_dominates_on_hand_data() -> None:
 def test_a_summary_names_the_front_and_the_dominators() -> None:
     base = two()[0]
 
-    def played(name: str, kind: Any, *rest: Outcome) -> Played:
-        return Played(entry(replace(base, name=name, kind=kind)), 0.1, rest)
+    def played(name: str, kind: Any, *rest: Measured) -> PlayedEntry:
+        return PlayedEntry(entry(replace(base, name=name, kind=kind)), 0.1, rest)
 
     summary = compare([
         played("auto", "ours", *outcomes([10.0, 12.0], [5.0, 7.0], covered=True, realised=3)),
         played("better", "baseline", *outcomes([5.0, 6.0], [5.0, 7.0])),
         played("greedy", "baseline", *outcomes([50.0, 60.0], [-9.0, -9.0])),
         played("knows", "oracle", *outcomes([0.0, 0.0], [-20.0, 0.0])),
-        played("slow", "baseline", Outcome("stopped", 3), *outcomes([0.0], [0.0])),
+        played("slow", "baseline", Measured("stopped", 3), *outcomes([0.0], [0.0])),
     ])  # fmt: skip
     rows = {row.method: row for row in summary.rows["grid-v0"]}
     assert {name for name, row in rows.items() if row.front} == {"better", "greedy"}

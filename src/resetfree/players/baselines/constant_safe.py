@@ -71,7 +71,7 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
     @staticmethod
     def methods() -> list[Method]:
         """Never reset, and it learns nothing."""
-        build, text = penalised(lambda s: ConstantSafe()), "Uniform over the truly safe actions, no learning."
+        build, text = penalised(lambda s: ConstantSafe(), 0.0), "Uniform over the truly safe actions, no learning."
         return [Method("constant safe policy", "oracle", text, build, rank=58, widths=(), pools=False, guaranteed=True)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

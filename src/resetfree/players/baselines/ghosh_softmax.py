@@ -22,7 +22,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Statement
 from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Method, against
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
@@ -63,20 +63,16 @@ class GhoshSoftmax(LinearUCB):
     def methods() -> list[Method]:
         """With one multiplier for all starts (2022), and with one that is searched in the episode (2024)."""
 
-        def line(name: str, summary: str, dual: str, **own: Any) -> Method:
-            def build(s: Setting) -> Players:
-                primal = GhoshSoftmax(B=s.B, scale=s.width, pooled=s.pooled)
-                return against(primal, dual, "optimistic", B=s.B, **own)
+        def build(dual: str, **own: Any) -> Build:
+            return lambda s: against(GhoshSoftmax(s.B, **s.own), dual, "optimistic", B=s.B, **own)
 
-            return Method(f"Ghosh {name}", "baseline", summary, build, rank=10)
-
-        text = "Softmax LSVI-UCB with cap H, "
-        first = "The same, its multiplier learning only from episodes that begin where the first one did."
-        return [
-            line("2022", f"{text}one multiplier for all starts.", "one-multiplier"),
-            line("2022, first start", first, "one-multiplier", first_start_only=True),
-            line("2024", f"{text}multiplier searched in the episode.", "search"),
+        text, same = "Softmax LSVI-UCB with cap H,", "The same, its multiplier learning only from episodes that begin"
+        lines = [
+            ("2022", f"{text} one multiplier for all starts.", build("one-multiplier")),
+            ("2022, first start", f"{same} where the first one did.", build("one-multiplier", first_start_only=True)),
+            ("2024", f"{text} multiplier searched in the episode.", build("search")),
         ]
+        return [Method(f"Ghosh {name}", "baseline", summary, one, rank=10) for name, summary, one in lines]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered: the theorem of the original lacks its margin, and that of the paper its cap."""

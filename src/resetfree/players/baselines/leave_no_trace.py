@@ -15,7 +15,6 @@ is the protocol's reset, not a decision after failed attempts. From memory: the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -26,7 +25,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import check, epsilon_greedy, restarts_are_told, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
 from resetfree.players.shared.counts import sizes
-from resetfree.players.shared.method import Method, Players, Setting, penalised
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -138,8 +137,8 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
     def methods() -> list[Method]:
         """Its width is epsilon."""
 
-        def build(returns: bool) -> Callable[[Setting], Players]:
-            return penalised(lambda s: LeaveNoTrace(epsilon=s.width, pooled=s.pooled, returns=returns))
+        def build(returns: bool) -> Build:
+            return penalised(lambda s: LeaveNoTrace(epsilon=s.width, pooled=s.pooled, returns=returns), 0.0)
 
         text = "Forward and reset Q-learners, abort where min Q_reset < 0.7."
         one_way = "The same with no episodes spent on the way back."

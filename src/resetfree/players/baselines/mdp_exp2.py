@@ -24,7 +24,7 @@ from resetfree.core.state import require
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import check
 from resetfree.players.shared.counts import check_multiplier, sizes
-from resetfree.players.shared.method import Method, Setting, penalised
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
@@ -129,14 +129,14 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     def methods() -> list[Method]:
         """Without and with a penalty for a reset; its width is eta."""
 
-        def primal(s: Setting) -> MdpExp2:
-            return MdpExp2(eta=s.width, pooled=s.pooled)
+        def build(factor: float) -> Build:
+            return penalised(lambda s: MdpExp2(eta=s.width, pooled=s.pooled), factor)
 
         text = "Exponential weights of values fitted per epoch; resets are free."
-        penalty = "The same with a constant penalty B for a reset."
+        same = "The same with a constant penalty B for a reset."
         return [
-            Method("mdp-exp2", "baseline", text, penalised(primal), rank=53),
-            Method("mdp-exp2, penalty B", "baseline", penalty, penalised(primal, 1.0), rank=53),
+            Method("mdp-exp2", "baseline", text, build(0.0), rank=53),
+            Method("mdp-exp2, penalty B", "baseline", same, build(1.0), rank=53),
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

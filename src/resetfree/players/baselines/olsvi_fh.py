@@ -25,7 +25,7 @@ from resetfree.players.baselines._reset_free import check, restarts_are_told
 from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
 from resetfree.players.shared.counts import check_multiplier, sizes
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
-from resetfree.players.shared.method import Method, Setting, penalised
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -105,14 +105,14 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     def methods() -> list[Method]:
         """Without and with a penalty for a reset."""
 
-        def primal(s: Setting) -> OlsviFH:
-            return OlsviFH(scale=s.width, pooled=s.pooled)
+        def build(factor: float) -> Build:
+            return penalised(lambda s: OlsviFH(**s.own), factor)
 
         text = "LSVI-UCB, artificial episodes of T^(1/4) steps; resets are free."
-        penalty = "The same with a constant penalty B for a reset."
+        same = "The same with a constant penalty B for a reset."
         return [
-            Method("olsvi.fh", "baseline", text, penalised(primal), rank=52),
-            Method("olsvi.fh, penalty B", "baseline", penalty, penalised(primal, 1.0), rank=52),
+            Method("olsvi.fh", "baseline", text, build(0.0), rank=52),
+            Method("olsvi.fh, penalty B", "baseline", same, build(1.0), rank=52),
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

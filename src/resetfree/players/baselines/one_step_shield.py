@@ -79,7 +79,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
     @staticmethod
     def methods() -> list[Method]:
         """A shield that looks one step ahead."""
-        build = penalised(lambda s: OneStepShield(scale=s.width, pooled=s.pooled))
+        build = penalised(lambda s: OneStepShield(**s.own), 0.0)
         text = "UCBVI among actions that cannot be reset at the next step."
         return [Method("one-step shield", "oracle", text, build, rank=57)]
 

@@ -12,7 +12,6 @@ From memory: the constants of the steps, and that round k's values use the data 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import ClassVar
@@ -20,7 +19,7 @@ from typing import ClassVar
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
 from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Method, against
 from resetfree.problems.contract import Problem, State
 
 
@@ -68,10 +67,9 @@ class Opdop(PrimalPlayer[MirrorState]):
     def methods() -> list[Method]:
         """As in the original, and with faster steps."""
 
-        def build(speed: float) -> Callable[[Setting], Players]:
-            return lambda s: against(
-                Opdop(s.width, speed, s.pooled), "one-multiplier", "optimistic", B=s.B, step="unit"
-            )
+        def build(speed: float) -> Build:
+            dual = {"feedback": "optimistic", "step": "unit"}
+            return lambda s: against(Opdop(**s.own, speed=speed), "one-multiplier", B=s.B, **dual)
 
         text = "Ding et al. 2020 on counts: mirror ascent with its own small steps."
         return [

@@ -26,7 +26,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._cmdp_settings import check_numbers, finite, positive_episodes
 from resetfree.players.baselines.opt_cmdp_kernel import zero_budget_plan
 from resetfree.players.shared.counts import Counted, check_multiplier
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 
@@ -110,16 +110,13 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
     def methods() -> list[Method]:
         """Solved inside the episode; it needs no multiplier."""
 
-        def build(s: Setting) -> Players:
-            return against(OptCmdp(scale=s.width, pooled=s.pooled), "constant-penalty", C=0.0)
-
         def too_large(mdp: FiniteMDP) -> str | None:
             work = mdp.horizon * mdp.n_states**2 * mdp.n_actions
-            return (
-                None if work <= LARGEST_PASS else f"it plans over all triples (s, a, s'), and there are {work:,} here"
-            )
+            why = f"it plans over all triples (s, a, s'), and there are {work:,} here"
+            return None if work <= LARGEST_PASS else why
 
         text = "Efroni et al. 2020: best allowed model without resets."
+        build = penalised(lambda s: OptCmdp(**s.own), 0.0)
         return [Method("OptCMDP", "baseline", text, build, rank=12, inapplicable=too_large)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

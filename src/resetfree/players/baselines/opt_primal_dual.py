@@ -12,16 +12,15 @@ From memory: t_K = sqrt(2 log A / (H^2 (1 + rho^2) K)) and t_lam = H sqrt(K) / r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
 from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Method, against
 from resetfree.problems.contract import Problem, State
 
 
@@ -71,10 +70,9 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
     def methods() -> list[Method]:
         """As in the original, and with faster steps."""
 
-        def build(speed: float) -> Callable[[Setting], Players]:
-            return lambda s: against(
-                OptPrimalDual(s.B, s.width, speed, s.pooled), "one-multiplier", "optimistic", B=s.B, capped=False
-            )
+        def build(speed: float) -> Build:
+            dual: dict[str, Any] = {"feedback": "optimistic", "capped": False}
+            return lambda s: against(OptPrimalDual(s.B, **s.own, speed=speed), "one-multiplier", B=s.B, **dual)
 
         fast = f"The same with steps {FAST:g} times as large."
         return [

@@ -80,8 +80,8 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
     @staticmethod
     def methods() -> list[Method]:
         """Never reset."""
-        build = penalised(lambda s: OracleShield(scale=s.width, pooled=s.pooled))
         text = "UCBVI among the truly safe actions: no resets at all."
+        build = penalised(lambda s: OracleShield(**s.own), 0.0)
         return [Method("shield with known support", "oracle", text, build, rank=56, guaranteed=True)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

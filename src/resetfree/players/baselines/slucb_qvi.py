@@ -16,7 +16,6 @@ tau above 0 bounds each step's risk, not the episode's: up to tau per step, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
@@ -29,7 +28,7 @@ from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.shielded_kernel import one_step_actions
 from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
 from resetfree.players.shared.counts import Counted
-from resetfree.players.shared.method import Method, penalised
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -96,10 +95,6 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     def methods() -> list[Method]:
         """With a threshold above zero, which it needs, and with that of the reset-free problem."""
 
-        def line(words: str, tau: float, summary: str, inapplicable: Callable[[FiniteMDP], str | None]) -> Method:
-            build = penalised(lambda s: SlucbQvi(tau=tau, scale=s.width, pooled=s.pooled))
-            return Method(f"slucb-qvi, tau = {words}", "oracle", summary, build, rank=55, inapplicable=inapplicable)
-
         def needs_safe_actions(mdp: FiniteMDP) -> str | None:
             found = without_safe_action(mdp)
             return found and (
@@ -113,10 +108,14 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
                 "that is small enough, so its safe set never grows."
             )
 
+        def build(tau: float) -> Build:
+            return penalised(lambda s: SlucbQvi(**s.own, tau=tau), 0.0)
+
         text = "Each step's risk at most 1/20, told a safe action per state."
+        same, name = "The same with the threshold of the reset-free problem.", "slucb-qvi, tau ="
         return [
-            line("1/20", 0.05, text, needs_safe_actions),
-            line("0", 0.0, "The same with the threshold of the reset-free problem.", threshold_zero),
+            Method(f"{name} 1/20", "oracle", text, build(0.05), rank=55, inapplicable=needs_safe_actions),
+            Method(f"{name} 0", "oracle", same, build(0.0), rank=55, inapplicable=threshold_zero),
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

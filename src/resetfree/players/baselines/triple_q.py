@@ -99,11 +99,11 @@ class TripleQ(PrimalPlayer[TripleQState]):
     @staticmethod
     def methods() -> list[Method]:
         """With its virtual queue."""
+        text = "Wei, Liu, Ying 2021: two Q-tables and a queue."
 
         def build(s: Setting) -> Players:
             return against(TripleQ(scale=s.width), "virtual-queue", "optimistic")
 
-        text = "Wei, Liu, Ying 2021: two Q-tables and a queue."
         return [Method("Triple-Q", "baseline", text, build, rank=14, pools=False)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

@@ -20,7 +20,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.ucrl2_kernel import extended_plan
 from resetfree.players.shared.counts import Counted, check_multiplier
-from resetfree.players.shared.method import Method, Setting, penalised
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
 
 
@@ -94,14 +94,14 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     def methods() -> list[Method]:
         """Without and with a penalty for a reset; its width is a factor on its radii."""
 
-        def primal(s: Setting) -> UCRL2:
-            return UCRL2(scale=s.width, pooled=s.pooled)
+        def build(factor: float) -> Build:
+            return penalised(lambda s: UCRL2(**s.own), factor)
 
         text = "L1 balls, extended value iteration, doubling epochs; resets are free."
-        penalty = "The same with a constant penalty B for a reset."
+        same = "The same with a constant penalty B for a reset."
         return [
-            Method("ucrl2", "baseline", text, penalised(primal), rank=54),
-            Method("ucrl2, penalty B", "baseline", penalty, penalised(primal, 1.0), rank=54),
+            Method("ucrl2", "baseline", text, build(0.0), rank=54),
+            Method("ucrl2, penalty B", "baseline", same, build(1.0), rank=54),
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

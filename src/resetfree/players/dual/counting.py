@@ -58,9 +58,9 @@ class Counting(DualPlayer[CountingState]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """A count per row."""
-        from resetfree.players.shared.batched.batched_duals import Count
+        from resetfree.players.shared.batched.batched_duals import ResetCount
 
-        return BatchedForm(Count(), {"eta": positive(self.eta, "eta", self.name)})
+        return BatchedForm(ResetCount(), {"eta": positive(self.eta, "eta", self.name)})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not the paper's."""

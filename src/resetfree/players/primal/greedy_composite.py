@@ -28,7 +28,7 @@ from resetfree.players.shared.composite_players import (
     sensible,
 )
 from resetfree.players.shared.kernels.composite import greedy_plan
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
@@ -190,9 +190,10 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         why = f"{words}; no bound B is known: resets are counted"
         return Suited(1, why, Partner("counting", "realised"), {"pooled": problem.stationary})
 
-    def proof(self) -> Proof:
-        """Linearity; its V_r and V_c are estimates."""
-        return Proof(linear=True)
+    def proof(self, problem: Problem) -> Proof:
+        """Linearity, and a B only with the proved width; its V_r and V_c are estimates."""
+        limit = self.bound() if self.width == "theory" else None
+        return Proof(failure=self.p, largest_multiplier=limit, linear=True)
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
@@ -213,19 +214,18 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
     def methods() -> list[Method]:
         """Against projected gradient, and against a constant multiplier B."""
 
-        def line(name: str, dual: str, summary: str, switching: Switching = "every") -> Method:
-            def build(s: Setting) -> Players:
-                return against(GreedyComposite(s.B, scale=s.width, pooled=s.pooled, switching=switching), dual, B=s.B)
+        def build(dual: str, **own: Any) -> Build:
+            return lambda s: against(GreedyComposite(s.B, **s.own, **own), dual, B=s.B)
 
-            return Method(name, "ours", summary, build, rank=20)
-
-        gradient, penalty = "projected-gradient", "constant-penalty"
-        rare = "The same, planning only when a determinant has doubled."
-        return [
-            line("greedy composite", gradient, "Greedy LSVI-UCB on r - lam c against projected gradient."),
-            line("greedy composite, penalty B", penalty, "The same against a constant multiplier B."),
-            line("greedy composite, rare", penalty, rare, "rare"),
+        first, penalty = build("projected-gradient"), build("constant-penalty")
+        text = "Greedy LSVI-UCB on r - lam c against projected gradient."
+        rare = build("constant-penalty", switching="rare")
+        lines = [
+            ("greedy composite", text, first),
+            ("greedy composite, penalty B", "The same against a constant multiplier B.", penalty),
+            ("greedy composite, rare", "The same, planning only when a determinant has doubled.", rare),
         ]
+        return [Method(name, "ours", summary, one, rank=20) for name, summary, one in lines]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -6,7 +6,6 @@ temperature; lam the multiplier of this episode; Q_r in [0, H-h+1] from above, Q
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, isfinite, log, sqrt
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -21,7 +20,7 @@ from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Kind, Method, against, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
@@ -252,9 +251,9 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         partner = Partner("constant-penalty", "realised", {"factor": factor})
         return Suited(2, why, partner, {"pooled": problem.stationary})
 
-    def proof(self) -> Proof:
+    def proof(self, problem: Problem) -> Proof:
         """Linearity; reward and cost have each a value on its own side of the truth."""
-        return Proof(linear=True, values_are_bounds=True)
+        return Proof(failure=self.p, largest_multiplier=self.bound(), linear=True, values_are_bounds=True)
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
         """The primal part of the rates for linear MDPs, with the widths, temperature and ridge of this run.
@@ -291,31 +290,24 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     def methods() -> list[Method]:
         """The paper's Algorithm 1, and its primal player against fixed penalties, and against none."""
 
-        def gradient(feedback: str, reg: float | None = None) -> Callable[[Setting], Players]:
-            return lambda s: against(
-                LinearUCB(B=s.B, scale=s.width, pooled=s.pooled, reg=reg), "projected-gradient", feedback, B=s.B
-            )
+        def gradient(feedback: str, **own: Any) -> Build:
+            return lambda s: against(LinearUCB(s.B, **s.own, **own), "projected-gradient", feedback, B=s.B)
 
-        def penalty(name: str, factor: float, summary: str) -> Method:
-            def build(s: Setting) -> Players:
-                primal = LinearUCB(B=max(factor, 1.0) * s.B, scale=s.width, pooled=s.pooled)
-                return against(primal, "constant-penalty", C=factor * s.B)
+        def penalty(factor: float) -> Build:
+            return penalised(lambda s: LinearUCB(max(factor, 1.0) * s.B, **s.own), factor)
 
-            return Method(name, "baseline", f"Its primal player {summary}", build, rank=40)
-
-        first = gradient("optimistic", reg=1.0)
-        text = "Softmax LSVI-UCB against projected gradient, ridge 1, tuned width."
+        text, its = "Softmax LSVI-UCB against projected gradient, ridge 1, tuned width.", "Its primal player"
         ridge = "The same with the ridge of our tuned default."
-        realised = "The same, the dual told the realised resets."
-        return [
-            Method("algorithm 1", "paper", text, first, rank=40),
-            Method("algorithm 1, ridge b^2", "paper", ridge, gradient("optimistic"), rank=40),
-            Method("algorithm 1, realised", "paper", realised, gradient("realised"), rank=40),
-            penalty("fixed penalty B/4", 0.25, "against a constant multiplier B/4."),
-            penalty("fixed penalty B", 1.0, "against a constant multiplier B."),
-            penalty("fixed penalty 4B", 4.0, "against a constant multiplier 4B."),
-            penalty("no constraint", 0.0, "with multiplier zero: resets are free."),
+        lines: list[tuple[str, Kind, str, Build]] = [
+            ("algorithm 1", "paper", text, gradient("optimistic", reg=1.0)),
+            ("algorithm 1, ridge b^2", "paper", ridge, gradient("optimistic")),
+            ("algorithm 1, realised", "paper", "The same, the dual told the realised resets.", gradient("realised")),
+            ("fixed penalty B/4", "baseline", f"{its} against a constant multiplier B/4.", penalty(0.25)),
+            ("fixed penalty B", "baseline", f"{its} against a constant multiplier B.", penalty(1.0)),
+            ("fixed penalty 4B", "baseline", f"{its} against a constant multiplier 4B.", penalty(4.0)),
+            ("no constraint", "baseline", f"{its} with multiplier zero: resets are free.", penalty(0.0)),
         ]
+        return [Method(*line, rank=40) for line in lines]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

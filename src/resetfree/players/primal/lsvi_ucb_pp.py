@@ -23,7 +23,7 @@ from resetfree.players.shared.composite_players import (
     remember,
     sensible,
 )
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -152,16 +152,13 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
     def methods() -> list[Method]:
         """Against a constant multiplier B."""
 
-        def line(name: str, running: bool, summary: str) -> Method:
-            def build(s: Setting) -> Players:
-                primal = WeightedLSVI(scale=s.width, pooled=s.pooled, switching="rare", running=running)
-                return against(primal, "constant-penalty", B=s.B)
+        def build(running: bool) -> Build:
+            return penalised(lambda s: WeightedLSVI(**s.own, switching="rare", running=running))
 
-            return Method(name, "ours", summary, build, rank=21)
-
+        text, same = "Variance-weighted LSVI-UCB on r - B c.", "The same with the running minimum of the original."
         return [
-            line("LSVI-UCB++", False, "Variance-weighted LSVI-UCB on r - B c."),
-            line("LSVI-UCB++, running bounds", True, "The same with the running minimum of the original."),
+            Method("LSVI-UCB++", "ours", text, build(False), rank=21),
+            Method("LSVI-UCB++, running bounds", "ours", same, build(True), rank=21),
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

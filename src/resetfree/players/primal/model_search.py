@@ -20,7 +20,7 @@ from resetfree.players.primal.model_search_kernel import Model, imagine, judge
 from resetfree.players.shared import suitability
 from resetfree.players.shared.composite_players import multiplier, sensible
 from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
 
@@ -31,9 +31,12 @@ LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looki
 
 
 @dataclass
-class LinearScores:
+class LinearScores(ChoicePolicy):
     """The action of largest weight[a].s + offset[a]; with no weights yet, every action alike."""
 
+    kind = "LinearScores"
+    axes = {"weight": "AD", "offset": "A"}  # noqa: RUF012
+    stationary = True
     weight: Floats  # [A, D]
     offset: Floats  # [A]
 

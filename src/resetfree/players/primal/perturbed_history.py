@@ -13,7 +13,7 @@ import numpy as np
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.composite_players import Samples, add, multiplier, no_samples, sensible
 from resetfree.players.shared.kernels.composite import greedy_plan
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -105,10 +105,7 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
     @staticmethod
     def methods() -> list[Method]:
         """Against a constant multiplier B."""
-
-        def build(s: Setting) -> Players:
-            return against(PerturbedHistory(scale=s.width, pooled=s.pooled), "constant-penalty", B=s.B)
-
+        build = penalised(lambda s: PerturbedHistory(**s.own))
         return [Method("perturbed history", "ours", "RLSVI on r - B c, the largest of four draws.", build, rank=22)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.capabilities import PrimalRegretBound
+from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
 from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
@@ -148,6 +148,10 @@ class Politex(PrimalPlayer[PolitexState]):
         if self.B is None:
             raise InvalidInput("The 'B' of politex must be a bound on the multipliers. Got None instead.")
         return self.B
+
+    def proof(self, problem: Problem) -> Proof:
+        """Multipliers within [0, B], from which its step size is made."""
+        return Proof(largest_multiplier=self.bound())
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
         """See `statement`; that of all K rounds, whose step size it has."""

@@ -24,7 +24,7 @@ from resetfree.players.shared.count_players import (
     multiplier,
 )
 from resetfree.players.shared.kernels.count_planning import HOEFFDING, composite_plan
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 
 
@@ -91,11 +91,9 @@ class RLSVI(PrimalPlayer[CountState]):
     @staticmethod
     def methods() -> list[Method]:
         """Against the fixed penalty C = B."""
-
-        def build(s: Setting) -> Players:
-            return against(RLSVI(scale=s.width, pooled=s.pooled), "constant-penalty", B=s.B)
-
-        return [Method("rlsvi", "ours", "Randomised value iteration on counts, no noise for the cost.", build, rank=61)]
+        text = "Randomised value iteration on counts, no noise for the cost."
+        build = penalised(lambda s: RLSVI(**s.own))
+        return [Method("rlsvi", "ours", text, build, rank=61)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Tuned."""

@@ -32,7 +32,7 @@ from resetfree.players.shared.stored_ridge import (
 )
 from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
 from resetfree.players.shared.threads import on_one_thread
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.transitions import Floats
 
@@ -42,12 +42,14 @@ MOST_BYTES = 8_000_000_000  # of features of rows, which are all in memory
 
 
 @dataclass
-class LinearValues:
+class LinearValues(ChoicePolicy):
     """A greedy policy for vector states, from weights: (h, s) -> probabilities [A], h from 1.
 
     s: one state, or states [n, D] (or [n], where states are numbers) for rows [n, A].
     """
 
+    kind = "LinearValues"
+    axes = {"weight": "LdA", "root": "Add", "cap": "L"}  # noqa: RUF012
     features: Features
     weight: Floats  # [H, d, A] one per step, or [1, d, A] for all of them
     root: Floats  # [A, d, d] Lam_a^-1 = root_a^T root_a
@@ -63,6 +65,11 @@ class LinearValues:
         rows = np.zeros((len(actions), len(self.root)))
         rows[np.arange(len(actions)), actions] = 1.0
         return rows[0] if one else rows
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the same weights are played at every step."""
+        return len(self.weight) == 1
 
     @on_one_thread
     def best(self, h: int, states: Floats) -> tuple[NDArray[np.int64], Floats]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.batched.form import BatchedForm
@@ -30,7 +30,7 @@ from resetfree.players.shared.count_players import (
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
 
@@ -172,6 +172,14 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         )
         return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
 
+    def proof(self, problem: Problem) -> Proof:
+        """Of its optimism: rewards no noisier than the width counts on."""
+        return Proof(failure=self.p, noise=noise_of(problem, self.noise, self.width))
+
+    def keeps_steps_apart(self, problem: Problem) -> bool:
+        """Whether what is unsafe at one step may be safe at another."""
+        return not self._endless(problem)
+
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same counts and sets in every row."""
         from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
@@ -185,25 +193,13 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     @staticmethod
     def methods() -> list[Method]:
         """With a tuned and with the proved width of the reward bonus; it needs no multiplier."""
-        tuned = "What was seen to lead to a reset is never done again; tuned reward bonus."
-
-        def eliminate(s: Setting) -> Players:
-            return against(SupportElimination(scale=s.width, pooled=s.pooled), "constant-penalty", C=0.0)
-
-        def proved(s: Setting) -> Players:
-            return against(SupportElimination(width="theory", pooled=s.pooled), "constant-penalty", C=0.0)
-
+        tuned = penalised(lambda s: SupportElimination(**s.own), 0.0)
+        proved = penalised(lambda s: SupportElimination(width="theory", pooled=s.pooled), 0.0)
+        text = "What was seen to lead to a reset is never done again; tuned reward bonus."
+        same, name = "The same with the reward bonus of its regret bound.", "support elimination, proved width"
         return [
-            Method("support elimination", "ours", tuned, eliminate, rank=31, guaranteed=True),
-            Method(
-                "support elimination, proved width",
-                "ours",
-                "The same with the reward bonus of its regret bound.",
-                proved,
-                rank=31,
-                widths=(),
-                guaranteed=True,
-            ),
+            Method("support elimination", "ours", text, tuned, rank=31, guaranteed=True),
+            Method(name, "ours", same, proved, rank=31, widths=(), guaranteed=True),
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

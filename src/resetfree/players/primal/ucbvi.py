@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import (
@@ -29,7 +30,7 @@ from resetfree.players.shared.counts import sizes
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import LargeCounts, begin
-from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -154,6 +155,11 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         samples = episodes * (problem.horizon if self.pooled else 1)
         return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
 
+    def proof(self, problem: Problem) -> Proof:
+        """Rewards no noisier than the width counts on; where it needs both sides, a multiplier that never changes."""
+        one = self.width == "theory" and self.form == TWO_SIDED
+        return Proof(failure=self.p, one_multiplier=one, noise=noise_of(problem, self.noise, self.width))
+
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same counts in every row."""
         from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
@@ -171,20 +177,18 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
         close to B); the penalty has the better bound.
         """
 
-        def line(name: str, summary: str, bonus: Bonus, cost_part: bool = False) -> Method:
-            def build(s: Setting) -> Players:
-                return against(UCBVI(bonus, "tuned", s.width, cost_part, s.pooled), "constant-penalty", B=s.B)
+        def build(**own: Any) -> Build:
+            return penalised(lambda s: UCBVI(**s.own, **own))
 
-            return Method(f"ucbvi, {name}", "ours", summary, build, rank=60)
-
-        def proved(s: Setting) -> Players:
-            return against(UCBVI("hoeffding", width="theory", pooled=s.pooled), "constant-penalty", B=s.B)
-
-        text = "Hoeffding's width with the proved L."
+        proved = penalised(lambda s: UCBVI(width="theory", pooled=s.pooled))
+        with_cost, text = build(bonus="bernstein", cost_part=True), "Hoeffding's width with the proved L."
+        lines = [
+            ("hoeffding", "Optimistic value iteration on counts, no width for the cost.", build()),
+            ("bernstein", "The same with variance-aware widths.", build(bonus="bernstein")),
+            ("bernstein, cost width", "The same with a variance-aware width for the cost.", with_cost),
+        ]
         return [
-            line("hoeffding", "Optimistic value iteration on counts, no width for the cost.", "hoeffding"),
-            line("bernstein", "The same with variance-aware widths.", "bernstein"),
-            line("bernstein, cost width", "The same with a variance-aware width for the cost.", "bernstein", True),
+            *(Method(f"ucbvi, {name}", "ours", summary, one, rank=60) for name, summary, one in lines),
             Method("ucbvi, proved width", "ours", text, proved, rank=60, widths=(), guaranteed=True),
         ]
 

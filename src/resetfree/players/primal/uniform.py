@@ -52,5 +52,5 @@ class Uniform(PrimalPlayer[UniformState]):
     @staticmethod
     def methods() -> list[Method]:
         """The floor."""
-        build = penalised(lambda s: Uniform())
+        build = penalised(lambda s: Uniform(), 0.0)
         return [Method("uniform", "baseline", "Every action equally likely.", build, rank=59, widths=(), pools=False)]

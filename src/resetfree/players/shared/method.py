@@ -29,6 +29,14 @@ class Setting:
     pooled: bool  # one set of data for all steps; only where the dynamics are stationary
     problem: Problem | None = None  # what a learner sees, for methods that choose by it
 
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings that most primal players have."""
+        return {"scale": self.width, "pooled": self.pooled}
+
+
+Build: TypeAlias = Callable[[Setting], Players]
+
 
 @dataclass(frozen=True)
 class Method:
@@ -45,7 +53,7 @@ class Method:
     name: str
     kind: Kind
     summary: str
-    build: Callable[[Setting], Players]
+    build: Build
     rank: int = 100
     widths: tuple[float, ...] = WIDTHS
     pools: bool = True
@@ -58,9 +66,14 @@ def against(primal: PrimalPlayer[Any], dual: str, feedback: str = "realised", **
     return primal, make_player("dual", dual, settings), feedback
 
 
-def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float = 0.0) -> Callable[[Setting], Players]:
-    """A primal player against a constant multiplier `factor` B; zero, where resets are free, for those without one."""
-    return lambda s: against(primal(s), "constant-penalty", C=factor * s.B)
+def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | None = None) -> Build:
+    """A primal player against a constant multiplier: B, or `factor` times B; 0 where resets are free or not asked."""
+
+    def build(s: Setting) -> Players:
+        penalty: dict[str, Any] = {"B": s.B} if factor is None else {"C": factor * s.B}
+        return against(primal(s), "constant-penalty", **penalty)
+
+    return build
 
 
 def own_methods(cls: Any) -> list[Method]:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import nan
 from typing import Any, cast
 
 import numpy as np
@@ -18,16 +19,17 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
 from resetfree.core.naming import said
-from resetfree.problems.contract import Description, Episode, Intervention, Problem, State, draw
+from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.contract import Description, Intervention, State
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.tabular_policy import as_policy
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Decide
 from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.observations import Numbered, Observer, space_form
 from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
+from resetfree.problems.stepping import Step, SteppedProblem
 
 SEEDS = 2**31  # seeds of the environment's own chance
 SHOWN = 8  # entries of an observation that a sentence shows
@@ -43,17 +45,14 @@ class Terms:
     wrappers: tuple[str, ...]
     reset_when: Decide
     rewards: Rewards
-    actions: list[Any]
+    actions: list[Any] | Box  # what the learner's actions 0, 1, .. stand for
     function: Callable[[Any], Any] | None  # of the raw observation
     table: Transitions | None = None
     table_reward: Floats | None = None
 
 
-class GymProblem(Problem):
-    """Episodes of H steps in one environment that is never put back; made by `from_gym`.
-
-    A policy is an array where states are counted (see `as_policy`), or a function (h, state) -> probabilities [A].
-    """
+class GymProblem(SteppedProblem):
+    """Episodes of H steps in one environment that is never put back; made by `from_gym`."""
 
     persistent = True
 
@@ -71,8 +70,8 @@ class GymProblem(Problem):
         no_table: str,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
-        self.actions: list[Any] = terms.actions  # what the learner's actions 0, 1, .. stand for
-        self.n_actions, self.n_states = len(terms.actions), observer.n_states
+        self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
+        self.n_states = observer.n_states
         self.stationary, self.n_transitions, self.end_resets = True, horizon, False
         self.phi, self.xi, self.features = None, xi, features
         self.low, self.high = observer.low, observer.high
@@ -110,12 +109,7 @@ class GymProblem(Problem):
             form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
         if self.terms.function is not None:
             form["kind"] = f"function-{form['kind']}"
-        return Description(identity, self.actions, form, self.terms.function)
-
-    @property
-    def n_uniforms(self) -> int:
-        """One per step, for the action: the environment draws the rest from the seed of its reset."""
-        return self.horizon
+        return Description(identity, form, self.terms.function)
 
     def first_start(self, u: float) -> State:
         """Where the environment stands after its first reset."""
@@ -163,43 +157,34 @@ class GymProblem(Problem):
             self.closed, self._state = True, None
             self.env.close()
 
-    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """H steps from where the environment stands, fewer if a reset is called for."""
-        if len(u) != self.n_uniforms:
-            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+    def enter(self, start: State) -> State:
+        """Where the environment stands; if the episode is cut short, nobody knows where it stands."""
         if self._state is None or not np.array_equal(start, self._state):
             where = "nowhere before a reset" if self._state is None else f"at {_words(self._state)}"
             raise InvalidInput(
                 f"An episode of '{self.name}' starts where the environment stands ({where}). "
                 f"Got {None if start is None else _words(start)} instead."
             )
-        row = self._rows(policy)
-        state, self._state = self._state, None  # if this is cut short, nobody knows where the environment stands
-        states, actions, rewards = [state], [], []
-        original, reset, h = 0.0, False, 0
-        while h < self.horizon and not reset:
-            action = draw(row(h, state).cumsum(), u[h])
-            h += 1
-            try:
-                state, scaled, own, reset = self._step(state, action, h)
-            except Unusable as error:
-                raise EnvironmentFailed(
-                    f"At step {h} of an episode (step {self._steps} in all), the environment '{self.name}' {error}."
-                ) from error.__cause__
-            states.append(state)
-            actions.append(action)
-            rewards.append(scaled)
-            original += own
-        self._state = None if reset else state
-        return Episode(
-            np.array(states), np.array(actions, dtype=np.int64), np.array(rewards), reset, self._state,
-            original if self.terms.rewards.changed else float("nan"),
-        )  # fmt: skip
+        state, self._state = self._state, None
+        return state
 
-    def _step(self, state: State, action: int, h: int) -> tuple[State, float, float, bool]:
-        """One step: the next state, the reward for the learner, the environment's own, and whether a reset is due."""
+    def leave(self, state: State, reset: bool, u: Floats) -> State:
+        """Where the environment stands; nowhere if a reset is due."""
+        self._state = None if reset else state
+        return self._state
+
+    def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
+        """One step of the environment, which draws its own chance from the seed of its reset."""
+        try:
+            return self._step(state, action, h)
+        except Unusable as error:
+            raise EnvironmentFailed(
+                f"At step {h} of an episode (step {self._steps} in all), the environment '{self.name}' {error}."
+            ) from error.__cause__
+
+    def _step(self, state: State, action: Any, h: int) -> Step:
         self._steps += 1
-        observation, given, terminated, info = self._environment_step(self.actions[action])
+        observation, given, terminated, info = self._environment_step(self.actions.native(action))
         own = number(given)
         scaled = self.terms.rewards(observation, own, terminated, info)
         try:
@@ -220,7 +205,7 @@ class GymProblem(Problem):
             ended = ", terminated" if terminated else ""
             self._event = f"step {h} of an episode, observed {_words(shown)}, reward {own:g}{ended}"
         self._ended |= terminated
-        return after, scaled, own, reset
+        return Step(after, scaled, reset, own if self.terms.rewards.changed else nan)
 
     def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:
         """The environment's own step; after `terminated` without a reset it may warn, which is what was asked for."""
@@ -240,28 +225,6 @@ class GymProblem(Problem):
             raise Unusable(f"raised {said(error)}{hint}") from error
         self._truncated |= bool(truncated)
         return observation, reward, bool(terminated), info
-
-    def _rows(self, policy: Any) -> Callable[[int, State], Floats]:
-        """(h, state) -> probabilities [A], h from 0."""
-        if not callable(policy):
-            if self.n_states is None:
-                raise InvalidInput(
-                    f"A policy of '{self.name}' must be a function (h, state) -> probabilities. "
-                    f"Got {type(policy).__name__} instead."
-                )
-            table = as_policy(policy, cast(FiniteMDP, self))  # it asks for the sizes and the name alone
-            return lambda h, state: table[h, state]
-
-        def asked(h: int, state: State) -> Floats:
-            row = np.asarray(policy(h + 1, state), dtype=np.float64)
-            if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
-                raise InvalidInput(
-                    f"A policy of '{self.name}' must give a distribution over {self.n_actions} actions. "
-                    f"Got {row.tolist()} at step {h + 1} instead."
-                )
-            return row
-
-        return asked
 
 
 def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:

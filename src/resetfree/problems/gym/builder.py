@@ -12,11 +12,12 @@ from gymnasium import spaces
 from resetfree.core.arguments import words
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.naming import imported, said
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
 from resetfree.problems.finite.checks import check_horizon
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.gym.actions import list_actions
+from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.events import reset_event, reward_function
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
@@ -78,7 +79,7 @@ def _built(
         wrappers=tuple(changed_by(env)),
         reset_when=reset_event(reset_when, called),
         rewards=Rewards.within(reward_function(reward, called), reward_range, called),
-        actions=list_actions(env.action_space, actions, called),
+        actions=learner_actions(env.action_space, actions, called),
         function=function,
     )
     start_features = _start_features(xi, observer, called)
@@ -86,7 +87,8 @@ def _built(
     try:
         if not table:
             raise NoTable("was asked to be played without its table")
-        if not (isinstance(observer, Counted) and isinstance(env.action_space, spaces.Discrete)):
+        counted = isinstance(observer, Counted) and isinstance(env.action_space, spaces.Discrete)
+        if not counted or isinstance(terms.actions, Box):
             raise NoTable("is not a finite problem")
         if terms.wrappers:
             raise NoTable(f"is changed by {', '.join(terms.wrappers)}")

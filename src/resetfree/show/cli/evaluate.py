@@ -23,7 +23,7 @@ from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, settings
-from resetfree.use import Evaluation, Policy, continuing_return, read_policy
+from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins
 
@@ -93,7 +93,7 @@ def evaluate(
 
 def _found(
     file: Path, problem: str | None, options: dict[str, Any], opened: ExitStack
-) -> tuple[Policy, Problem, Run | None, bool | None]:
+) -> tuple[DeployedPolicy, Problem, Run | None, bool | None]:
     """The policy, where to play it, its run if it comes from one, and whether that was of the same problem."""
     if _is_policy(file):
         if problem is None:

@@ -47,9 +47,14 @@ def cells(row: Row) -> list[str]:
         return [*first, *[""] * 6]
     m = row.measures
     return [
-        *first, span(m["regret"]), span(m["resets"]), f"{span(m['realised'])} ({row.most_realised})",
-        span(m["last_reset"]), _seconds(m["seconds"]), f"{m['certificate'].mean:.3g}, {row.covered or 0.0:.0%}",
-    ]  # fmt: skip
+        *first,
+        span(m["regret"]),
+        span(m["resets"]),
+        f"{span(m['realised'])} ({row.most_realised})",
+        span(m["last_reset"]),
+        _seconds(m["seconds"]),
+        f"{m['certificate'].mean:.3g}, {row.covered or 0.0:.0%}",
+    ]
 
 
 def span(x: Interval) -> str:

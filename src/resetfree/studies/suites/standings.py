@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from resetfree.studies.statistics import Interval, interval
-from resetfree.studies.suites.suite_runner import Played
-from resetfree.studies.suites.trials import Outcome
+from resetfree.studies.suites.suite_runner import PlayedEntry
+from resetfree.studies.suites.trials import Measured
 
 MEASURES = ("regret", "resets", "realised", "last_reset", "seconds", "certificate")
 SUBJECT = "auto"  # the method of which it is asked whether another dominates it
@@ -77,7 +77,7 @@ class Summary:
         }
 
 
-def compare(played: Sequence[Played]) -> Summary:
+def compare(played: Sequence[PlayedEntry]) -> Summary:
     """Tables and comparisons of what was played."""
     rows: dict[str, list[Row]] = {}
     dominators: dict[str, list[Dominator]] = {}
@@ -105,7 +105,7 @@ def front(points: Sequence[tuple[float, float]]) -> list[bool]:
     return [not any(x <= a and y <= b and (x < a or y < b) for x, y in points) for a, b in points]
 
 
-def dominates(other: Sequence[Outcome], subject: Sequence[Outcome]) -> tuple[Interval, Interval] | None:
+def dominates(other: Sequence[Measured], subject: Sequence[Measured]) -> tuple[Interval, Interval] | None:
     """Differences of Resets and Regret if `other` dominates `subject`, else None.
 
     The seeds are the same and so are their random numbers, so differences are taken seed by seed. Resets must be fewer
@@ -116,7 +116,7 @@ def dominates(other: Sequence[Outcome], subject: Sequence[Outcome]) -> tuple[Int
     return (resets, regret) if resets.high < 0 and regret.low <= 0 else None
 
 
-def _dominators(subject: Played, complete: Sequence[Played]) -> list[Dominator]:
+def _dominators(subject: PlayedEntry, complete: Sequence[PlayedEntry]) -> list[Dominator]:
     result = []
     for p in complete:
         method = p.entry.method
@@ -128,20 +128,29 @@ def _dominators(subject: Played, complete: Sequence[Played]) -> list[Dominator]:
     return sorted(result, key=lambda d: d.resets.mean)
 
 
-def _row(p: Played) -> Row:
+def _row(p: PlayedEntry) -> Row:
     entry, method = p.entry, p.entry.method
     done = [o for o in p.outcomes if o.status == "done"]
     failed = [o for o in p.outcomes if o.status == "failed"]
     note = entry.inapplicable if entry.inapplicable is not None else failed[0].error if failed else None
     return Row(
-        case=entry.case.label, episodes=entry.case.episodes, method=method.name, kind=method.kind,
-        guaranteed=method.guaranteed, pooled=entry.pooled, width=p.width if method.widths else None,
-        bound=max((o.bound for o in p.outcomes), default=None), trials=len(p.outcomes), done=len(done),
-        stopped=len(p.outcomes) - len(done) - len(failed), failed=len(failed),
+        case=entry.case.label,
+        episodes=entry.case.episodes,
+        method=method.name,
+        kind=method.kind,
+        guaranteed=method.guaranteed,
+        pooled=entry.pooled,
+        width=p.width if method.widths else None,
+        bound=max((o.bound for o in p.outcomes), default=None),
+        trials=len(p.outcomes),
+        done=len(done),
+        stopped=len(p.outcomes) - len(done) - len(failed),
+        failed=len(failed),
         measures={name: interval([getattr(o, name) for o in done]) for name in MEASURES} if done else None,
         most_realised=max((o.realised for o in done), default=None),
-        covered=float(np.mean([o.covered for o in done])) if done else None, note=note,
-    )  # fmt: skip
+        covered=float(np.mean([o.covered for o in done])) if done else None,
+        note=note,
+    )
 
 
 def _with_front(row: Row, on_front: bool) -> Row:

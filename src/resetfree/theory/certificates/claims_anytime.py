@@ -48,7 +48,7 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
     if isinstance(known, str):
         if not detail:
             return [Certificate.not_applicable(claim, NO_UPPER if claim == most else known) for claim in (most, least)]
-        why = likely(run, cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
+        why = likely(cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
         claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
         status: Status = cover.status if B is None else "tuned"  # nothing says here that B is large enough
         return [_interval(claim, lower, upper, detail, why, status)]
@@ -59,7 +59,7 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
     claim = "the rewards collected differ from the sum of V_r by no more than chance allows"
     found.append(over_rounds(claim, np.abs(np.cumsum(c["reward"] - rounds.v_r)), boundary, tolerance, why=often))
     if detail:
-        why = likely(run, cover, delta)
+        why = likely(cover, delta)
         found.append(over_rounds(most, total, upper, tolerance, detail=detail, status=cover.status, why=why))
     else:
         found.append(Certificate.not_applicable(most, NO_UPPER))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from resetfree.core.certificate import Certificate
+from resetfree.game.capabilities import Eliminates
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
-from resetfree.theory.certificates.asked import unasked
+from resetfree.theory.certificates.asked import asked_player, unasked
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
 from resetfree.theory.certificates.record import Record
 
@@ -21,11 +22,10 @@ def on_every_path(run: Record) -> list[Certificate]:
     What each reset rules out for good is a pair (s, a), or a triple (h, s, a) where the player keeps steps apart: it
     says which, and the same is counted in the model.
     """
-    said = run.statements["primal"]
-    most = said.get("most_resets")
-    if most is None:
+    most, player = run.statements["primal"].get("most_resets"), asked_player(run, "primal")
+    if most is None or not isinstance(player, Eliminates):
         return unasked(run, EVERY_PATH[0])
-    per_step = said["constants"].get("eliminates") != "(s, a)"
+    per_step = player.keeps_steps_apart(run.problem_again())
     claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
     if run.mdp is None:
         why = f"counted are all of them, safe or not; {IF_FEASIBLE}"

@@ -13,7 +13,7 @@ from resetfree.game.capabilities import BoundsPrimalRegret, CapsMultiplier, Comp
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.asked import asked_player
 from resetfree.theory.certificates.claims_dual import DualSide
-from resetfree.theory.certificates.claims_optimism import Cover, likely, over_bound
+from resetfree.theory.certificates.claims_optimism import Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import Rounds, primal_regret, regret, resets
@@ -45,7 +45,9 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     said = run.statements["dual"]
     both = cover
     if not said["covered"]:
-        both = Cover("tuned", said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}")
+        both = cover._replace(
+            status="tuned", why=said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}"
+        )
     largest = k * (horizon + float(np.abs(rounds.lam).max()))
     found = [_rate(run, RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, {})]
     for claim, left, trivial, name in (
@@ -62,7 +64,7 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
                 if run.spec["feedback"] == "realised":
                     bound, delta = _with_chance(run, bound, against, side), DELTA
                 else:
-                    _check_signals(run, rounds, against, proved)
+                    _check_signals(run, rounds, against, proved, cover.proof.largest_multiplier)
             except NotCertifiable as error:
                 found.append(Certificate.not_applicable(claim, str(error)))
                 continue
@@ -76,14 +78,14 @@ def _rate(
     delta: float = 0.0,
 ) -> Certificate:  # fmt: skip
     detail = {**detail, "trivial": trivial, "vacuous": bool(bound >= trivial)}
-    why = likely(run, cover, delta)
+    why = likely(cover, delta)
     return Certificate(claim, left, bound, TOLERANCE * trivial, "<=", f"round {len(run)}", detail, cover.status, why)
 
 
 def primal_bound(run: Record) -> PrimalRegretBound:
     """P of `rates`, asked of the primal player; raises NotCertifiable where there is none."""
     player, name = asked_player(run, "primal"), run.spec["primal"]["name"]
-    if over := over_bound(run):
+    if over := over_bound(run, proof_of(run)):
         raise NotCertifiable(f"The rate is {over}.")
     if isinstance(player, BoundsPrimalRegret):
         found = player.primal_regret_bound(run.problem_again(), run.spec["episodes"], len(run))
@@ -110,14 +112,18 @@ def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide)
     return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b * b * level)
 
 
-def _check_signals(run: Record, rounds: Rounds, against: Comparator, proved: PrimalRegretBound) -> None:
-    """Raise NotCertifiable where the rate does not count the difference between what the dual was told and V_c."""
+def _check_signals(
+    run: Record, rounds: Rounds, against: Comparator, proved: PrimalRegretBound, B: float | None
+) -> None:
+    """Raise NotCertifiable where the rate does not count the difference between what the dual was told and V_c.
+
+    B: up to which weights the primal player's bound holds; None for any.
+    """
     if np.abs(run.columns["cost_signal"] - rounds.v_c).max() <= TOLERANCE:
         return
     if not proved.any_weights:
         raise NotCertifiable(
             "the dual player was told costs that are not those of the policies, and no theorem bounds the difference"
         )
-    B, largest = float(run.statements["primal"]["constants"]["B"]), against.largest
-    if largest > B * (1 + TOLERANCE):
-        raise NotCertifiable(f"lambda* reaches {largest:.6g}, which is above B = {B:.6g}")
+    if B is not None and against.largest > B * (1 + TOLERANCE):
+        raise NotCertifiable(f"lambda* reaches {against.largest:.6g}, which is above B = {B:.6g}")

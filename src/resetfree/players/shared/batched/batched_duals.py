@@ -67,7 +67,7 @@ class Penalty:
 
 
 @dataclass(frozen=True)
-class Count:
+class ResetCount:
     """`counting`."""
 
     def begin(self, given: Given) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at, known_at
-from resetfree.players.shared.batched.batched_ridge import Ridge
-from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
-from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at, known_at
+from resetfree.players.shared.batched.batched_ridge import BatchedRidge
+from resetfree.players.shared.batched.batched_rollout import Path, Turn
+from resetfree.players.shared.batched.batched_tables import Scene, Shape, at_state
 from resetfree.players.shared.kernels.composite import TIE
 
 
@@ -19,7 +19,7 @@ from resetfree.players.shared.kernels.composite import TIE
 class Greedy:
     """What of a `GreedyComposite` a program is compiled for; its numbers travel beside it."""
 
-    ridge: Ridge
+    ridge: BatchedRidge
     variance_aware: bool
     samples_actions: bool = False
 
@@ -27,11 +27,9 @@ class Greedy:
         """No data."""
         return self.ridge.begin(shape, given["phi"], given["reg"])
 
-    def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Any, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+    def plan(self, scene: Scene, state: Any, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Q = clip(regression of r + V + bonus, -lam, H-h+1), V = max Q; V_r and V_c of the greedy policy, no bonus."""
+        (shape, tables, given), (s1, lam, _, u) = scene, turn
 
         def step(values: Values, h: Any) -> tuple[Values, Array]:
             dead = known_at(shape, state.known, state.known_last, h)
@@ -60,7 +58,7 @@ class Greedy:
 
         values, actions, exact, _ = backward(shape, tables, step, 3, u.action, len(lam), evaluate=evaluate, keep=False)
         v, v_r, v_c = (at_state(x, s1) for x in values)
-        return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
 
     def _cost_bonus(self, x: Array, mean_c: Array) -> Array:
         if not self.variance_aware:
@@ -68,8 +66,6 @@ class Greedy:
         q = jnp.maximum(jnp.minimum(mean_c, 1.0), 0.0)
         return jnp.minimum(x, 2.0 * jnp.sqrt(q * (1.0 - q)) * x + x * x)
 
-    def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Any, path: Path, lam: Array, plan: Plan
-    ) -> Any:
+    def learn(self, scene: Scene, state: Any, path: Path, lam: Array, plan: BatchedPlan) -> Any:
         """Add the steps that were taken."""
-        return self.ridge.learn(shape, given["phi"], state, path)
+        return self.ridge.learn(scene.shape, scene.given["phi"], state, path)

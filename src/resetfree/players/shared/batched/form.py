@@ -21,21 +21,10 @@ class PrimalProgram(Protocol):
     def begin(self, shape: Any, given: dict[str, Any]) -> Any:
         """The fresh state on the host, a pytree of NumPy arrays."""
 
-    def plan(
-        self,
-        shape: Any,
-        tables: Any,
-        given: dict[str, Any],
-        state: Any,
-        s1: Any,
-        lam: Any,
-        k: Any,
-        u: Any,
-        evaluate: bool,
-    ) -> Any:
-        """A `batched_backward.Plan` for the starts and the multipliers of all rows."""
+    def plan(self, scene: Any, state: Any, turn: Any, evaluate: bool) -> Any:
+        """A `BatchedPlan` (of `batched_backward`) for the starts and multipliers in the `Turn`, for all rows."""
 
-    def learn(self, shape: Any, tables: Any, given: dict[str, Any], state: Any, path: Any, lam: Any, plan: Any) -> Any:
+    def learn(self, scene: Any, state: Any, path: Any, lam: Any, plan: Any) -> Any:
         """The state after the episodes."""
 
 

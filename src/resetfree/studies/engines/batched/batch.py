@@ -125,8 +125,7 @@ def play_batch(
 
     problem: a FiniteMDP, or what `learn` takes where that has a finite model.
     primal, dual: names or players; lists for several settings, whose players differ in numbers only (one player stands
-      beside each of a list). Known: linear-ucb, greedy-composite (switching every), ucbvi, support-elimination (ties
-      learned or random); projected-gradient (interval, ball, orthant), constant-penalty, counting, one-multiplier.
+      beside each of a list). They must have a batched form, and one that has none says so in an error.
     evaluate: whether the columns v_r and v_c (exact values of each policy) are computed.
     columns: which columns to keep (default: all); totals are kept in any case.
     segment: rounds between two returns to Python, where progress shows and Ctrl-C is heard.
@@ -135,7 +134,8 @@ def play_batch(
       after it.
 
     >>> import resetfree as rf
-    >>> batch = play_batch(rf.make("grid-v0"), "linear-ucb", episodes=50, seeds=[1, 2])
+    >>> from resetfree.players.algorithm1 import algorithm1
+    >>> batch = play_batch(rf.make("grid-v0"), *algorithm1(), episodes=50, seeds=[1, 2])
     >>> batch.columns["reset"].shape, bool((batch.columns["reset"].sum(axis=1) == batch.resets).all())
     ((2, 50), True)
     """

@@ -23,7 +23,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import find_world
 from resetfree.runs.setup import Setup, prepare
 from resetfree.studies.engines.batched import pcg64
-from resetfree.studies.engines.batched.engine import FEEDBACK, Program, Standing, World, begin
+from resetfree.studies.engines.batched.engine import FEEDBACK, BatchWorld, Program, Standing, begin
 from resetfree.studies.engines.batched.precision import in_float64
 
 CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
@@ -37,7 +37,7 @@ class Block:
     """Rows that are played together: which of the batch they are, and what the program is given for them."""
 
     rows: Ints  # [b] the rows of the batch; copies of the last one follow them in the arrays
-    world: World
+    world: BatchWorld
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, column
         if hasattr(primal, "by_seed"):
             given |= primal.by_seed(problem, here)
         draws = pcg64.draws(offsets, shape.n_uniforms, stream)
-        world = World(tables, draws, given, _per_row(duals, setting[filled]), feedback)
+        world = BatchWorld(tables, draws, given, _per_row(duals, setting[filled]), feedback)
         s1 = np.array([problem.first_start(float(x)) for x in u], dtype=np.int32)
         now = begin(program, world, s1, state)
         blocks.append(Block(rows, jax.device_put(world)))
