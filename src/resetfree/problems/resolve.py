@@ -85,7 +85,8 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
         raise
     except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
         raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
-    if hasattr(made, "step") and hasattr(made, "reset"):  # an environment, as far as one can tell without Gymnasium
+    # An environment, as far as one can tell without Gymnasium.
+    if hasattr(made, "step") and hasattr(made, "reset") and not isinstance(made, Problem):
         return from_options(made, rest, problem)
     if rest:
         raise UnknownName(f"option of factory '{problem}'", next(iter(rest)), takes or ())

@@ -314,6 +314,8 @@ def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
 
 def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> dict[Role, str]:
     """Which players `auto` will stand for, so that a bare key can be told to be theirs."""
+    if asked.primal != "auto":  # the paper's dual, whatever the problem is
+        return {"primal": asked.primal, "dual": "projected-gradient"}
     given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
     theirs = {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
     own = {
@@ -322,8 +324,7 @@ def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> di
         if (key.partition(".")[0] not in BASES and key not in theirs if options is None else key in options)
     }
     found = choose(find_world(asked.problem, own).problem, bound_known=True)
-    dual = found.dual if asked.primal == "auto" else "projected-gradient"
-    return {"primal": found.primal, "dual": dual}
+    return {"primal": found.primal, "dual": found.dual}
 
 
 def _resumed(context: click.Context, asked: Asked, file: Path, pairs: Sequence[str], *, with_bound: bool) -> Asked:
