@@ -74,7 +74,8 @@ def test_a_reset_ends_the_episode() -> None:
     problem = Recorder(Choices(4), dies_at=2)
     episode = problem.rollout(lambda h, s: np.full(4, 0.25), 0, np.full(11, 0.3))
     assert (episode.reset, episode.reset_at, episode.next_start) == (True, 3, 0)
-    assert (episode.actions.tolist(), episode.actions.dtype) == ([1, 1], np.int64)
+    assert episode.actions.tolist() == [1, 1]
+    assert episode.actions.dtype == np.int64
     assert problem.told[-1] == (2, True, [0.3, 0.3])
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.problems.contract import Episode, Intervention
+from resetfree.problems.contract import ChoicePolicy, Episode, Intervention
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
@@ -75,7 +75,7 @@ class ByHand(FiniteProblem):
         self._performed: list[Intervention] = []
         self._event = ""
 
-    def rollout(self, policy: ArrayLike, start: int, u: Floats) -> Episode:
+    def rollout(self, policy: ArrayLike | ChoicePolicy, start: int, u: Floats) -> Episode:
         """An episode after which nobody stands anywhere if it was reset."""
         episode = super().rollout(policy, start, u)
         if not episode.reset:
