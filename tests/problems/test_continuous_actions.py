@@ -36,7 +36,7 @@ class Controller(Policy):
     """a = clip(weight s + noise): a controller written by hand, or found by a player."""
 
     kind = "controller"
-    axes = {"weight": "AD", "noise": "A", "low": "A", "high": "A"}  # noqa: RUF012
+    axes: ClassVar[dict[str, str]] = {"weight": "AD", "noise": "A", "low": "A", "high": "A"}
     stationary = True
     weight: NDArray[np.float64]  # [A, D]
     noise: NDArray[np.float64]  # [A] standard deviation

@@ -16,6 +16,8 @@ from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem
 from resetfree.problems.finite.tabular_policy import LazyPolicy, TabularPolicy, as_policy
 from resetfree.problems.stepping import FunctionPolicy, Step, SteppedProblem, playable
+from resetfree.use import DeployedPolicy
+from resetfree.use.sensors import Sensor
 
 
 class Recorder(SteppedProblem):
@@ -158,3 +160,15 @@ def test_a_problem_says_its_actions_in_either_way() -> None:
         _ = Recorder(Box(0.0, 1.0)).n_actions
     with pytest.raises(NotImplementedError, match="Silent must set 'actions'"):
         _ = Silent().actions
+
+
+def test_a_problem_of_steps_is_no_environment() -> None:
+    """Both have a `step`; one that has a `reset` of its own is a problem all the same."""
+
+    class Own(Recorder):
+        reset = "what it likes"
+
+    policy = DeployedPolicy(
+        TabularPolicy(np.eye(2)[None, [0, 1, 0, 1]]), Sensor("number", count=4), np.arange(2), 3, {}
+    )
+    assert policy.evaluate(Own(Choices(2), n_states=4), episodes=2).steps == 6

@@ -9,7 +9,7 @@ import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -135,7 +135,7 @@ def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Pa
     @dataclass
     class Threshold(ChoicePolicy):
         kind = "threshold"
-        axes = {"at": "D"}  # noqa: RUF012
+        axes: ClassVar[dict[str, str]] = {"at": "D"}
         at: np.ndarray[Any, Any]
 
         def __call__(self, h: int, s: Any) -> Any:

@@ -105,7 +105,8 @@ def _adapted(make: Callable[[], Any], rest: dict[str, Any], problem: str, takes:
         raise
     except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
         raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
-    if hasattr(made, "step") and hasattr(made, "reset"):  # an environment, as far as one can tell without Gymnasium
+    # An environment, as far as one can tell without Gymnasium.
+    if hasattr(made, "step") and hasattr(made, "reset") and not isinstance(made, Problem):
         try:
             adapted = from_options(made, rest, problem)
         except BaseException:

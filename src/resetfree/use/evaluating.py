@@ -252,7 +252,7 @@ def _play(
 
 def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
     """The problem that an argument means, and whether it is opened here: then it is closed after its use."""
-    if hasattr(problem, "step") and hasattr(problem, "reset"):
+    if hasattr(problem, "step") and hasattr(problem, "reset") and not isinstance(problem, Problem):
         given = {"horizon": policy.horizon, **options}
         if isinstance(policy.actions, Box):
             given.setdefault("actions", "box")

@@ -35,7 +35,7 @@ class LinearScores(ChoicePolicy):
     """The action of largest weight[a].s + offset[a]; with no weights yet, every action alike."""
 
     kind = "LinearScores"
-    axes = {"weight": "AD", "offset": "A"}  # noqa: RUF012
+    axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A"}
     stationary = True
     weight: Floats  # [A, D]
     offset: Floats  # [A]

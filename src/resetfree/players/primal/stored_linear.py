@@ -49,7 +49,7 @@ class LinearValues(ChoicePolicy):
     """
 
     kind = "LinearValues"
-    axes = {"weight": "LdA", "root": "Add", "cap": "L"}  # noqa: RUF012
+    axes: ClassVar[dict[str, str]] = {"weight": "LdA", "root": "Add", "cap": "L"}
     features: Features
     weight: Floats  # [H, d, A] one per step, or [1, d, A] for all of them
     root: Floats  # [A, d, d] Lam_a^-1 = root_a^T root_a

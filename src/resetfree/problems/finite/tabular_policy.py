@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +39,7 @@ class TabularPolicy(ChoicePolicy):
     """
 
     kind = "table"
-    axes = {"probabilities": "LSA"}  # noqa: RUF012 (of the class, as `Policy` says)
+    axes: ClassVar[dict[str, str]] = {"probabilities": "LSA"}
     probabilities: Floats  # [1, S, A] or [H, S, A]
 
     def __call__(self, h: int, s: State) -> Floats:
