@@ -1,4 +1,4 @@
-"""Players, one class per file, found by looking into the two folders: adding one is adding one file."""
+"""Players, one class per file, found by looking into the folders: adding one is adding one file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.settings import check_names
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
 Role: TypeAlias = Literal["primal", "dual"]
@@ -24,16 +25,20 @@ def discover(role: Role) -> dict[str, Any]:
     >>> "linear-ucb" in discover("primal"), "projected-gradient" in discover("dual")
     (True, True)
     """
-    package = importlib.import_module(f"resetfree.players.{role}")
     found: dict[str, Any] = {}
-    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        module = importlib.import_module(info.name)
+    for name in _modules(role) + _modules("baselines"):
+        module = importlib.import_module(name)
         for cls in vars(module).values():
             if not inspect.isclass(cls):
                 continue
             if issubclass(cls, BASES[role]) and cls.__module__ == module.__name__ and not inspect.isabstract(cls):
                 found[cls.name] = cls  # type: ignore[attr-defined]
     return dict(sorted(found.items()))
+
+
+def _modules(folder: str) -> list[str]:
+    package = importlib.import_module(f"{__name__}.{folder}")
+    return [info.name for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
 
 
 def settings(cls: Any) -> dict[str, Any]:
@@ -46,12 +51,17 @@ def make_player(role: Role, player: str | Any, options: Mapping[str, Any] | None
     if not isinstance(player, str):
         if not isinstance(player, BASES[role]):
             raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {type(player).__name__} instead.")
+        _check_names(role, type(player), options)
         return dataclasses.replace(player, **options) if options else player
     known = discover(role)
     if player not in known:
         raise UnknownName(f"{role} player", player, known)
-    allowed = settings(known[player])
-    for name in options or {}:
-        if name not in allowed:
-            raise UnknownName(f"setting of {role} player '{player}'", name, allowed)
+    _check_names(role, known[player], options)
     return known[player](**(options or {}))
+
+
+def _check_names(role: Role, cls: Any, options: Mapping[str, Any] | None) -> None:
+    """Refuse a setting that the player does not have."""
+    if options:
+        allowed = settings(cls) if dataclasses.is_dataclass(cls) else {}
+        check_names(options, allowed, f"setting of {role} player '{cls.name}'")

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, signal
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, bounded, functions, signal
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
@@ -42,18 +44,18 @@ class AdagradNorm(DualPlayer[Learned]):
     """
 
     name: ClassVar[str] = "adagrad-norm"
-    B: float | None = None
-    gamma: float | None = None
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    gamma: Positive | None = None
+    feasible_set: FeasibleSet = "auto"
 
     def _gamma(self, among: Functions) -> float:
         # A U that is {0} has no diameter; any step is right there.
         default = among.diameter / math.sqrt(2.0) or 1.0
-        return default if self.gamma is None else positive(self.gamma, "gamma", self.name)
+        return default if self.gamma is None else self.gamma
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """Start at theta = 0, no cost seen."""
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         return Learned(among.zero(), 0.0, self._gamma(among), among)
 
     def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -72,7 +74,7 @@ class AdagradNorm(DualPlayer[Learned]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The scale of the steps, and the regret if every cost signal were 1."""
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         among = functions(problem, B, self.feasible_set, self.name)
         D, G, gamma = among.diameter, among.largest_xi, self._gamma(among)
         bound = (D / (2 * gamma) * D + gamma) * G * math.sqrt(episodes)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from resetfree.core.settings import Positive
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import positive, signal
+from resetfree.players.shared.multiplier_functions import signal
 from resetfree.problems.contract import Problem, State
 
 
@@ -53,14 +54,13 @@ class CoinBetting(DualPlayer[Learned]):
     """
 
     name: ClassVar[str] = "coin-betting"
-    eps: float = 1.0
-    ceiling: float = 1e9
+    eps: Positive = 1.0
+    ceiling: Positive = 1e9
     every_round: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """Nothing bet yet."""
-        positive(self.ceiling, "ceiling", self.name)
-        return Learned(0.0, positive(self.eps, "eps", self.name), 0)
+        return Learned(0.0, self.eps, 0)
 
     def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(w, 0, ceiling)."""
@@ -79,7 +79,7 @@ class CoinBetting(DualPlayer[Learned]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No B: the regret is bounded, the multiplier is not."""
-        eps, K = positive(self.eps, "eps", self.name), episodes
+        eps, K = self.eps, episodes
         unit = math.sqrt(K * math.log1p(24 * K**2 / eps**2)) + eps
         return Statement(
             {"eps": eps, "ceiling": self.ceiling, "every_round": self.every_round, "dual_regret_bound_for_1": unit},

@@ -10,8 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, root, signal
+from resetfree.players.shared.multiplier_functions import (
+    FeasibleSet,
+    Functions,
+    Theta,
+    bounded,
+    functions,
+    root,
+    signal,
+)
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
@@ -39,17 +49,17 @@ class ConstantStep(DualPlayer[Learned]):
     """
 
     name: ClassVar[str] = "constant-step"
-    B: float | None = None
-    eta: float | None = None
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    eta: Positive | None = None
+    feasible_set: FeasibleSet = "auto"
 
     def _eta(self, episodes: int) -> float:
-        B = positive(self.B, "B", self.name)
-        return B / root(episodes) if self.eta is None else positive(self.eta, "eta", self.name)
+        B = bound_of(self)
+        return B / root(episodes) if self.eta is None else self.eta
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """Start at theta = 0."""
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         return Learned(among.zero(), self._eta(episodes), among)
 
     def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -65,7 +75,7 @@ class ConstantStep(DualPlayer[Learned]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every cost signal were 1."""
-        B, eta = positive(self.B, "B", self.name), self._eta(episodes)
+        B, eta = bound_of(self), self._eta(episodes)
         among = functions(problem, B, self.feasible_set, self.name)
         G = among.largest_xi
         bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from resetfree.core.settings import Positive
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import positive
 from resetfree.problems.contract import Problem, State
 
 
@@ -39,11 +39,10 @@ class Counting(DualPlayer[Learned]):
     """
 
     name: ClassVar[str] = "counting"
-    eta: float = 1.0
+    eta: Positive = 1.0
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """No reset yet."""
-        positive(self.eta, "eta", self.name)
         return Learned(0)
 
     def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -58,7 +57,7 @@ class Counting(DualPlayer[Learned]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not the paper's."""
         return Statement(
-            {"eta": positive(self.eta, "eta", self.name), "tuned": True},
+            {"eta": self.eta, "tuned": True},
             False,
             "the theorem's dual part needs a multiplier bounded by B; this one has a bound of its own, "
             "only with eta = 1/(2X) for a primal player whose regret is at most (H + max lam) X",

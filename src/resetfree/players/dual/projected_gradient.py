@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from resetfree.core.settings import PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import Functions, Theta, bounded, functions, positive, signal
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, bounded, functions, signal
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
@@ -42,12 +44,12 @@ class ProjectedGradient(DualPlayer[Learned]):
     """
 
     name: ClassVar[str] = "projected-gradient"
-    B: float | None = None
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    feasible_set: FeasibleSet = "auto"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """Start at theta = 0."""
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         return Learned(among.zero(), among)
 
     def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -64,7 +66,7 @@ class ProjectedGradient(DualPlayer[Learned]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         among = functions(problem, B, self.feasible_set, self.name)
         D, G = among.diameter, among.largest_xi
         bound = (D / (2 * B) * D + B * G**2) * math.sqrt(episodes)

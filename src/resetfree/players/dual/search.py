@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Count, NonNegative, PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import bounded, not_negative, positive, root
+from resetfree.players.shared.multiplier_functions import bounded, root
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
@@ -42,21 +43,17 @@ class Search(DualPlayer[Learned]):
     """
 
     name: ClassVar[str] = "search"
-    B: float | None = None
-    tolerance: float | None = None
-    n_steps: int = 20
+    B: PositiveBound | None = None
+    tolerance: NonNegative | None = None
+    n_steps: Count = 20
 
     def _tolerance(self, episodes: int) -> float:
         given = self.tolerance
-        return 1.0 / root(episodes) if given is None else not_negative(given, "tolerance", self.name)
+        return 1.0 / root(episodes) if given is None else given
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
         """Nothing to begin with."""
-        B = positive(self.B, "B", self.name)
-        if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 0:
-            raise InvalidInput(
-                f"The 'n_steps' of {self.name} must be an integer that is not negative. Got {self.n_steps!r} instead."
-            )
+        B = bound_of(self)
         return Learned(B, self._tolerance(episodes))
 
     def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -81,7 +78,7 @@ class Search(DualPlayer[Learned]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The tolerance, and the regret that it leaves."""
-        B, tol = positive(self.B, "B", self.name), self._tolerance(episodes)
+        B, tol = bound_of(self), self._tolerance(episodes)
         tuned = self.tolerance is not None
         return bounded(
             {"B": B, "tolerance": tol, "n_steps": self.n_steps, "tuned": tuned}, B * tol * episodes, B, episodes, 1.0

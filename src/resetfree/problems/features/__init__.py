@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from resetfree.core.arguments import shown, words
 from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.settings import check_fields, check_names
 from resetfree.problems.finite.transitions import Floats
 
 
@@ -50,6 +51,9 @@ class FeatureMap(ABC):
     """How features are made from states: settings, without any data."""
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_fields(self, self.name)
 
     @abstractmethod
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Features:
@@ -93,8 +97,5 @@ def make_features(name: str, options: Mapping[str, Any] | None = None) -> Featur
         raise UnknownName("feature map", name, known)
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")
-    allowed = settings(known[name])
-    for option in options or {}:
-        if option not in allowed:
-            raise UnknownName(f"setting of feature map '{name}'", option, allowed)
+    check_names(options or {}, settings(known[name]), f"setting of feature map '{name}'")
     return known[name](**(options or {}))
