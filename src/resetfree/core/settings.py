@@ -17,14 +17,16 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias
+from functools import cache, wraps
+from typing import Annotated, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
 from resetfree.core.arguments import is_number, is_whole, shown
 from resetfree.core.errors import InvalidInput, UnknownName
 
+P = ParamSpec("P")
+R = TypeVar("R")
 LEAST = 1e-150  # a number whose square is not 0
 LARGEST_WHOLE = 2**53  # integers up to here are floats as well
 
@@ -139,6 +141,28 @@ def check_fields(record: Any, owner: str) -> None:
             check(value, kind, what)
             if not _unbounded(kind):
                 _check_size(value, what)
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that checks each argument it is given against its annotation.
+
+    >>> @checked
+    ... def live(steps: PositiveInt) -> int:
+    ...     return steps
+    >>> live(0)
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The 'steps' of live must be a positive integer. Got 0 instead.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        declared = declarations(function)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            check(value, declared.get(name, Any), f"'{name}' of {function.__name__}")
+        return function(*args, **kwargs)
+
+    return call
 
 
 def check_options(function: Callable[..., Any], options: Mapping[str, Any], owner: str) -> None:
