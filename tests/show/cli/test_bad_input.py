@@ -50,6 +50,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("grid-v0",),
     "solve": ("grid-v0",),
     "run": RUN,
+    "nonepisodic": ("grid-v0", "--steps", "20"),
     "certify": ("RUNFILE",),
     "evaluate": ("RUNFILE",),
     "export": ("RUNFILE",),
@@ -78,7 +79,7 @@ class Driver:
     def __init__(self) -> None:
         surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "bad_input_driver.py"), str(MEMORY), str(SECONDS)],
+            [sys.executable, str(Path(__file__).with_name("bad_input_driver.py")), str(MEMORY), str(SECONDS)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings,
         )  # fmt: skip
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, isfinite, log, sqrt
+from math import inf, log, sqrt
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
@@ -23,6 +24,7 @@ from resetfree.players.shared.kernels.ridge import Regression, empty, learn_epis
 from resetfree.players.shared.lazy_plans import SoftmaxPass
 from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import bound_of, check_multiplier, check_room, sizes
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
@@ -92,54 +94,32 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     """
 
     name: ClassVar[str] = "linear-ucb"
-    B: float | None = None
+    B: Bound | None = None
     width: Width = "tuned"
-    scale: float = 0.1
-    constant: float = 1.0
+    scale: NonNegative = 0.1
+    constant: NonNegative = 1.0
     split: bool = True
-    alpha: float | None = None
+    alpha: NonNegative | None = None
     anytime: bool = False
     lagged: bool = False
     pooled: bool = False
-    reg: float | None = None
-    p: float = 0.05
-
-    def __post_init__(self) -> None:
-        if self.width not in ("tuned", "theory", "paper"):
-            raise InvalidInput(f"The 'width' of linear-ucb must be tuned, theory or paper. Got {self.width!r} instead.")
-        for what, value, good in (
-            ("B", self.B, self.B is None or (isfinite(self.B) and self.B >= 0)),
-            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
-            ("constant", self.constant, isfinite(self.constant) and self.constant >= 0),
-            ("alpha", self.alpha, self.alpha is None or (isfinite(self.alpha) and self.alpha >= 0)),
-            ("reg", self.reg, self.reg is None or (isfinite(self.reg) and self.reg > 0)),
-            ("p", self.p, 0 < self.p < 1),
-        ):
-            if not good:
-                raise InvalidInput(f"The '{what}' of linear-ucb must be a sensible number. Got {value} instead.")
+    reg: Positive | None = None
+    p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeLinearState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
-        if problem.n_states is None:
-            raise NotCertifiable("The player 'linear-ucb' needs a finite problem. Got a continuum of states instead.")
-        if self.pooled and not problem.stationary:
-            raise InvalidInput("The 'pooled' of linear-ucb must be false for dynamics that change with the step.")
-        n_layers = 1 if self.pooled else problem.horizon
-        shape = (problem.horizon, problem.n_states, problem.n_actions)
+        n_layers, n_states, n_actions = sizes(problem, self.pooled, self.name)
+        shape = (problem.horizon, n_states, n_actions)
         n_pairs = shape[1] * shape[2]
         width = min(n_pairs, _dimension(problem))
-        size = 8 * n_layers * (width**2 + problem.n_states * width)
+        size = 8 * n_layers * (width**2 + n_states * width)
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
             return LargeLinearState(
                 0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
             )
-        if size > problem.room:
-            raise InvalidInput(
-                f"The player 'linear-ucb' keeps {size / 1e9:.1f} GB of regression for this problem, which must be at "
-                f"most {problem.room / 1e9:.0f} GB: use features of smaller dimension."
-            )
-        regression, kept = empty(features_of(problem), problem.n_states, n_layers, self.ridge())
+        check_room(problem, self.name, size, "regression", "use features of smaller dimension")
+        regression, kept = empty(features_of(problem), n_states, n_layers, self.ridge())
         return LinearState(
             0, regression, np.zeros(shape[1], dtype=np.bool_), np.zeros(shape[1], dtype=np.bool_),
             np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)), kept,
@@ -149,8 +129,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
 
     def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
-        if not (lam >= 0 and isfinite(lam)):
-            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+        check_multiplier(lam)
         alpha = self.alpha_now(state)
         policy: Any
         if isinstance(state, LargeLinearState):
@@ -233,9 +212,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
 
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
-        if self.B is None:
-            raise InvalidInput("The 'B' of linear-ucb must be a bound on the multipliers. Got None instead.")
-        return self.B
+        return bound_of(self)
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

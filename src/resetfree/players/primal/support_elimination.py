@@ -7,30 +7,23 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite, log
+from math import log
 from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import (
-    CountState,
-    Ties,
-    check_episodes,
-    check_ties,
-    learn,
-    multiplier,
-    noise_of,
-)
+from resetfree.players.shared.count_players import CountState, Ties, learn, multiplier, noise_of
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
 from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
 
@@ -88,27 +81,16 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     """
 
     name: ClassVar[str] = "support-elimination"
-    scale: float = 0.05
+    scale: NonNegative = 0.05
     width: Literal["tuned", "theory"] = "tuned"
     pooled: bool | None = None
     ties: Ties = "learned"
-    noise: float = 0.0
-    p: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_ties(self.name, self.ties)
-        for what, value, good in (
-            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
-            ("width", self.width, self.width in ("tuned", "theory")),
-            ("noise", self.noise, isfinite(self.noise) and self.noise >= 0),
-            ("p", self.p, 0 < self.p < 1),
-        ):
-            if not good:
-                raise InvalidInput(f"The '{what}' of support-elimination must be sensible. Got {value!r} instead.")
+    noise: NonNegative = 0.0
+    p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """Nothing seen: everything can be safe."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
         data = begin(problem, self.name, pooled, self.ties, log_term, noise, seed)

@@ -7,29 +7,21 @@ union bound; lam the multiplier of this episode; m how many inequalities the uni
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, log
+from math import log
 from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import (
-    ALL,
-    CountState,
-    Ties,
-    check_episodes,
-    check_ties,
-    learn,
-    multiplier,
-    noise_of,
-)
-from resetfree.players.shared.counts import sizes
+from resetfree.players.shared.count_players import ALL, CountState, Ties, learn, multiplier, noise_of
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import LargeCounts, begin
 from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.requirements import check_episodes, sizes
 from resetfree.problems.contract import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -82,27 +74,16 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
     name: ClassVar[str] = "ucbvi"
     bonus: Bonus = "hoeffding"
     width: Width = "tuned"
-    scale: float = 0.05
+    scale: NonNegative = 0.05
     cost_part: bool = False
     pooled: bool = False
-    noise: float = 0.0
+    noise: NonNegative = 0.0
     monotone: bool = False
     ties: Ties = "learned"
-    p: float = 0.05
+    p: Probability = 0.05
 
     def __post_init__(self) -> None:
-        if self.bonus not in ("hoeffding", "bernstein"):
-            raise InvalidInput(f"The 'bonus' of ucbvi must be hoeffding or bernstein. Got {self.bonus!r} instead.")
-        if self.width not in ("tuned", "theory"):
-            raise InvalidInput(f"The 'width' of ucbvi must be tuned or theory. Got {self.width!r} instead.")
-        check_ties(self.name, self.ties)
-        for what, value, good in (
-            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
-            ("noise", self.noise, isfinite(self.noise) and self.noise >= 0),
-            ("p", self.p, 0 < self.p < 1),
-        ):
-            if not good:
-                raise InvalidInput(f"The '{what}' of ucbvi must be a sensible number. Got {value} instead.")
+        super().__post_init__()
         if self.form == TWO_SIDED and not self.cost_part:
             raise InvalidInput(
                 "The 'cost_part' of ucbvi must be true for the proved Bernstein width. Got False instead."
@@ -117,7 +98,7 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CountState | LargeCounts:
         """Nothing seen: everything is as good as can be."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         sizes(problem, self.pooled, self.name)
         log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)
         return begin(problem, self.name, self.pooled, self.ties, log_term, noise, seed)
@@ -190,7 +171,7 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         noise = noise_of(problem, self.noise, self.width)
         constants: dict[str, float | str | bool] = {
             "bonus": self.bonus, "width": self.width, "L": self.log_term(problem, episodes), "p": self.p,

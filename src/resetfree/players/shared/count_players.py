@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Count, check
 from resetfree.game.contract import Round
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_multiplier, check_successors, sizes
+from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
 from resetfree.players.shared.kernels.action_values import Counts
+from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -63,14 +64,9 @@ def fresh(
 ) -> CountState:
     """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
     shape = sizes(problem, pooled, name)
-    if seed < 0:
-        raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
+    check(seed, Count, f"'seed' of {name}")
     size = whole_size(problem, shape)
-    if size > problem.room:
-        raise InvalidInput(
-            f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
-            f"most {problem.room / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
-        )
+    check_room(problem, name, size, "counts and policy", "" if pooled else "pool the steps if the dynamics allow it")
     n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
     return CountState(
@@ -140,15 +136,3 @@ def noise_of(problem: Problem, noise: float, width: str) -> float:
     (0.0, 0.5, 0.8)
     """
     return max(noise, problem.reward_noise) if width == "theory" else noise
-
-
-def check_ties(name: str, ties: str) -> None:
-    """A known way to break them."""
-    if ties not in ("first", "random", "learned"):
-        raise InvalidInput(f"The 'ties' of {name} must be first, random or learned. Got {ties!r} instead.")
-
-
-def check_episodes(name: str, episodes: int) -> None:
-    """A run has at least one."""
-    if episodes < 1:
-        raise InvalidInput(f"The 'episodes' of {name} must be a positive integer. Got {episodes} instead.")
