@@ -229,7 +229,7 @@ def test_adagrad_keeps_its_bound(case: Case, gamma: float | None) -> None:
 
 @pytest.mark.parametrize("hint", ["last", "frequency"])
 @pytest.mark.parametrize("eta", [None, 0.3])
-def test_optimistic_gradient_keeps_its_bound(case: Case, hint: str, eta: float | None) -> None:
+def test_optimistic_gradient_keeps_its_bound(case: Case, hint: Literal["last", "frequency"], eta: float | None) -> None:
     _, feasible, xi, adversary = case
     trace = against(OptimisticGradient(B=B, eta=eta, hint=hint, feasible_set=feasible), xi, adversary)
     step = B / math.sqrt(K) if eta is None else eta
