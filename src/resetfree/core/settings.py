@@ -27,6 +27,7 @@ from resetfree.core.errors import InvalidInput, UnknownName
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 LEAST = 1e-150  # a number whose square is not 0
 LARGEST_WHOLE = 2**53  # integers up to here are floats as well
 
@@ -165,6 +166,38 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def record(cls: type[T], given: Any, what: str) -> T:
+    """A dataclass made of a table that comes from elsewhere: no other keys than its fields, each as it is declared.
+
+    >>> @dataclass
+    ... class Grid:
+    ...     rows: str
+    ...     horizon: PositiveInt = 12
+    >>> record(Grid, {"rows": "S.G"}, "grid")
+    Grid(rows='S.G', horizon=12)
+    >>> record(Grid, {"rows": "S.G", "slip": 1}, "grid")
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The grid must have no other keys than rows, horizon. Got 'slip' instead.
+    >>> record(Grid, {}, "grid")
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The 'rows' of the grid must be text. Got none instead.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"The {what} must be a table of keys and values. Got {shown(given)} instead.")
+    owner: Any = cls
+    fields, declared = {field.name: field for field in dataclasses.fields(owner)}, declarations(owner)
+    for key, value in given.items():
+        if key not in fields:
+            raise InvalidInput(
+                f"The {what} must have no other keys than {', '.join(fields)}. Got {shown(key)} instead."
+            )
+        check(value, declared[key], f"'{key}' of the {what}")
+    for key, field in fields.items():
+        if key not in given and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise InvalidInput(f"The '{key}' of the {what} must be {expected(declared[key])}. Got none instead.")
+    return cls(**given)
+
+
 def check_options(function: Callable[..., Any], options: Mapping[str, Any], owner: str) -> None:
     """Check options that are given by name against the parameters of the function that takes them."""
     defaults, declared = parameters(function), declarations(function)
@@ -248,6 +281,19 @@ def expected(declared: Any) -> str:
     if origin is Callable:
         return "a function"
     return PLAIN[declared][1] if declared in PLAIN else f"a {getattr(declared, '__name__', declared)}"
+
+
+def plain_parts(declared: Any) -> list[Any]:
+    """The types that a declaration is a union of, without their rules.
+
+    >>> plain_parts(Positive | None)
+    [<class 'float'>, <class 'NoneType'>]
+    """
+    if typing.get_origin(declared) is Annotated:
+        return plain_parts(typing.get_args(declared)[0])
+    if typing.get_origin(declared) in (typing.Union, types.UnionType):
+        return [one for part in typing.get_args(declared) for one in plain_parts(part)]
+    return [declared]
 
 
 def either(words: Iterable[str]) -> str:

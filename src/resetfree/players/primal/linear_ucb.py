@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, log, sqrt
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
-from resetfree.core.settings import Bound, NonNegative, Positive, Probability
+from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
@@ -52,6 +52,38 @@ class LinearState:
     beta_c: float = field(metadata={"saved": False})
     alpha: float = field(metadata={"saved": False})
 
+    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
+        """The policy [H, S, A], and its estimated V_r and V_c at s1."""
+        policy, v_r, v_c, _, _ = self.backward(widths, caps)
+        return policy, float(v_r[s1]), float(v_c[s1])
+
+    def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """See `LinearUCB.backward`."""
+        horizon, n_states, n_actions = self.shape
+        policy = np.empty(self.shape)
+        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
+        v_r, v_c = np.empty(n_states), np.empty(n_states)
+        softmax_plan(
+            self.regression, self.phi, self.layer_of_step, self.n_transitions, widths.beta_r, widths.beta_c,
+            widths.alpha, widths.lam, self.known, self.known_last, caps, self.old, policy, q_r, q_c, v_r, v_c,
+        )  # fmt: skip
+        return policy, v_r, v_c, q_r, q_c
+
+    def learn(self, round: Round) -> None:
+        """Add the steps of an episode to the regression."""
+        episode = round.episode
+        learn_episode(
+            self.regression, self.phi, self.layer_of_step, self.shape[2], episode.states, episode.actions,
+            episode.rewards,
+        )  # fmt: skip
+        if episode.reset:
+            where = episode.states[-1]
+            self.known_last[where] = True
+            if not self.end_resets or len(episode.actions) < self.n_transitions:
+                self.known[where] = True
+        if self.old.size:
+            self.old = np.asarray(round.plan.policy)
+
 
 @dataclass
 class LargeLinearState:
@@ -63,6 +95,15 @@ class LargeLinearState:
     beta_r: float = field(metadata={"saved": False})
     beta_c: float = field(metadata={"saved": False})
     alpha: float = field(metadata={"saved": False})
+
+    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[SoftmaxPass, float, float]:
+        """The policy, worked out where it is asked for, and its estimated V_r and V_c at s1."""
+        policy = SoftmaxPass(self.seen, self.shape, widths, caps)
+        return policy, *policy.values(s1)
+
+    def learn(self, round: Round) -> None:
+        """Count the steps of an episode."""
+        self.seen.learn(round.episode)
 
 
 @dataclass(frozen=True)
@@ -99,7 +140,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     scale: NonNegative = 0.1
     constant: NonNegative = 1.0
     split: bool = True
-    alpha: NonNegative | None = None
+    alpha: Annotated[float, Range(0, unbounded=True)] | None = None
     anytime: bool = False
     lagged: bool = False
     pooled: bool = False
@@ -130,50 +171,25 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
         check_multiplier(lam)
-        alpha = self.alpha_now(state)
-        policy: Any
-        if isinstance(state, LargeLinearState):
-            widths = Widths(self.ridge(), state.beta_r, state.beta_c, alpha, float(lam))
-            policy = SoftmaxPass(state.seen, state.shape, widths, self.caps(state.shape[0]))
-            estimate_r, estimate_c = policy.values(s1)
-        else:
-            policy, v_r, v_c, _, _ = self.backward(state, lam)
-            estimate_r, estimate_c = float(v_r[s1]), float(v_c[s1])
+        widths = self.widths(state, lam)
+        alpha = widths.alpha
+        policy, estimate_r, estimate_c = state.plan(s1, widths, self.caps(state.shape[0]))
         entropy = state.shape[0] * log(state.shape[2])
         slack = entropy / alpha if alpha > 0 else (inf if entropy > 0 else 0.0)
         return Plan(policy, estimate_r, estimate_c, estimate_r - lam * estimate_c + slack)
 
     def backward(self, state: LinearState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The whole pass where the regression is kept: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A]."""
-        horizon, n_states, n_actions = state.shape
-        policy = np.empty(state.shape)
-        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
-        v_r, v_c = np.empty(n_states), np.empty(n_states)
-        softmax_plan(
-            state.regression, state.phi, state.layer_of_step, state.n_transitions, state.beta_r, state.beta_c,
-            self.alpha_now(state), lam, state.known, state.known_last, self.caps(horizon), state.old, policy,
-            q_r, q_c, v_r, v_c,
-        )  # fmt: skip
-        return policy, v_r, v_c, q_r, q_c
+        return state.backward(self.widths(state, lam), self.caps(state.shape[0]))
+
+    def widths(self, state: LinearState | LargeLinearState, lam: float) -> Widths:
+        """The constants of the pass of the coming episode."""
+        return Widths(self.ridge(), state.beta_r, state.beta_c, self.alpha_now(state), float(lam))
 
     def update(self, state: LinearState | LargeLinearState, round: Round) -> LinearState | LargeLinearState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
-        episode = round.episode
         state.k += 1
-        if isinstance(state, LargeLinearState):
-            state.seen.learn(episode)
-            return state
-        learn_episode(
-            state.regression, state.phi, state.layer_of_step, state.shape[2], episode.states, episode.actions,
-            episode.rewards,
-        )  # fmt: skip
-        if episode.reset:
-            where = episode.states[-1]
-            state.known_last[where] = True
-            if not state.end_resets or len(episode.actions) < state.n_transitions:
-                state.known[where] = True
-        if self.lagged:
-            state.old = np.asarray(round.plan.policy)
+        state.learn(round)
         return state
 
     def caps(self, horizon: int) -> Floats:

@@ -5,15 +5,16 @@ Legend: n how often a pair was tried; rest = H - h the reward that can follow st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from typing import ClassVar
 
 import numpy as np
 
 from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.count_players import ALL, CountState, Ties, fresh, learn, multiplier
-from resetfree.players.shared.kernels.count_planning import HOEFFDING, composite_plan
+from resetfree.players.shared.count_players import CountState, Ties, fresh, multiplier
+from resetfree.players.shared.kernels.count_planning import HOEFFDING, Bonus
 from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
@@ -61,17 +62,13 @@ class RLSVI(PrimalPlayer[CountState]):
         """One draw and one backward pass; `v_r` and `v_c` are the policy's values on the counts alone."""
         lam = multiplier(state, lam, self.monotone)
         draw = np.random.default_rng([state.seed, state.k]).standard_normal(state.tried.shape)
-        n_states, n_actions = state.tried.shape[1:]
-        policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
-        composite_plan(
-            state.counts, state.n_transitions, HOEFFDING, state.log_term, state.noise, float(self.cost_part), lam,
-            draw, state.prefer, ALL, policy, v, v_r, v_c,
-        )  # fmt: skip
-        return Plan(policy, float(v_r[s1]), float(v_c[s1]))
+        bonus = Bonus(HOEFFDING, state.log_term, state.noise, float(self.cost_part), lam)
+        return replace(state.plan(s1, bonus, draw=draw), upper=nan)  # a draw is above V* only now and then
 
     def update(self, state: CountState, round: Round) -> CountState:
         """Count the episode."""
-        return learn(state, round)
+        state.learn(round)
+        return state
 
     @staticmethod
     def methods() -> list[Method]:
