@@ -34,6 +34,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("check",): {"problem": ["grid-v0"]},
     ("solve",): {"problem": ["grid-v0"]},
     ("run",): {"problem": ["grid-v0"], "episodes": ["--episodes", "2"]},
+    ("nonepisodic",): {"problem": ["grid-v0"], "steps": ["--steps", "20"]},
     ("certify",): {"runfile": ["auto.rfrun"]},
     ("evaluate",): {"file": ["auto.rfrun"], "episodes": ["--episodes", "2"]},
     ("export",): {"runfile": ["auto.rfrun"]},

@@ -229,7 +229,7 @@ def test_adagrad_keeps_its_bound(case: Case, gamma: float | None) -> None:
 
 @pytest.mark.parametrize("hint", ["last", "frequency"])
 @pytest.mark.parametrize("eta", [None, 0.3])
-def test_optimistic_gradient_keeps_its_bound(case: Case, hint: str, eta: float | None) -> None:
+def test_optimistic_gradient_keeps_its_bound(case: Case, hint: Literal["last", "frequency"], eta: float | None) -> None:
     _, feasible, xi, adversary = case
     trace = against(OptimisticGradient(B=B, eta=eta, hint=hint, feasible_set=feasible), xi, adversary)
     step = B / math.sqrt(K) if eta is None else eta
@@ -613,10 +613,20 @@ def test_it_plays_the_game(name: str, problem_id: str, feedback: str) -> None:
 @pytest.mark.parametrize(
     "name", ["projected-gradient", "constant-step", "adagrad-norm", "optimistic-gradient", "search"]
 )
-@pytest.mark.parametrize("bad", [None, 0.0, -1.0, math.nan, math.inf, True, "7"])
-def test_the_bound_is_asked_for(name: str, bad: Any) -> None:
-    player = discover("dual")[name](B=bad)
-    sentence = f"The 'B' of {name} must be a positive number. Got {bad!r} instead."
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True, "7"])
+def test_the_bound_is_checked(name: str, bad: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        discover("dual")[name](B=bad)
+    assert str(caught.value) == f"The 'B' of {name} must be a positive number or None. Got {bad!r} instead."
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["projected-gradient", "constant-step", "adagrad-norm", "optimistic-gradient", "search", "constant-penalty"],
+)
+def test_the_bound_is_asked_for(name: str) -> None:
+    player = discover("dual")[name]()
+    sentence = f"The 'B' of {name} must be a bound on the multipliers. Got None instead."
     with pytest.raises(InvalidInput) as caught:
         player.init(Stub(), K, 0)
     assert str(caught.value) == sentence
@@ -626,28 +636,25 @@ def test_the_bound_is_asked_for(name: str, bad: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("player", "sentence"),
+    ("kind", "settings", "must"),
     [
-        (
-            ProjectedGradient(B=1.0, feasible_set="cone"),
-            "The 'feasible_set' of projected-gradient must be one of auto,",
-        ),
-        (ConstantStep(B=1.0, eta=0.0), "The 'eta' of constant-step must be a positive number. Got 0.0 instead."),
-        (AdagradNorm(B=1.0, gamma=-1.0), "The 'gamma' of adagrad-norm must be a positive number. Got -1.0 instead."),
-        (OptimisticGradient(B=1.0, hint="next"), "The 'hint' of optimistic-gradient must be one of last, frequency."),
-        (CoinBetting(eps=0.0), "The 'eps' of coin-betting must be a positive number. Got 0.0 instead."),
-        (CoinBetting(ceiling=math.inf), "The 'ceiling' of coin-betting must be a positive number. Got inf instead."),
-        (ConstantPenalty(), "The 'B' of constant-penalty must be a positive number. Got None instead."),
-        (ConstantPenalty(C=-1.0), "The 'C' of constant-penalty must be a number that is not negative. Got -1.0"),
-        (Counting(eta=0.0), "The 'eta' of counting must be a positive number. Got 0.0 instead."),
-        (Search(B=1.0, n_steps=-1), "The 'n_steps' of search must be an integer that is not negative. Got -1 instead."),
-        (Search(B=1.0, tolerance=-0.1), "The 'tolerance' of search must be a number that is not negative. Got -0.1"),
+        (ProjectedGradient, {"feasible_set": "cone"}, "auto, ball or sum-of-squares. Got 'cone'"),
+        (ConstantStep, {"eta": 0.0}, "a positive number or None. Got 0.0"),
+        (AdagradNorm, {"gamma": -1.0}, "a positive number or None. Got -1.0"),
+        (OptimisticGradient, {"hint": "next"}, "last or frequency. Got 'next'"),
+        (CoinBetting, {"eps": 0.0}, "a positive number. Got 0.0"),
+        (CoinBetting, {"ceiling": math.inf}, "a positive number. Got inf"),
+        (ConstantPenalty, {"C": -1.0}, "a finite number that is not negative, or None. Got -1.0"),
+        (Counting, {"eta": 0.0}, "a positive number. Got 0.0"),
+        (Search, {"n_steps": -1}, "an integer from 0. Got -1"),
+        (Search, {"tolerance": -0.1}, "a finite number that is not negative, or None. Got -0.1"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(player: DualPlayer[Any], sentence: str) -> None:
+def test_settings_that_make_no_sense_are_refused(kind: Any, settings: dict[str, Any], must: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        player.init(Stub(), K, 0)
-    assert sentence in str(caught.value)
+        kind(**settings)
+    (name,) = settings
+    assert str(caught.value) == f"The '{name}' of {kind.name} must be {must} instead."
 
 
 @pytest.mark.parametrize("name", ["constant-step", "optimistic-gradient", "search"])

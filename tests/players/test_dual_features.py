@@ -16,7 +16,7 @@ from resetfree.players.dual.adagrad import AdagradNorm
 from resetfree.players.dual.constant_step import ConstantStep
 from resetfree.players.dual.optimistic_gradient import OptimisticGradient
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.shared.multiplier_functions import functions
+from resetfree.players.shared.multiplier_functions import FeasibleSet, functions
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.features import Features, discover, make_features
 from resetfree.theory.sets import Ball, OrthantBall
@@ -63,7 +63,7 @@ def fitted(name: str) -> Features:
 
 @pytest.mark.parametrize("feasible_set", ["auto", "ball"])
 @pytest.mark.parametrize("name", BOUNDED)
-def test_no_function_is_negative_anywhere_where_that_can_be_had(name: str, feasible_set: str) -> None:
+def test_no_function_is_negative_anywhere_where_that_can_be_had(name: str, feasible_set: FeasibleSet) -> None:
     psi = fitted(name)
     among = functions(Plane(psi), B, feasible_set, "x")
     certain = feasible_set == "auto" and psi.non_negative

@@ -167,7 +167,7 @@ def test_what_has_episodes_is_refused() -> None:
     wrong: dict[str, Any] = {"steps": 0, "seed": -1, "width": "paper", "scale": -1.0, "noise": -1.0, "p": 0.0}
     for name, value in wrong.items():
         settings: dict[str, Any] = {"steps": 10, name: value}
-        with pytest.raises(InvalidInput, match=name):
+        with pytest.raises(InvalidInput, match=f"The '{name}' of live must be .* Got {value!r} instead"):
             live(rf.make("grid-v0"), **settings)
 
 

@@ -412,7 +412,11 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"settings": {"primals": {}}}, UnknownName, "Did you mean 'primal'"),
     ({"settings": {"primal": {"scales": 1}}}, UnknownName, "Did you mean 'scale'"),
     ({"settings": {"primal": {"scale": "wide"}}}, InvalidInput, "instead"),
-    ({"settings": {"primal": {"lagged": 1}}}, InvalidInput, "'lagged' .* must be bool. Got 1 instead"),
+    (
+        {"settings": {"primal": {"lagged": 1}}},
+        InvalidInput,
+        "'lagged' of linear-ucb must be True or False",
+    ),
     ({"primal": Chatty(), "settings": {"primal": {"b": 1}}}, UnknownName, "setting of primal player 'chatty' 'b'"),
     ({"B": -1.0}, InvalidInput, "must be a finite number that is not negative. Got -1"),
     ({"B": 3.0, "primal": "uniform", "dual": "counting"}, InvalidInput, "No player here takes the bound B"),

@@ -131,10 +131,10 @@ def test_a_mistake_is_one_sentence(text: str, sentence: str) -> None:
     [
         ('[[problem]]\nid = "grid-v1"\n', "There is no problem 'grid-v1'. Did you mean 'grid-v0'?"),
         (GRID + "options.slippery = 1\n", "There is no option of problem 'grid-v0' 'slippery'."),
-        (GRID + 'options.slip = "much"\n', "The option 'slip' of problem 'grid-v0' must be float."),
+        (GRID + 'options.slip = "much"\n', "The option 'slip' of problem 'grid-v0' must be a number from 0 to 1."),
         (GRID + '[[players]]\nprimal = "linear-ucbb"\n', "There is no primal player 'linear-ucbb'."),
         (GRID + '[[players]]\nprimal = "uniform"\nsettings.primal.scale = 1.0\n', "There is no setting of primal"),
-        (GRID + '[[players]]\nprimal = "linear-ucb"\nsettings.primal.width = 1\n', "The setting 'width' of primal"),
+        (GRID + '[[players]]\nprimal = "linear-ucb"\nsettings.primal.width = 1\n', "The 'width' of linear-ucb must"),
     ],
 )
 def test_what_only_the_problem_or_the_player_knows(text: str, sentence: str) -> None:

@@ -15,7 +15,6 @@ from scipy.optimize import minimize
 from resetfree.core.errors import InvalidInput
 from resetfree.theory.sets import (
     Ball,
-    Box,
     ConeBall,
     ConvexSet,
     OrthantBall,
@@ -27,7 +26,7 @@ from resetfree.theory.sets import (
 )
 
 Floats = NDArray[np.float64]
-KINDS = ["ball", "orthant", "cone", "squares", "box"]
+KINDS = ["ball", "orthant", "cone", "squares"]
 FIXED = settings(derandomize=True, deadline=None, max_examples=60, database=None)
 
 
@@ -39,9 +38,6 @@ def random_set(kind: str, rng: np.random.Generator) -> ConvexSet:
         return OrthantBall(d, radius)
     if kind == "squares":
         return SumOfSquaresBall(int(rng.integers(1, 5)), radius)
-    if kind == "box":
-        low = rng.normal(size=d)
-        return Box(low, low + rng.choice([0.0, 1.0], d) * rng.random(d))
     rows = rng.normal(size=(int(rng.integers(0, 10)), d)) + rng.choice([0.0, 1.0]) * np.eye(d)[0]
     rows[rng.random(len(rows)) < 0.1] = 0.0
     return ConeBall(np.concatenate([rows, 2.5 * rows[:2]]), radius)  # a direction may be given twice
@@ -198,9 +194,7 @@ def test_sizes_at_the_ends_of_the_floats(scale: float) -> None:
 
 @pytest.mark.parametrize("bad", [[math.nan, 0.0], [math.inf, 0.0], [1.0], [[1.0, 2.0]]])
 def test_points_that_are_none_are_refused(bad: list[float]) -> None:
-    members: list[ConvexSet] = [
-        Ball(2, 1.0), OrthantBall(2, 1.0), ConeBall(np.eye(2), 1.0), Box(np.zeros(2), np.ones(2)),
-    ]  # fmt: skip
+    members: list[ConvexSet] = [Ball(2, 1.0), OrthantBall(2, 1.0), ConeBall(np.eye(2), 1.0)]
     for member in members:
         with pytest.raises(InvalidInput, match=r"must be finite numbers of shape \(2,\)"):
             member.project(bad)
@@ -220,7 +214,6 @@ def test_points_that_are_none_are_refused(bad: list[float]) -> None:
         (lambda: ConeBall(np.eye(2), math.inf), "The 'radius' of ConeBall must be a finite number"),
         (lambda: ConeBall(np.ones(3), 1.0), "The 'rows' of ConeBall must be finite numbers of shape [n, d]. Got shape"),
         (lambda: SumOfSquaresBall(0, 1.0), "The 'm_dim' of SumOfSquaresBall must be a positive integer."),
-        (lambda: Box(np.ones(2), np.zeros(2)), "The 'low' and 'high' of Box must be finite numbers of one shape [d]"),
         (lambda: unsvec(np.ones(4)), "The vector of unsvec must have p(p+1)/2 entries for some p. Got 4 instead."),
     ],
 )
@@ -278,9 +271,3 @@ def test_the_set_for_features_is_the_largest(xi: list[list[float]], orthant: boo
 
 def test_a_coordinate_that_no_state_uses_changes_no_multiplier() -> None:
     assert for_features([[1.0, 0.0], [0.5, 0.0]], 2.0) == OrthantBall(2, 2.0)
-
-
-def test_box_sizes() -> None:
-    box = Box(np.array([-3.0, 1.0]), np.array([2.0, 4.0]))
-    assert (box.dim, box.radius, box.diameter) == (2, 5.0, math.sqrt(34.0))
-    assert not box.contains([0.0, 0.0])

@@ -38,6 +38,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
+def is_whole(value: Any) -> bool:
+    """Whether it is an integer, Python's or NumPy's; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number, Python's or NumPy's; True and False are none."""
+    return is_whole(value) or isinstance(value, float | np.floating)
+
+
 def whole(value: Any, what: str, least: int, most: int | None = None) -> int:
     """An integer within bounds.
 
@@ -47,7 +57,7 @@ def whole(value: Any, what: str, least: int, most: int | None = None) -> int:
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The 'seed' of simulate must be an integer from 0. Got 1.5 instead.
     """
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    good = is_whole(value)
     if not good or value < least or (most is not None and value > most):
         upto = f" to {most}" if good and value > least else ""
         raise InvalidInput(f"The {what} must be an integer from {least}{upto}. Got {shown(value)} instead.")
@@ -56,9 +66,8 @@ def whole(value: Any, what: str, least: int, most: int | None = None) -> int:
 
 def real(value: Any, what: str, *, finite: bool = True) -> float:
     """A number that is not negative; infinity only where it means something."""
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     try:
-        number = float(value) if good else math.nan
+        number = float(value) if is_number(value) else math.nan
     except OverflowError:
         number = math.inf
     if not number >= 0 or (finite and number == math.inf):

@@ -1,18 +1,24 @@
-"""One writer at a time: a lock that the kernel lets go of when its holder dies."""
+"""One writer at a time: a lock that the system lets go of when its holder dies."""
 
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from filelock import lock_descriptor
+
 from resetfree.core.errors import RunError
+
+LOOKS = 3  # how often `is_held` looks: another one who looks holds the lock for some microseconds
 
 
 class WriterLock:
     """An exclusive lock on FILE, kept on the sidecar FILE.lock; removed when it is released.
 
-    The lock is the kernel's (flock), not the sidecar's existence: a sidecar left by a killed process locks nothing.
+    The lock is the system's, not the sidecar's existence: a sidecar left by a killed process locks nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -22,10 +28,6 @@ class WriterLock:
 
     def acquire(self) -> Self:
         """Take the lock, or say who cannot have it."""
-        try:
-            import fcntl
-        except ImportError as error:
-            raise RunError("Writing run files needs file locks, which this system does not have.") from error
         while True:
             try:
                 handle = os.open(self._sidecar, os.O_RDWR | os.O_CREAT, 0o644)
@@ -34,18 +36,18 @@ class WriterLock:
                     f"The run file '{self._shown}' cannot be written: {error.strerror} in its folder."
                 ) from error
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                os.close(handle)
-                raise RunError(
-                    f"The run file '{self._shown}' is being written by another process. Wait until it has finished, "
-                    "or write to another file."
-                ) from error
+                free = lock_descriptor(handle, blocking=False)
             except OSError as error:
                 os.close(handle)
                 raise RunError(
                     f"The run file '{self._shown}' cannot be locked: {error.strerror}. Put it on a local disk."
                 ) from error
+            if not free:
+                os.close(handle)
+                raise RunError(
+                    f"The run file '{self._shown}' is being written by another process. Wait until it has finished, "
+                    "or write to another file."
+                )
             if self._is_current(handle):
                 self._handle = handle
                 return self
@@ -54,7 +56,8 @@ class WriterLock:
     def release(self) -> None:
         """Remove the sidecar while it is still ours, then let go; releasing twice does nothing."""
         if self._handle >= 0:
-            self._sidecar.unlink(missing_ok=True)
+            with suppress(OSError):  # Windows keeps a file that is open; left behind, it locks nothing
+                self._sidecar.unlink(missing_ok=True)
             os.close(self._handle)
             self._handle = -1
 
@@ -63,3 +66,21 @@ class WriterLock:
             return os.path.samestat(os.fstat(handle), os.stat(self._sidecar))
         except FileNotFoundError:
             return False
+
+
+def is_held(path: Path) -> bool:
+    """Whether some process writes FILE. To look takes the lock for a moment; who is refused by that tries again."""
+    try:
+        handle = os.open(f"{path}.lock", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        for look in range(LOOKS):
+            if lock_descriptor(handle, blocking=False):
+                return False
+            time.sleep(0.001 * (look + 1 < LOOKS))
+        return True
+    except OSError:  # no locks on this disk: then nobody has one
+        return False
+    finally:
+        os.close(handle)

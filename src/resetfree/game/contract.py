@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check_fields
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
 
@@ -61,11 +62,17 @@ class Statement:
 
 
 class Player(ABC):
-    """What both players have: a name, and hyperparameters as the fields of a frozen dataclass."""
+    """What both players have: a name, and hyperparameters as the fields of a frozen dataclass.
+
+    Each field is checked against its annotation when the player is made (see `core.settings`).
+    """
 
     name: ClassVar[str]
     refuses: ClassVar[tuple[str, ...]] = ()  # corners of the contract battery that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
+
+    def __post_init__(self) -> None:
+        check_fields(self, self.name)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """What the player says about itself before a run; logged with it."""

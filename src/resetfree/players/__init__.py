@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from resetfree.core.arguments import shown
 from resetfree.core.discovery import Registry, Unfit, checked_class, classes_in
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check_names
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
 Role: TypeAlias = Literal["primal", "dual"]
@@ -61,13 +62,11 @@ def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = Non
     if not isinstance(player, type):
         if not isinstance(player, BASES[role]):
             raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {type(player).__name__} instead.")
+        _check_names(role, type(player), options)
         return dataclasses.replace(player, **options) if options else player
     if not issubclass(player, BASES[role]) or not dataclasses.is_dataclass(player):
         raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {player.__name__} instead.")
-    known = settings(player)
-    for name in options or {}:
-        if name not in known:
-            raise UnknownName(f"setting of {role} player '{player.name}'", name, known)  # type: ignore[attr-defined]
+    _check_names(role, player, options)
     for field in dataclasses.fields(player):
         needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if needed and field.init and field.name not in (options or {}):
@@ -76,3 +75,10 @@ def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = Non
                 f"give it with --set {role}.{field.name}=VALUE, or in settings."
             )
     return player(**(options or {}))
+
+
+def _check_names(role: Role, cls: Any, options: Mapping[str, Any] | None) -> None:
+    """Refuse a setting that the player does not have."""
+    if options:
+        allowed = settings(cls) if dataclasses.is_dataclass(cls) else {}
+        check_names(options, allowed, f"setting of {role} player '{cls.name}'")

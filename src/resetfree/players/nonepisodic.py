@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite, log, sqrt
-from typing import Literal, TypeAlias
+from math import log, sqrt
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
 from scipy.special import ndtri
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core.settings import Count, NonNegative, Probability, Range, checked
 from resetfree.players.nonepisodic_kernel import DOUBLED, Seen, extended_iteration, safe_core, walk
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.backward import safe_actions
@@ -24,6 +27,7 @@ from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.finite.transitions import Bools, Floats
 
 Width: TypeAlias = Literal["tuned", "theory"]
+Steps: TypeAlias = Annotated[int, Range(1, 10**7)]  # each is kept
 MOST_ITERATIONS = 2000  # of extended value iteration in one epoch
 LARGEST_COUNTS = 2_000_000_000  # bytes that are still sensible
 
@@ -81,15 +85,16 @@ class Life:
         return np.asarray(optimal_gain(self.mdp).value * np.arange(1, len(self.rewards) + 1) - self.rewards.cumsum())
 
 
+@checked
 def live(
     mdp: FiniteMDP | Problem,
-    steps: int,
+    steps: Steps,
     *,
-    seed: int = 0,
+    seed: Count = 0,
     width: Width = "tuned",
-    scale: float = 0.02,
-    noise: float = 0.0,
-    p: float = 0.05,
+    scale: NonNegative = 0.02,
+    noise: NonNegative = 0.0,
+    p: Probability = 0.05,
 ) -> Life:
     """Learn for `steps` steps in one piece: support elimination outside, UCRL2 inside.
 
@@ -117,7 +122,6 @@ def live(
     (True, 18, 1.0)
     """
     model = mdp if isinstance(mdp, FiniteMDP) else model_behind(mdp)
-    _check_settings(steps, seed, width, scale, noise, p)
     _check(model)
     core = optimal_core(model)[0]
     outside = ~core & ((model.start > 0) | (model.restart[0] > 0))
@@ -129,9 +133,8 @@ def live(
             assumption="feasibility", witness=witness,
         )  # fmt: skip
     factor = 1.0 if width == "theory" else scale
-    noise = (
-        max(noise, model.reward_noise) if width == "theory" else noise
-    )  # a proved width covers the rewards there are
+    if width == "theory":  # a proved width covers the rewards there are
+        noise = max(noise, model.reward_noise)
     return _live(model, steps, seed, factor, noise, p, {"width": width, "scale": factor, "noise": noise, "p": p})
 
 
@@ -211,9 +214,6 @@ def optimal_gain(mdp: FiniteMDP) -> Gain:
     >>> optimal_gain(rf.make("pits-v0")).value
     1.0
     """
-    from scipy import sparse
-    from scipy.optimize import linprog
-
     within, allowed = optimal_core(mdp)
     gain = np.full(mdp.n_states, np.nan)
     inside = np.flatnonzero(within)
@@ -259,17 +259,3 @@ def _check(mdp: FiniteMDP) -> None:
     ):
         if wrong:
             raise InvalidInput(f"A life without episodes needs a stationary problem. Got {what} instead.")
-
-
-def _check_settings(steps: int, seed: int, width: str, scale: float, noise: float, p: float) -> None:
-    if width not in ("tuned", "theory"):
-        raise InvalidInput(f"The 'width' of live must be tuned or theory. Got {width!r} instead.")
-    for what, value, good in (
-        ("steps", steps, steps >= 1),
-        ("seed", seed, seed >= 0),
-        ("scale", scale, isfinite(scale) and scale >= 0),
-        ("noise", noise, isfinite(noise) and noise >= 0),
-        ("p", p, 0 < p < 1),
-    ):
-        if not good:
-            raise InvalidInput(f"The '{what}' of live must be a sensible number. Got {value} instead.")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.settings import check_options, parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ class ProblemSpec:
     @property
     def options(self) -> dict[str, Any]:
         """Names and defaults of its options."""
-        return {name: p.default for name, p in inspect.signature(self.factory).parameters.items()}
+        return parameters(self.factory)
 
     def entries(self, options: Mapping[str, Any]) -> int:
         """About how much is worked through to make and to solve it, told before anything is made.
@@ -40,8 +40,7 @@ class ProblemSpec:
         if self.size is None:
             return 0
         given = {name: options.get(name, default) for name, default in self.options.items()}
-        for name, default in self.options.items():
-            _check_type(self.id, name, given[name], default)
+        check_options(self.factory, given, f"problem '{self.id}'")
         return self.size(**given)
 
 
@@ -101,18 +100,5 @@ def make(id: str, **options: Any) -> Any:
     resetfree.core.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
     """
     spec = PROBLEMS.find(words(id, "id of a problem"))
-    for name, value in options.items():
-        if name not in spec.options:
-            raise UnknownName(f"option of problem '{id}'", name, spec.options)
-        _check_type(id, name, value, spec.options[name])
+    check_options(spec.factory, options, f"problem '{id}'")
     return spec.factory(**options)
-
-
-def _check_type(id: str, name: str, value: Any, default: Any) -> None:
-    """An option takes the type of its default (an int where a float is the default is fine)."""
-    if default is None:
-        return
-    wanted = (int, float) if isinstance(default, float) else (type(default),)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and not isinstance(default, bool)):
-        kind = wanted[-1].__name__
-        raise InvalidInput(f"The option '{name}' of problem '{id}' must be {kind}. Got {value!r} instead.")

@@ -58,11 +58,6 @@ def whole_run(run: Run) -> list[Certificate]:
     return [rounds, checkpoint, _entries(ASKED, _asked_otherwise(run, setup))]
 
 
-def whole_game(run: Run) -> Certificate:
-    """Every recorded round is what the two players play with this seed, bit for bit."""
-    return whole_run(run)[0]
-
-
 def _setup(run: Run) -> Setup:
     """The run before its first round, made again from the names and settings in its record."""
     spec = run.spec

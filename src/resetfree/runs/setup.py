@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +20,7 @@ from resetfree.problems.fingerprint import describe
 from resetfree.problems.world import World
 from resetfree.theory.assumptions import dual_class
 
-LEAST = 1e-150  # a number whose square is not 0
 GROUPS = ("problem", "primal", "dual")
-LARGEST_WHOLE = 2**53  # integers up to here are floats as well
 
 
 @dataclass(frozen=True)
@@ -141,54 +136,8 @@ def _named(role: Role, player: Any) -> Any:
 
 
 def player_from(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A player with its settings checked; `player` is a registered name, a class or the player itself."""
-    options = settings.get(role, {})
-    cls = discover(role).get(player) if isinstance(player, str) else player
-    cls = cls if isinstance(cls, type | None) else type(cls)
-    if cls is not None and dataclasses.is_dataclass(cls):
-        known = [field.name for field in dataclasses.fields(cls)]
-        for name, value in options.items():
-            if name not in known:
-                raise UnknownName(f"setting of {role} player '{cls.name}'", name, known)  # type: ignore[attr-defined]
-            _check_setting(role, cls, name, value)
-    return make_player(role, player, options)
-
-
-def _check_setting(role: str, cls: Any, name: str, value: Any) -> None:
-    """A setting takes what its annotation says, as far as that speaks of numbers, text and choices."""
-    try:
-        wanted = typing.get_type_hints(cls)[name]
-    except (NameError, KeyError, TypeError):  # names that only a type checker sees
-        return
-    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
-        raise InvalidInput(
-            f"The setting '{name}' of {role} player '{cls.name}' must be a whole number within {LARGEST_WHOLE}, or "
-            f"have a decimal point. Got {shown(value)} instead."
-        )
-    # A bound on multipliers is what the problem makes it: one over the least probability of a reset.
-    tiny_or_huge = isinstance(value, float) and math.isfinite(value) and value and not LEAST <= abs(value) <= 1 / LEAST
-    if tiny_or_huge and name != "B":
-        raise InvalidInput(
-            f"The setting '{name}' of {role} player '{cls.name}' must be 0 or lie between {LEAST:g} and {1 / LEAST:g}, "
-            f"for its square is taken. Got {value!r} instead."
-        )
-    choices = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
-    words = []
-    for choice in choices:
-        if typing.get_origin(choice) is typing.Literal:
-            good, word = value in typing.get_args(choice), " or ".join(map(str, typing.get_args(choice)))
-        elif choice in (int, float, bool, str, type(None)):
-            kinds = (int, float) if choice is float else (choice,)
-            good = isinstance(value, kinds) and (choice is bool or not isinstance(value, bool))
-            word = "none" if choice is type(None) else choice.__name__
-        else:
-            return
-        if good:
-            return
-        words.append(word)
-    raise InvalidInput(
-        f"The setting '{name}' of {role} player '{cls.name}' must be {' or '.join(words)}. Got {value!r} instead."
-    )
+    """A player with its settings; `player` is a registered name, a class or the player itself."""
+    return make_player(role, player, settings.get(role, {}))
 
 
 def _settings(player: Any) -> dict[str, Any]:

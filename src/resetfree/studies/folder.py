@@ -17,7 +17,7 @@ from pathlib import Path
 
 from resetfree.core.drafts import drafted, sweep_out
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.lock import WriterLock, is_held
 from resetfree.runs.runfile import connect, sentences
 
 LARGEST = 2**20  # bytes of a sweep file
@@ -132,12 +132,12 @@ class SweepFolder:
 
     def is_held(self, id: str) -> bool:
         """Whether some process on this machine is playing a trial now."""
-        return _is_held(Path(f"{self.trial_file(id)}.lock"))
+        return is_held(self.trial_file(id))
 
     @property
     def is_played(self) -> bool:
         """Whether a driver on this machine is at work on the sweep now."""
-        return _is_held(self.path / "sweep.lock")
+        return is_held(self.path / "sweep")
 
     def failed(self) -> dict[str, Path]:
         """The trials that have raised something."""
@@ -191,22 +191,3 @@ def read_text(path: Path) -> str:
 def _is_ours(name: str) -> bool:
     """What may lie in the folder of a sweep that never began: its lock, and drafts of its file."""
     return name == "sweep.lock" or (name.startswith("sweep.toml.") and name.endswith(".new"))
-
-
-def _is_held(sidecar: Path) -> bool:
-    """Whether a lock is held. To look takes a shared lock for a moment; who is refused because of it tries again."""
-    import fcntl
-
-    try:
-        handle = os.open(sidecar, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return False

@@ -4,7 +4,7 @@ Legend: theta [d] the parameter, lambda(s) = <xi(s), theta>; U a set of paramete
 C a closed convex cone; P_X the projection on X; svec(M) the upper triangle of a symmetric M, its off-diagonal entries
 times sqrt(2), so that <svec(M), svec(N)> = trace(M N).
 
-Every set here but the box is a cone cut by the ball, and the order is the whole secret: P_{C and ball} = P_ball P_C.
+Every set here is a cone cut by the ball, and the order is the whole secret: P_{C and ball} = P_ball P_C.
   Proof. Let z = P_C x and w = x - z. By Moreau <w, z> = 0, and <w, y> <= 0 for all y in C. So for y in C and the ball
   |x - y|^2 = |z - y|^2 + |w|^2 + 2<w, z> - 2<w, y> >= |z - y|^2 + |w|^2 >= |z - P_ball z|^2 + |w|^2, which
   y = P_ball z = min(1, B/|z|) z attains: it lies on the ray of z, hence in C, and <w, y> = 0.
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Bound, PositiveInt, check, check_fields
 from resetfree.problems.finite.transitions import Floats
 
 TOLERANCE = 1e-9
@@ -57,11 +58,11 @@ class Ball:
     [3.0, 4.0]
     """
 
-    dim: int
-    radius: float
+    dim: PositiveInt
+    radius: Bound
 
     def __post_init__(self) -> None:
-        _check_sizes("Ball", "dim", self.dim, self.radius)
+        check_fields(self, type(self).__name__)
 
     @property
     def diameter(self) -> float:
@@ -85,11 +86,11 @@ class OrthantBall:
     [0.0, 5.0]
     """
 
-    dim: int
-    radius: float
+    dim: PositiveInt
+    radius: Bound
 
     def __post_init__(self) -> None:
-        _check_sizes("OrthantBall", "dim", self.dim, self.radius)
+        check_fields(self, type(self).__name__)
 
     @property
     def diameter(self) -> float:
@@ -118,7 +119,7 @@ class ConeBall:
     """
 
     rows: Floats
-    radius: float
+    radius: Bound
     _unit: Floats = field(init=False, repr=False)  # [m, d] the distinct directions among the rows
 
     def __post_init__(self) -> None:
@@ -127,7 +128,8 @@ class ConeBall:
             raise InvalidInput(
                 f"The 'rows' of ConeBall must be finite numbers of shape [n, d]. Got shape {rows.shape} instead."
             )
-        _check_sizes("ConeBall", "dim", rows.shape[1], self.radius)
+        check(self.radius, Bound, "'radius' of ConeBall")
+        check(rows.shape[1], PositiveInt, "'dim' of ConeBall")
         rows.setflags(write=False)
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "_unit", _directions(rows))
@@ -180,11 +182,11 @@ class SumOfSquaresBall:
     [3.0, 0.0, 0.0]
     """
 
-    m_dim: int
-    radius: float
+    m_dim: PositiveInt
+    radius: Bound
 
     def __post_init__(self) -> None:
-        _check_sizes("SumOfSquaresBall", "m_dim", self.m_dim, self.radius)
+        check_fields(self, type(self).__name__)
 
     @property
     def dim(self) -> int:
@@ -209,55 +211,6 @@ class SumOfSquaresBall:
         """Whether no eigenvalue is below -tolerance and |M|_F <= B + tolerance."""
         point = _point(x, "SumOfSquaresBall", self.dim)
         return bool(np.linalg.eigvalsh(unsvec(point))[0] >= -tolerance) and _norm(point) <= self.radius + tolerance
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Box:
-    """{low <= theta <= high}; it contains 0 only if its bounds do.
-
-    >>> box = Box(np.array([0.0, 1.0]), np.array([3.0, 4.0]))
-    >>> box.project([5.0, -1.0]).tolist(), box.radius
-    ([3.0, 1.0], 5.0)
-    """
-
-    low: Floats  # [d]
-    high: Floats  # [d]
-
-    def __post_init__(self) -> None:
-        low, high = np.array(self.low, dtype=np.float64), np.array(self.high, dtype=np.float64)
-        finite = np.isfinite(low).all() and np.isfinite(high).all()
-        if low.ndim != 1 or not len(low) or low.shape != high.shape or not finite or not (low <= high).all():
-            raise InvalidInput(
-                "The 'low' and 'high' of Box must be finite numbers of one shape [d] with low <= high. "
-                f"Got {self.low!r} and {self.high!r} instead."
-            )
-        for name, array in (("low", low), ("high", high)):
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-
-    @property
-    def dim(self) -> int:
-        """How many bounds there are on each side."""
-        return len(self.low)
-
-    @property
-    def radius(self) -> float:
-        """The norm of the farthest corner."""
-        return _norm(np.maximum(np.abs(self.low), np.abs(self.high)))
-
-    @property
-    def diameter(self) -> float:
-        """|high - low|."""
-        return _norm(self.high - self.low)
-
-    def project(self, x: ArrayLike) -> Floats:
-        """Each entry to its own interval."""
-        return np.clip(_point(x, "Box", self.dim), self.low, self.high)
-
-    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
-        """Whether low - tolerance <= x <= high + tolerance."""
-        point = _point(x, "Box", self.dim)
-        return bool((point >= self.low - tolerance).all() and (point <= self.high + tolerance).all())
 
 
 def for_features(xi: ArrayLike, B: float) -> ConvexSet:
@@ -350,13 +303,3 @@ def _directions(rows: Floats) -> Floats:
     size = np.abs(rows).max(axis=1)
     rows = rows[size > 0] / size[size > 0, None]
     return np.unique(rows / np.linalg.norm(rows, axis=1, keepdims=True), axis=0)
-
-
-def _check_sizes(name: str, what: str, dim: int, radius: float) -> None:
-    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-        raise InvalidInput(f"The '{what}' of {name} must be a positive integer. Got {dim!r} instead.")
-    number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
-    if not number or not 0.0 <= radius < math.inf:
-        raise InvalidInput(
-            f"The 'radius' of {name} must be a finite number that is not negative. Got {radius!r} instead."
-        )

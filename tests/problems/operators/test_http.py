@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
+from resetfree.core.web_guard import TOKEN
 from resetfree.problems.operators import Answer, OperatorReset, Request
 from resetfree.problems.operators import http as endpoint
 
@@ -52,7 +53,7 @@ class Asked:
     ) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
-            connection.request(method, path, body, {endpoint.TOKEN: self.token, **(headers or {})})
+            connection.request(method, path, body, {TOKEN: self.token, **(headers or {})})
             response = connection.getresponse()
             text = response.read()
             assert response.headers["Content-Type"] == "application/json"
@@ -136,9 +137,9 @@ def test_it_listens_on_loopback_only(asked: Asked) -> None:
 
 
 REFUSED: list[tuple[str, str, dict[str, str], int]] = [
-    ("GET", "/request", {endpoint.TOKEN: ""}, 401),
-    ("GET", "/request", {endpoint.TOKEN: "x" * 43}, 401),
-    ("GET", "/request", {endpoint.TOKEN: "\xff"}, 401),
+    ("GET", "/request", {TOKEN: ""}, 401),
+    ("GET", "/request", {TOKEN: "x" * 43}, 401),
+    ("GET", "/request", {TOKEN: "\xff"}, 401),
     ("GET", "/request", {"Host": "evil.example"}, 403),
     ("GET", "/request", {"Host": "127.0.0.1.evil.example"}, 403),
     ("GET", "/request", {"Host": "[::"}, 403),
@@ -147,7 +148,7 @@ REFUSED: list[tuple[str, str, dict[str, str], int]] = [
     ("GET", "/request", {"Origin": "null"}, 403),
     ("GET", "/request", {"Origin": "http://127.0.0.1:1"}, 403),
     ("POST", "/answer", {"Origin": "https://evil.example"}, 403),
-    ("POST", "/answer", {endpoint.TOKEN: ""}, 401),
+    ("POST", "/answer", {TOKEN: ""}, 401),
     ("POST", "/answer", {"Content-Length": "70000"}, 413),
     ("POST", "/answer", {"Content-Length": "9" * 5000}, 413),
     ("POST", "/answer", {"Content-Length": "-1"}, 411),

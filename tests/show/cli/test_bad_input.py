@@ -50,6 +50,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "check": ("grid-v0",),
     "solve": ("grid-v0",),
     "run": RUN,
+    "nonepisodic": ("grid-v0", "--steps", "20"),
     "certify": ("RUNFILE",),
     "evaluate": ("RUNFILE",),
     "export": ("RUNFILE",),

@@ -119,7 +119,7 @@ BAD = {
     ("solve", "grid-v1"): "There is no problem 'grid-v1'. Did you mean 'grid-v0'?",
     ("solve", "grid-v0", "--set", "slope=1"): "There is no option of problem 'grid-v0' 'slope'.",
     ("solve", "grid-v0", "--set", "slip"): "must be KEY=VALUE. Got 'slip' instead.",
-    ("solve", "grid-v0", "--set", "horizon=much"): "must be int. Got 'much' instead.",
+    ("solve", "grid-v0", "--set", "horizon=much"): "must be an integer from 1 to",
     ("solve", "grid-v0", "--set", "horizon=0"): "Got 0 instead.",
     ("solve", "grid-v0", "--starts", "99"): "must name states of the problem. Got '99' instead.",
     ("solve", "footnote-v0", "--starts", "bad"): "No reset-free policy exists from state bad",

@@ -18,7 +18,7 @@ import resetfree as rf
 from resetfree.core.certificate import Certificate, in_every_round, over_rounds
 from resetfree.runs.columns import COLUMNS
 from resetfree.runs.ledger import Ledger, read
-from resetfree.runs.replay_whole import whole_game
+from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
 from resetfree.theory.certificates.anytime import DELTA
@@ -171,19 +171,19 @@ def test_a_value_above_what_a_policy_can_have_is_caught() -> None:
 @pytest.mark.parametrize("column", [c for c in COLUMNS if c != "k"])
 def test_playing_again_catches_any_change(column: str) -> None:
     run = play("random-linear-v0", "tuned", episodes=60)
-    assert whole_game(run).holds
+    assert whole_run(run)[0].holds
     value = run.columns[column][8]
     other = (not value) if column == "reset" else value + 1 if value.dtype.kind == "i" else np.nextafter(value, 9.0)
     other = 1.0 if column == "original_return" else other  # not a number where rewards are not scaled
-    found = whole_game(changed(run, column, 9, other))
+    found = whole_run(changed(run, column, 9, other))[0]
     assert not found.holds
     assert (found.lhs, found.witness, found.detail["columns"]) == (1, "round 9", [column])
     unknown = dataclasses.replace(run, spec={**run.spec, "primal": {"name": "mine", "settings": {}}})
-    assert not whole_game(unknown).applies
+    assert not whole_run(unknown)[0].applies
 
 
 def test_playing_again_without_an_oracle() -> None:
-    assert whole_game(without_oracle(play(feedback="realised"))).holds
+    assert whole_run(without_oracle(play(feedback="realised")))[0].holds
 
 
 def test_optimistic_costs_above_the_truth_are_caught() -> None:

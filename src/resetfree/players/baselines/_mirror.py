@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import Counted, check_multiplier
+from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import counted_values
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.transitions import Floats

@@ -11,7 +11,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
@@ -44,10 +43,6 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
     name: ClassVar[str] = "constant-safe"
     learns: ClassVar[bool] = False
     choice: Literal["uniform", "first"] = "uniform"
-
-    def __post_init__(self) -> None:
-        if self.choice not in ("uniform", "first"):
-            raise InvalidInput(f"The 'choice' of constant-safe must be uniform or first. Got {self.choice!r} instead.")
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantSafeState:
         """Look behind the problem for the safe actions."""

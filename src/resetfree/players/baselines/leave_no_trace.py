@@ -16,16 +16,17 @@ is the protocol's reset, not a decision after failed attempts. From memory: the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check, epsilon_greedy, restarts_are_told, successors
+from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
-from resetfree.players.shared.counts import sizes
 from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.requirements import restarts_are_told, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -63,19 +64,13 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
     """
 
     name: ClassVar[str] = "leave-no-trace"
-    q_min: float = 0.7
-    members: int = 5
-    epsilon: float = 0.1
-    discount: float | None = None
-    rate: float = 0.1
+    q_min: Fraction = 0.7
+    members: Annotated[int, Range(1, 1000)] = 5
+    epsilon: Fraction = 0.1
+    discount: Fraction | None = None
+    rate: Fraction = 0.1
     returns: bool = True
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(
-            self.name, q_min=(self.q_min, 0.0, 1.0), members=(self.members, 1, 1000), epsilon=(self.epsilon, 0.0, 1.0),
-            discount=(0.5 if self.discount is None else self.discount, 0.0, 1.0), rate=(self.rate, 0.0, 1.0),
-        )  # fmt: skip
 
     def init(self, problem: Problem, episodes: int, seed: int) -> TraceState:
         """Forward values zero, Q_reset random above q_min."""

@@ -14,18 +14,18 @@ about sqrt(K) episodes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, isqrt
-from typing import ClassVar
+from math import isqrt
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check
-from resetfree.players.shared.counts import check_multiplier, sizes
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import check_multiplier, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.transitions import Floats
@@ -68,15 +68,10 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     """
 
     name: ClassVar[str] = "mdp-exp2"
-    eta: float = 0.1
-    window: int | None = None
-    epoch: int | None = None
+    eta: NonNegative = 0.1
+    window: Annotated[int, Range(1, 10**9)] | None = None
+    epoch: Annotated[int, Range(1, 10**9)] | None = None
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(
-            self.name, eta=(self.eta, 0.0, inf), window=(self.window or 1, 1, 1e9), epoch=(self.epoch or 1, 1, 1e9)
-        )  # fmt: skip
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Exp2State:
         """Nothing summed: every action equally likely."""

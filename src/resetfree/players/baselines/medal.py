@@ -13,16 +13,17 @@ that the forward agent's replay begins with the demonstrations; the original's t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check, epsilon_greedy, restarts_are_told, successors
+from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
-from resetfree.players.shared.counts import sizes
 from resetfree.players.shared.method import Method, penalised
+from resetfree.players.shared.requirements import restarts_are_told, sizes
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.transitions import Floats
@@ -57,17 +58,11 @@ class Medal(PrimalPlayer[MedalState]):
     """
 
     name: ClassVar[str] = "medal"
-    demonstrations: int = 10
-    epsilon: float = 0.1
-    discount: float | None = None
-    rate: float = 0.1
+    demonstrations: Annotated[int, Range(1, 10**6)] = 10
+    epsilon: Fraction = 0.1
+    discount: Fraction | None = None
+    rate: Fraction = 0.1
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(
-            self.name, demonstrations=(self.demonstrations, 1, 1e6), epsilon=(self.epsilon, 0.0, 1.0),
-            discount=(0.5 if self.discount is None else self.discount, 0.0, 1.0), rate=(self.rate, 0.0, 1.0),
-        )  # fmt: skip
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MedalState:
         """Watch the expert, and learn from it."""

@@ -13,20 +13,19 @@ memory: the exponent 1/4 and the shared regression; the length's dependence on d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check, restarts_are_told
 from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
-from resetfree.players.shared.counts import check_multiplier, sizes
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import check_multiplier, restarts_are_told, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -55,12 +54,9 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     """
 
     name: ClassVar[str] = "olsvi-fh"
-    scale: float = 0.1
-    length: int | None = None
+    scale: Annotated[float, Range(1e-9)] = 0.1
+    length: Annotated[int, Range(1, 10**5)] | None = None
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.name, scale=(self.scale, 1e-9, inf), length=(self.length or 1, 1, 1e5))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OlsviState:
         """No data yet."""

@@ -9,13 +9,12 @@ allowed. From memory: nothing beyond UCBVI's form.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.shielded_kernel import one_step_actions, shielded_plan
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.method import Method, penalised
@@ -49,11 +48,8 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
     """
 
     name: ClassVar[str] = "one-step-shield"
-    scale: float = 0.1
+    scale: NonNegative = 0.1
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.name, scale=(self.scale, 0.0, inf))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneStepShieldState:
         """Look behind the problem for the support of single steps."""

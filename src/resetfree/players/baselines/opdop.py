@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from math import log, sqrt
 from typing import ClassVar
 
+from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
 from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
 from resetfree.players.shared.method import Build, Method, against
+from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 
 
@@ -37,16 +38,13 @@ class Opdop(PrimalPlayer[MirrorState]):
     """
 
     name: ClassVar[str] = "opdop"
-    scale: float = 0.1
-    speed: float = 1.0
+    scale: NonNegative = 0.1
+    speed: NonNegative = 1.0
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check_numbers(self.name, scale=self.scale, speed=self.speed)
 
     def alpha(self, problem: Problem, episodes: int) -> float:
         """The step of the policy."""
-        root = sqrt(positive_episodes(episodes, self.name))
+        root = sqrt(check_episodes(episodes, self.name))
         return self.speed * sqrt(log(problem.n_actions)) / (problem.horizon**2 * root)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:

@@ -22,11 +22,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._cmdp_settings import check_numbers, finite, positive_episodes
 from resetfree.players.baselines.opt_cmdp_kernel import zero_budget_plan
-from resetfree.players.shared.counts import Counted, check_multiplier
+from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.method import Method, penalised
+from resetfree.players.shared.requirements import check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
 
@@ -62,27 +63,20 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
 
     name: ClassVar[str] = "opt-cmdp"
     width: Literal["tuned", "theory"] = "tuned"
-    scale: float = 0.1
-    p: float = 0.05
+    scale: NonNegative = 0.1
+    p: Probability = 0.05
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check_numbers(self.name, scale=self.scale)
-        if self.width not in ("tuned", "theory"):
-            raise InvalidInput(f"The 'width' of opt-cmdp must be tuned or theory. Got {self.width!r} instead.")
-        if not 0 < self.p < 1:
-            raise InvalidInput(f"The 'p' of opt-cmdp must lie between 0 and 1. Got {self.p} instead.")
 
     def log_term(self, problem: Problem, episodes: int) -> float:
         """L."""
-        n_states, episodes = finite(problem, self.name), positive_episodes(episodes, self.name)
+        n_states, episodes = finite_states(problem, self.name), check_episodes(episodes, self.name)
         if self.width == "tuned":
             return self.scale**2
         return log(4.0 * n_states**2 * problem.n_actions * problem.horizon * episodes / self.p)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OptCmdpState:
         """Nothing seen: every model is allowed."""
-        work = problem.horizon * finite(problem, self.name) ** 2 * problem.n_actions
+        work = problem.horizon * finite_states(problem, self.name) ** 2 * problem.n_actions
         if work > LARGEST_PASS:
             raise InvalidInput(
                 f"The player 'opt-cmdp' plans over all triples (s, a, s') of each step, at most {LARGEST_PASS:,} of "

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from math import log, sqrt
 from typing import Any, ClassVar
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._cmdp_settings import check_numbers, positive_episodes
 from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
 from resetfree.players.shared.method import Build, Method, against
+from resetfree.players.shared.requirements import bound_of, check_episodes
 from resetfree.problems.contract import Problem, State
 
 
@@ -37,20 +37,16 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
     """
 
     name: ClassVar[str] = "opt-primal-dual"
-    B: float | None = None
-    scale: float = 0.1
-    speed: float = 1.0
+    B: Bound | None = None
+    scale: NonNegative = 0.1
+    speed: NonNegative = 1.0
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check_numbers(self.name, B=self.B, scale=self.scale, speed=self.speed)
 
     def step(self, problem: Problem, episodes: int) -> float:
         """t_K, the step of the policy."""
-        if self.B is None:
-            raise InvalidInput("The 'B' of opt-primal-dual must be a bound on the multipliers. Got None instead.")
+        B = bound_of(self)
         # B * B is infinite where B**2 raises: a multiplier of 1e200 is what a reset probability of 1e-200 needs.
-        squared = problem.horizon**2 * (1.0 + self.B * self.B) * positive_episodes(episodes, self.name)
+        squared = problem.horizon**2 * (1.0 + B * B) * check_episodes(episodes, self.name)
         return self.speed * sqrt(2.0 * log(problem.n_actions) / squared)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:

@@ -9,14 +9,13 @@ learner has; the bonus is scale H / sqrt(n). From memory: UCBVI's form; its cons
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.shielded_kernel import shielded_plan
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.method import Method, penalised
@@ -50,11 +49,8 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
     """
 
     name: ClassVar[str] = "oracle-shield"
-    scale: float = 0.1
+    scale: NonNegative = 0.1
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.name, scale=(self.scale, 0.0, inf))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OracleShieldState:
         """Look behind the problem for the safe actions."""

@@ -17,14 +17,13 @@ tau above 0 bounds each step's risk, not the episode's: up to tau per step, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.settings import Fraction, NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.shielded_kernel import one_step_actions
 from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
 from resetfree.players.shared.counts import Counted
@@ -59,13 +58,10 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     """
 
     name: ClassVar[str] = "slucb-qvi"
-    tau: float = 0.05
-    scale: float = 0.1
+    tau: Fraction = 0.05
+    scale: NonNegative = 0.1
     inflated: bool = False
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.name, tau=(self.tau, 0.0, 1.0), scale=(self.scale, 0.0, inf))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SlucbState:
         """Look behind the problem for the safe actions."""

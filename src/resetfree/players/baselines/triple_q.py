@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._cmdp_settings import check_numbers, finite
 from resetfree.players.baselines.triple_q_kernel import learn_tables, start_frame
 from resetfree.players.dual.virtual_queue import frames
-from resetfree.players.shared.counts import LARGEST, check_multiplier
+from resetfree.players.shared.counts import LARGEST
 from resetfree.players.shared.method import Method, Players, Setting, against
+from resetfree.players.shared.requirements import check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -60,14 +61,11 @@ class TripleQ(PrimalPlayer[TripleQState]):
     """
 
     name: ClassVar[str] = "triple-q"
-    scale: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_numbers(self.name, scale=self.scale)
+    scale: NonNegative = 0.1
 
     def init(self, problem: Problem, episodes: int, seed: int) -> TripleQState:
         """Both tables at H."""
-        n_states, horizon = finite(problem, self.name), problem.horizon
+        n_states, horizon = finite_states(problem, self.name), problem.horizon
         shape = (horizon, n_states, problem.n_actions)
         entries = horizon * n_states * problem.n_actions
         if entries > LARGEST:

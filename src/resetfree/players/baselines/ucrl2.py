@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import check
 from resetfree.players.baselines.ucrl2_kernel import extended_plan
-from resetfree.players.shared.counts import Counted, check_multiplier
+from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 
 
@@ -51,12 +52,9 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     """
 
     name: ClassVar[str] = "ucrl2"
-    scale: float = 1.0
-    delta: float = 0.05
+    scale: Annotated[float, Range(0, 1e100)] = 1.0
+    delta: Annotated[float, Range(above=0, most=1)] = 0.05
     pooled: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.name, scale=(self.scale, 0.0, 1e100), delta=(self.delta, 1e-300, 1.0))
 
     def init(self, problem: Problem, episodes: int, seed: int) -> UCRL2State:
         """No data yet."""

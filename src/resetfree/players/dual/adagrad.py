@@ -13,18 +13,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Plan, Round, Statement
 from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
+    FeasibleSet,
     Functions,
     Theta,
     bounded,
     functions,
-    positive,
     signal,
     square_over,
 )
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -55,18 +57,18 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
     """
 
     name: ClassVar[str] = "adagrad-norm"
-    B: float | None = None
-    gamma: float | None = None
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    gamma: Positive | None = None
+    feasible_set: FeasibleSet = "auto"
 
     def _gamma(self, among: Functions) -> float:
         # A U that is {0} has no diameter; any step is right there.
         default = among.diameter / math.sqrt(2.0) or 1.0
-        return default if self.gamma is None else positive(self.gamma, "gamma", self.name)
+        return default if self.gamma is None else self.gamma
 
     def init(self, problem: Problem, episodes: int, seed: int) -> AdagradState:
         """Start at theta = 0, no cost seen."""
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         return AdagradState(among.zero(), 0.0, self._gamma(among), among)
 
     def multiplier(self, state: AdagradState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -91,7 +93,7 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The scale of the steps, and the regret if every cost signal were 1."""
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         among = functions(problem, B, self.feasible_set, self.name)
         D, G, gamma = among.diameter, among.largest_xi, self._gamma(among)
         bound = (D / (2 * gamma) * D + gamma) * G * math.sqrt(episodes)

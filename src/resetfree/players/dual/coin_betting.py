@@ -14,9 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import Positive
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import positive, signal
+from resetfree.players.shared.multiplier_functions import signal
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -59,14 +60,13 @@ class CoinBetting(DualPlayer[CoinBettingState]):
     """
 
     name: ClassVar[str] = "coin-betting"
-    eps: float = 1.0
-    ceiling: float = 1e9
+    eps: Positive = 1.0
+    ceiling: Positive = 1e9
     every_round: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CoinBettingState:
         """Nothing bet yet."""
-        positive(self.ceiling, "ceiling", self.name)
-        return CoinBettingState(0.0, positive(self.eps, "eps", self.name), 0)
+        return CoinBettingState(0.0, self.eps, 0)
 
     def multiplier(self, state: CoinBettingState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(w, 0, ceiling)."""
@@ -96,7 +96,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No B: the regret is bounded, the multiplier is not."""
-        eps, K = positive(self.eps, "eps", self.name), episodes
+        eps, K = self.eps, episodes
         unit = math.sqrt(K * math.log1p(24 * K**2 / eps**2)) + eps
         return Statement(
             {"eps": eps, "ceiling": self.ceiling, "every_round": self.every_round, "dual_regret_bound_for_1": unit},

@@ -12,10 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import NonNegative, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.multiplier_functions import not_negative, positive
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -44,14 +45,14 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
     """
 
     name: ClassVar[str] = "constant-penalty"
-    B: float | None = None
-    C: float | None = None
-    factor: float = 1.0
+    B: PositiveBound | None = None
+    C: NonNegative | None = None
+    factor: NonNegative = 1.0
 
     def _penalty(self) -> float:
         if self.C is not None:
-            return not_negative(self.C, "C", self.name)
-        return not_negative(self.factor, "factor", self.name) * positive(self.B, "B", self.name)
+            return self.C
+        return self.factor * bound_of(self)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantPenaltyState:
         """C, or B in its place."""
@@ -89,7 +90,7 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
             return Statement(
                 {"C": C}, False, "it needs C >= lambda*(s) at every start, and no B is given to compare with"
             )
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         constants: dict[str, float | str | bool] = {"B": B, "C": C, "tuned": C != B}
         if C < B:
             return Statement(constants, False, "C is below B, so it may be below some lambda*(s)")

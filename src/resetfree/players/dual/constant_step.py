@@ -12,19 +12,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Plan, Round, Statement
 from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
+    FeasibleSet,
     Functions,
     Theta,
     bounded,
     functions,
-    positive,
     root,
     signal,
     square_over,
 )
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -53,17 +55,17 @@ class ConstantStep(FunctionPlayer[ConstantStepState]):
     """
 
     name: ClassVar[str] = "constant-step"
-    B: float | None = None
-    eta: float | None = None
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    eta: Positive | None = None
+    feasible_set: FeasibleSet = "auto"
 
     def _eta(self, episodes: int) -> float:
-        B = positive(self.B, "B", self.name)
-        return B / root(episodes) if self.eta is None else positive(self.eta, "eta", self.name)
+        B = bound_of(self)
+        return B / root(episodes) if self.eta is None else self.eta
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantStepState:
         """Start at theta = 0."""
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         return ConstantStepState(among.zero(), self._eta(episodes), among)
 
     def multiplier(self, state: ConstantStepState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -84,7 +86,7 @@ class ConstantStep(FunctionPlayer[ConstantStepState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every cost signal were 1."""
-        B, eta = positive(self.B, "B", self.name), self._eta(episodes)
+        B, eta = bound_of(self), self._eta(episodes)
         among = functions(problem, B, self.feasible_set, self.name)
         G = among.largest_xi
         bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from resetfree.core.settings import Positive
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.multiplier_functions import positive
 from resetfree.problems.contract import Problem, State
 
 
@@ -40,11 +40,10 @@ class Counting(DualPlayer[CountingState]):
     """
 
     name: ClassVar[str] = "counting"
-    eta: float = 1.0
+    eta: Positive = 1.0
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CountingState:
         """No reset yet."""
-        positive(self.eta, "eta", self.name)
         return CountingState(0)
 
     def multiplier(self, state: CountingState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -60,12 +59,12 @@ class Counting(DualPlayer[CountingState]):
         """A count per row."""
         from resetfree.players.shared.batched.batched_duals import ResetCount
 
-        return BatchedForm(ResetCount(), {"eta": positive(self.eta, "eta", self.name)})
+        return BatchedForm(ResetCount(), {"eta": float(self.eta)})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not the paper's."""
         return Statement(
-            {"eta": positive(self.eta, "eta", self.name), "tuned": True},
+            {"eta": self.eta, "tuned": True},
             False,
             "the theorem's dual part needs a multiplier bounded by B; this one has a bound of its own, "
             "only with eta = 1/(2X) for a primal player whose regret is at most (H + max lam) X",

@@ -17,9 +17,11 @@ from math import inf
 from typing import ClassVar, Literal
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.multiplier_functions import bounded, positive, root, signal
+from resetfree.players.shared.multiplier_functions import bounded, root, signal
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
@@ -49,15 +51,13 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
     """
 
     name: ClassVar[str] = "one-multiplier"
-    B: float | None = None
+    B: PositiveBound | None = None
     step: Literal["bound", "unit"] = "bound"
     capped: bool = True
     first_start_only: bool = False
 
     def _eta(self, problem: Problem, episodes: int) -> float:
-        if self.step not in ("bound", "unit"):
-            raise InvalidInput(f"The 'step' of {self.name} must be bound or unit. Got {self.step!r} instead.")
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         return (B / problem.horizon if self.step == "bound" else 1.0) / root(episodes)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneMultiplierState:
@@ -65,7 +65,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
         if self.first_start_only and problem.n_states is None:
             raise InvalidInput(f"The 'first_start_only' of {self.name} must be false where states are not finite.")
         eta = self._eta(problem, episodes)
-        return OneMultiplierState(0.0, -1, eta, positive(self.B, "B", self.name) if self.capped else inf)
+        return OneMultiplierState(0.0, -1, eta, bound_of(self) if self.capped else inf)
 
     def multiplier(self, state: OneMultiplierState, s1: State, ask: Callable[[float], Plan]) -> float:
         """Y."""
@@ -91,7 +91,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start is heard."""
-        B, eta = positive(self.B, "B", self.name), self._eta(problem, episodes)
+        B, eta = bound_of(self), self._eta(problem, episodes)
         constants: dict[str, float | str | bool] = {"B": B, "eta": eta, "capped": self.capped}
         if self.first_start_only:
             why = "no theorem here: resets from starts other than the first never reach the multiplier"

@@ -8,29 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Plan, Round, Statement
 from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
+    FeasibleSet,
     Functions,
     Theta,
     bounded,
     functions,
-    positive,
     root,
     signal,
     square_over,
 )
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
-
-HINTS = ("last", "frequency")
 
 
 @dataclass(slots=True)
@@ -67,22 +66,18 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
     """
 
     name: ClassVar[str] = "optimistic-gradient"
-    B: float | None = None
-    eta: float | None = None
-    hint: str = "last"
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    eta: Positive | None = None
+    hint: Literal["last", "frequency"] = "last"
+    feasible_set: FeasibleSet = "auto"
 
     def _eta(self, episodes: int) -> float:
-        B = positive(self.B, "B", self.name)
-        return B / root(episodes) if self.eta is None else positive(self.eta, "eta", self.name)
+        B = bound_of(self)
+        return B / root(episodes) if self.eta is None else self.eta
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OptimisticGradientState:
         """Start at y = 0, without hints."""
-        if self.hint not in HINTS:
-            raise InvalidInput(
-                f"The 'hint' of {self.name} must be one of {', '.join(HINTS)}. Got {self.hint!r} instead."
-            )
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         n = problem.n_states or 1
         finite = problem.n_states is not None
         return OptimisticGradientState(
@@ -120,7 +115,7 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every hint were as wrong as it can be."""
-        B, eta = positive(self.B, "B", self.name), self._eta(episodes)
+        B, eta = bound_of(self), self._eta(episodes)
         among = functions(problem, B, self.feasible_set, self.name)
         G = among.largest_xi
         bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes

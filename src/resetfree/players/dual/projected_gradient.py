@@ -14,22 +14,24 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import Plan, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
     SLACK,
+    FeasibleSet,
     Functions,
     Line,
     Space,
     Theta,
     bounded,
     functions,
-    positive,
     signal,
     square_over,
 )
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, OrthantBall
@@ -61,12 +63,12 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
     """
 
     name: ClassVar[str] = "projected-gradient"
-    B: float | None = None
-    feasible_set: str = "auto"
+    B: PositiveBound | None = None
+    feasible_set: FeasibleSet = "auto"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
         """Start at theta = 0."""
-        among = functions(problem, positive(self.B, "B", self.name), self.feasible_set, self.name)
+        among = functions(problem, bound_of(self), self.feasible_set, self.name)
         return ProjectedGradientState(among.zero(), among)
 
     def multiplier(self, state: ProjectedGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -116,7 +118,7 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         among = functions(problem, B, self.feasible_set, self.name)
         D, G = among.diameter, among.largest_xi
         bound = (D / (2 * B) * D + B * G**2) * math.sqrt(episodes)

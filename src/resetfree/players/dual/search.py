@@ -12,10 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import Count, NonNegative, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import bounded, not_negative, positive, root
+from resetfree.players.shared.multiplier_functions import bounded, root
+from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -46,21 +48,17 @@ class Search(DualPlayer[SearchState]):
     """
 
     name: ClassVar[str] = "search"
-    B: float | None = None
-    tolerance: float | None = None
-    n_steps: int = 20
+    B: PositiveBound | None = None
+    tolerance: NonNegative | None = None
+    n_steps: Count = 20
 
     def _tolerance(self, episodes: int) -> float:
         given = self.tolerance
-        return 1.0 / root(episodes) if given is None else not_negative(given, "tolerance", self.name)
+        return 1.0 / root(episodes) if given is None else given
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SearchState:
         """Nothing to begin with."""
-        B = positive(self.B, "B", self.name)
-        if isinstance(self.n_steps, bool) or not isinstance(self.n_steps, int) or self.n_steps < 0:
-            raise InvalidInput(
-                f"The 'n_steps' of {self.name} must be an integer that is not negative. Got {self.n_steps!r} instead."
-            )
+        B = bound_of(self)
         return SearchState(B, self._tolerance(episodes))
 
     def multiplier(self, state: SearchState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -85,11 +83,11 @@ class Search(DualPlayer[SearchState]):
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
         """B."""
-        return positive(self.B, "B", self.name)
+        return bound_of(self)
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
         """B tol k, if the signals are v_c of its plans."""
-        B = positive(self.B, "B", self.name)
+        B = bound_of(self)
         if met.feedback != "optimistic":
             raise NotCertifiable(f"The bound of '{self.name}' is about the costs of its plans, and it was told others.")
         if against.size > B:
@@ -98,7 +96,7 @@ class Search(DualPlayer[SearchState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The tolerance, and the regret that it leaves."""
-        B, tol = positive(self.B, "B", self.name), self._tolerance(episodes)
+        B, tol = bound_of(self), self._tolerance(episodes)
         tuned = self.tolerance is not None
         return bounded(
             {"B": B, "tolerance": tol, "n_steps": self.n_steps, "tuned": tuned}, B * tol * episodes, B, episodes, 1.0

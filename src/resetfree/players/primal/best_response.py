@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import PrimalRegretBound
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, best_lagrangian
 from resetfree.problems.finite.mdp import model_behind
@@ -48,8 +48,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
 
     def plan(self, state: BestResponseState, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V_r - lam V_c at s1, which is at least V*(s1) where a multiplier exists."""
-        if not 0 <= lam < np.inf:
-            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+        check_multiplier(lam)
         horizon, n_states = state.safe.shape
         policy = np.empty((horizon, n_states), dtype=np.int16)
         w, gain, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)

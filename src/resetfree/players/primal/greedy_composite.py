@@ -13,23 +13,16 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.composite_players import (
-    Samples,
-    Switching,
-    add,
-    doubled,
-    multiplier,
-    no_samples,
-    one_of,
-    sensible,
-)
+from resetfree.players.shared.composite_players import Samples, Switching, add, doubled, no_samples
 from resetfree.players.shared.kernels.composite import greedy_plan
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import bound_of, check_multiplier
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -94,22 +87,14 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
     """
 
     name: ClassVar[str] = "greedy-composite"
-    B: float | None = None
+    B: Bound | None = None
     width: Width = "tuned"
-    scale: float = 0.05
+    scale: NonNegative = 0.05
     pooled: bool = False
-    reg: float | None = None
+    reg: Positive | None = None
     variance_aware: bool = True
     switching: Switching = "every"
-    p: float = 0.05
-
-    def __post_init__(self) -> None:
-        one_of(self.name, "width", self.width, ("tuned", "theory"))
-        one_of(self.name, "switching", self.switching, ("every", "rare"))
-        sensible(
-            self.name, B=(self.B, self.B is None or self.B >= 0), scale=(self.scale, self.scale >= 0),
-            reg=(self.reg, self.reg is None or self.reg > 0), p=(self.p, 0 < self.p < 1),
-        )  # fmt: skip
+    p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> GreedyState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
@@ -120,7 +105,7 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
 
     def plan(self, state: GreedyState, s1: State, lam: float) -> Plan:
         """The plan that is kept, if it may still be played; else a backward pass for this multiplier."""
-        level, kept = self.level(multiplier(lam)), state.kept
+        level, kept = self.level(check_multiplier(lam)), state.kept
         if kept.level == level:
             return Plan(kept.policy, float(kept.v_r[s1]), float(kept.v_c[s1]), float(kept.v[s1]))
         policy, v, v_r, v_c, _ = self.backward(state, level)
@@ -177,9 +162,7 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
 
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
-        if self.B is None:
-            raise InvalidInput(f"The 'B' of {self.name} must be a bound on the multipliers. Got None instead.")
-        return self.B
+        return bound_of(self)
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

@@ -7,13 +7,14 @@ temperature; lam the multiplier of this episode; Q_r in [0, H-h+1] from above, Q
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, isfinite, log, sqrt
-from typing import Any, ClassVar, Literal, TypeAlias
+from math import inf, log, sqrt
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
@@ -22,6 +23,7 @@ from resetfree.players.shared.kernels.ridge import Regression, empty, learn_epis
 from resetfree.players.shared.lazy_plans import SoftmaxPass
 from resetfree.players.shared.method import Build, Kind, Method, against, penalised
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import bound_of, check_multiplier, check_room, sizes
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
@@ -49,6 +51,38 @@ class LinearState:
     beta_c: float = field(metadata={"saved": False})
     alpha: float = field(metadata={"saved": False})
 
+    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
+        """The policy [H, S, A], and its estimated V_r and V_c at s1."""
+        policy, v_r, v_c, _, _ = self.backward(widths, caps)
+        return policy, float(v_r[s1]), float(v_c[s1])
+
+    def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """See `LinearUCB.backward`."""
+        horizon, n_states, n_actions = self.shape
+        policy = np.empty(self.shape)
+        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
+        v_r, v_c = np.empty(n_states), np.empty(n_states)
+        softmax_plan(
+            self.regression, self.phi, self.layer_of_step, self.n_transitions, widths.beta_r, widths.beta_c,
+            widths.alpha, widths.lam, self.known, self.known_last, caps, self.old, policy, q_r, q_c, v_r, v_c,
+        )  # fmt: skip
+        return policy, v_r, v_c, q_r, q_c
+
+    def learn(self, round: Round) -> None:
+        """Add the steps of an episode to the regression."""
+        episode = round.episode
+        learn_episode(
+            self.regression, self.phi, self.layer_of_step, self.shape[2], episode.states, episode.actions,
+            episode.rewards,
+        )  # fmt: skip
+        if episode.reset:
+            where = episode.states[-1]
+            self.known_last[where] = True
+            if not self.end_resets or len(episode.actions) < self.n_transitions:
+                self.known[where] = True
+        if self.old.size:
+            self.old = np.asarray(round.plan.policy)
+
 
 @dataclass
 class LargeLinearState:
@@ -60,6 +94,15 @@ class LargeLinearState:
     beta_r: float = field(metadata={"saved": False})
     beta_c: float = field(metadata={"saved": False})
     alpha: float = field(metadata={"saved": False})
+
+    def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[SoftmaxPass, float, float]:
+        """The policy, worked out where it is asked for, and its estimated V_r and V_c at s1."""
+        policy = SoftmaxPass(self.seen, self.shape, widths, caps)
+        return policy, *policy.values(s1)
+
+    def learn(self, round: Round) -> None:
+        """Count the steps of an episode."""
+        self.seen.learn(round.episode)
 
 
 @dataclass(frozen=True)
@@ -91,54 +134,32 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     """
 
     name: ClassVar[str] = "linear-ucb"
-    B: float | None = None
+    B: Bound | None = None
     width: Width = "tuned"
-    scale: float = 0.1
-    constant: float = 1.0
+    scale: NonNegative = 0.1
+    constant: NonNegative = 1.0
     split: bool = True
-    alpha: float | None = None
+    alpha: Annotated[float, Range(0, unbounded=True)] | None = None
     anytime: bool = False
     lagged: bool = False
     pooled: bool = False
-    reg: float | None = None
-    p: float = 0.05
-
-    def __post_init__(self) -> None:
-        if self.width not in ("tuned", "theory", "paper"):
-            raise InvalidInput(f"The 'width' of linear-ucb must be tuned, theory or paper. Got {self.width!r} instead.")
-        for what, value, good in (
-            ("B", self.B, self.B is None or (isfinite(self.B) and self.B >= 0)),
-            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
-            ("constant", self.constant, isfinite(self.constant) and self.constant >= 0),
-            ("alpha", self.alpha, self.alpha is None or (isfinite(self.alpha) and self.alpha >= 0)),
-            ("reg", self.reg, self.reg is None or (isfinite(self.reg) and self.reg > 0)),
-            ("p", self.p, 0 < self.p < 1),
-        ):
-            if not good:
-                raise InvalidInput(f"The '{what}' of linear-ucb must be a sensible number. Got {value} instead.")
+    reg: Positive | None = None
+    p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeLinearState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
-        if problem.n_states is None:
-            raise NotCertifiable("The player 'linear-ucb' needs a finite problem. Got a continuum of states instead.")
-        if self.pooled and not problem.stationary:
-            raise InvalidInput("The 'pooled' of linear-ucb must be false for dynamics that change with the step.")
-        n_layers = 1 if self.pooled else problem.horizon
-        shape = (problem.horizon, problem.n_states, problem.n_actions)
+        n_layers, n_states, n_actions = sizes(problem, self.pooled, self.name)
+        shape = (problem.horizon, n_states, n_actions)
         n_pairs = shape[1] * shape[2]
         width = min(n_pairs, _dimension(problem))
-        size = 8 * n_layers * (width**2 + problem.n_states * width)
+        size = 8 * n_layers * (width**2 + n_states * width)
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
             return LargeLinearState(
                 0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
             )
-        if size > problem.room:
-            raise InvalidInput(
-                f"The player 'linear-ucb' keeps {size / 1e9:.1f} GB of regression for this problem, which must be at "
-                f"most {problem.room / 1e9:.0f} GB: use features of smaller dimension."
-            )
-        regression, kept = empty(features_of(problem), problem.n_states, n_layers, self.ridge())
+        check_room(problem, self.name, size, "regression", "use features of smaller dimension")
+        regression, kept = empty(features_of(problem), n_states, n_layers, self.ridge())
         return LinearState(
             0, regression, np.zeros(shape[1], dtype=np.bool_), np.zeros(shape[1], dtype=np.bool_),
             np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)), kept,
@@ -148,52 +169,26 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
 
     def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
-        if not (lam >= 0 and isfinite(lam)):
-            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
-        alpha = self.alpha_now(state)
-        policy: Any
-        if isinstance(state, LargeLinearState):
-            widths = Widths(self.ridge(), state.beta_r, state.beta_c, alpha, float(lam))
-            policy = SoftmaxPass(state.seen, state.shape, widths, self.caps(state.shape[0]))
-            estimate_r, estimate_c = policy.values(s1)
-        else:
-            policy, v_r, v_c, _, _ = self.backward(state, lam)
-            estimate_r, estimate_c = float(v_r[s1]), float(v_c[s1])
+        check_multiplier(lam)
+        widths = self.widths(state, lam)
+        alpha = widths.alpha
+        policy, estimate_r, estimate_c = state.plan(s1, widths, self.caps(state.shape[0]))
         entropy = state.shape[0] * log(state.shape[2])
         slack = entropy / alpha if alpha > 0 else (inf if entropy > 0 else 0.0)
         return Plan(policy, estimate_r, estimate_c, estimate_r - lam * estimate_c + slack)
 
     def backward(self, state: LinearState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The whole pass where the regression is kept: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A]."""
-        horizon, n_states, n_actions = state.shape
-        policy = np.empty(state.shape)
-        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
-        v_r, v_c = np.empty(n_states), np.empty(n_states)
-        softmax_plan(
-            state.regression, state.phi, state.layer_of_step, state.n_transitions, state.beta_r, state.beta_c,
-            self.alpha_now(state), lam, state.known, state.known_last, self.caps(horizon), state.old, policy,
-            q_r, q_c, v_r, v_c,
-        )  # fmt: skip
-        return policy, v_r, v_c, q_r, q_c
+        return state.backward(self.widths(state, lam), self.caps(state.shape[0]))
+
+    def widths(self, state: LinearState | LargeLinearState, lam: float) -> Widths:
+        """The constants of the pass of the coming episode."""
+        return Widths(self.ridge(), state.beta_r, state.beta_c, self.alpha_now(state), float(lam))
 
     def update(self, state: LinearState | LargeLinearState, round: Round) -> LinearState | LargeLinearState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
-        episode = round.episode
         state.k += 1
-        if isinstance(state, LargeLinearState):
-            state.seen.learn(episode)
-            return state
-        learn_episode(
-            state.regression, state.phi, state.layer_of_step, state.shape[2], episode.states, episode.actions,
-            episode.rewards,
-        )  # fmt: skip
-        if episode.reset:
-            where = episode.states[-1]
-            state.known_last[where] = True
-            if not state.end_resets or len(episode.actions) < state.n_transitions:
-                state.known[where] = True
-        if self.lagged:
-            state.old = np.asarray(round.plan.policy)
+        state.learn(round)
         return state
 
     def caps(self, horizon: int) -> Floats:
@@ -232,9 +227,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
 
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
-        if self.B is None:
-            raise InvalidInput("The 'B' of linear-ucb must be a bound on the multipliers. Got None instead.")
-        return self.B
+        return bound_of(self)
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

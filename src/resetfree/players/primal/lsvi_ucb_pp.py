@@ -11,20 +11,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from resetfree.core.settings import NonNegative, Positive
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.lsvi_ucb_pp_kernel import learn_by_variance, monotone_plan
 from resetfree.players.shared.composite_players import (
     Samples,
     Switching,
     doubled,
-    multiplier,
     no_samples,
-    one_of,
     remember,
-    sensible,
 )
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -80,17 +79,11 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
     """
 
     name: ClassVar[str] = "lsvi-ucb++"
-    scale: float = 0.05
+    scale: NonNegative = 0.05
     pooled: bool = False
-    reg: float | None = None
+    reg: Positive | None = None
     switching: Switching = "every"
     running: bool = False
-
-    def __post_init__(self) -> None:
-        one_of(self.name, "switching", self.switching, ("every", "rare"))
-        sensible(
-            self.name, scale=(self.scale, self.scale >= 0), reg=(self.reg, self.reg is None or self.reg > 0)
-        )  # fmt: skip
 
     def init(self, problem: Problem, episodes: int, seed: int) -> WeightedState:
         """No data yet: Q is at its cap and Qcheck at its floor."""
@@ -103,7 +96,7 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
 
     def plan(self, state: WeightedState, s1: State, lam: float) -> Plan:
         """The last pass, if it may still be played; else a new one."""
-        level = self.level(state, multiplier(lam))
+        level = self.level(state, check_multiplier(lam))
         made = state.last if state.level == level else self.backward(state, level)
         return Plan(made.policy, float(made.v_r[s1]), float(made.v_c[s1]), float(made.v[s1]))
 

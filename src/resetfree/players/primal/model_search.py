@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import pi, sqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.model_search_kernel import Model, imagine, judge
 from resetfree.players.shared import suitability
-from resetfree.players.shared.composite_players import multiplier, sensible
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
@@ -95,25 +96,16 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
 
     name: ClassVar[str] = "model-search"
     vectors_only: ClassVar[bool] = True
-    planning: int = 200
-    caution: float = 1.0
-    waves: int = 30
-    bandwidth: float = 3.0
-    reg: float = 1e-2
-    growth: float = 1.3
-    population: int = 48
-    rounds: int = 8
-    starts: int = 8
-    least: int = 10
-
-    def __post_init__(self) -> None:
-        sensible(
-            self.name, planning=(self.planning, self.planning >= 1), caution=(self.caution, self.caution >= 0),
-            waves=(self.waves, self.waves >= 0), bandwidth=(self.bandwidth, self.bandwidth > 0),
-            reg=(self.reg, self.reg > 0), growth=(self.growth, self.growth > 1),
-            population=(self.population, self.population >= 4), rounds=(self.rounds, self.rounds >= 1),
-            starts=(self.starts, self.starts >= 0), least=(self.least, self.least >= 1),
-        )  # fmt: skip
+    planning: PositiveInt = 200
+    caution: NonNegative = 1.0
+    waves: Count = 30
+    bandwidth: Positive = 3.0
+    reg: Positive = 1e-2
+    growth: Annotated[float, Range(above=1)] = 1.3
+    population: Annotated[int, Range(4)] = 48
+    rounds: PositiveInt = 8
+    starts: Count = 8
+    least: PositiveInt = 10
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ModelSearchState:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
@@ -129,7 +121,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
 
     def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
-        lam, n, policy = multiplier(lam), state.at, state.policy
+        lam, n, policy = check_multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
             if int((state.rows.action[:n] != NO_ACTION).sum()) < self.least:

@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import NonNegative, Positive, PositiveInt
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.composite_players import Samples, add, multiplier, no_samples, sensible
+from resetfree.players.shared.composite_players import Samples, add, no_samples
 from resetfree.players.shared.kernels.composite import greedy_plan
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -45,16 +47,10 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
     """
 
     name: ClassVar[str] = "perturbed-history"
-    scale: float = 0.05
-    draws: int = 4
+    scale: NonNegative = 0.05
+    draws: PositiveInt = 4
     pooled: bool = False
-    reg: float | None = None
-
-    def __post_init__(self) -> None:
-        sensible(
-            self.name, scale=(self.scale, self.scale >= 0), draws=(self.draws, self.draws >= 1),
-            reg=(self.reg, self.reg is None or self.reg > 0),
-        )  # fmt: skip
+    reg: Positive | None = None
 
     def init(self, problem: Problem, episodes: int, seed: int) -> PerturbedState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
@@ -63,7 +59,7 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
 
     def plan(self, state: PerturbedState, s1: State, lam: float) -> Plan:
         """Draw the noise of this episode, and run the backward pass for this multiplier."""
-        policy, _, v_r, v_c, _ = self.backward(state, multiplier(lam), self.noise(state))
+        policy, _, v_r, v_c, _ = self.backward(state, check_multiplier(lam), self.noise(state))
         return Plan(policy, float(v_r[s1]), float(v_c[s1]))
 
     def noise(self, state: PerturbedState) -> Floats:

@@ -7,17 +7,19 @@ B bound on the multipliers; K episodes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite, log, sqrt
+from math import log, sqrt
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
 from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
+from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, exponential_weights
 from resetfree.problems.finite.mdp import model_behind
@@ -80,25 +82,14 @@ class Politex(PrimalPlayer[PolitexState]):
     """
 
     name: ClassVar[str] = "politex"
-    B: float | None = None
+    B: Bound | None = None
     model: Values = "counts"
-    scale: float = 0.1
+    scale: NonNegative = 0.1
     copies: bool = False
-
-    def __post_init__(self) -> None:
-        if self.model not in ("counts", "exact"):
-            raise InvalidInput(f"The 'model' of politex must be counts or exact. Got {self.model!r} instead.")
-        for what, value in (("B", self.B), ("scale", self.scale)):
-            if value is not None and not (isfinite(value) and value >= 0):
-                raise InvalidInput(
-                    f"The '{what}' of politex must be a finite number that is not negative. Got {value} instead."
-                )
 
     def init(self, problem: Problem, episodes: int, seed: int) -> PolitexState:
         """No values summed yet, so every action is equally likely at first."""
-        if problem.n_states is None:
-            raise NotCertifiable("The player 'politex' needs a finite problem. Got a continuum of states instead.")
-        n, n_actions = problem.n_states, problem.n_actions
+        n, n_actions = finite_states(problem, self.name), problem.n_actions
         shape = (n if self.copies else 1, problem.horizon, n, n_actions)
         entries = shape[0] * shape[1] * shape[2] * shape[3]
         if entries > LARGEST_SUM:
@@ -117,8 +108,7 @@ class Politex(PrimalPlayer[PolitexState]):
 
     def plan(self, state: PolitexState, s1: State, lam: float) -> Plan:
         """The exponential weights for this start; the multiplier at hand does not enter, only those of the past."""
-        if not (lam >= 0 and isfinite(lam)):
-            raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+        check_multiplier(lam)
         total = self._total(state, s1)
         policy = np.empty(total.shape)
         exponential_weights(total, state.eta, policy)
@@ -139,15 +129,12 @@ class Politex(PrimalPlayer[PolitexState]):
 
     def eta(self, problem: Problem, episodes: int) -> float:
         """The step size that is best for K rounds of values within an interval of length H + B."""
-        if episodes < 1:
-            raise InvalidInput(f"The 'episodes' of politex must be a positive integer. Got {episodes} instead.")
+        check_episodes(episodes, self.name)
         return sqrt(8.0 * log(problem.n_actions) / episodes) / (problem.horizon + self.bound())
 
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
-        if self.B is None:
-            raise InvalidInput("The 'B' of politex must be a bound on the multipliers. Got None instead.")
-        return self.B
+        return bound_of(self)
 
     def proof(self, problem: Problem) -> Proof:
         """Multipliers within [0, B], from which its step size is made."""

@@ -5,26 +5,18 @@ Legend: n how often a pair was tried; rest = H - h the reward that can follow st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
+from math import nan
 from typing import ClassVar
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.count_players import (
-    ALL,
-    CountState,
-    Ties,
-    check_episodes,
-    check_ties,
-    fresh,
-    learn,
-    multiplier,
-)
-from resetfree.players.shared.kernels.count_planning import HOEFFDING, composite_plan
+from resetfree.players.shared.count_players import CountState, Ties, fresh, multiplier
+from resetfree.players.shared.kernels.count_planning import HOEFFDING, Bonus
 from resetfree.players.shared.method import Method, penalised
+from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 
 
@@ -54,39 +46,29 @@ class RLSVI(PrimalPlayer[CountState]):
     """
 
     name: ClassVar[str] = "rlsvi"
-    scale: float = 0.02
+    scale: NonNegative = 0.02
     cost_part: bool = False
     pooled: bool = False
-    noise: float = 0.0
+    noise: NonNegative = 0.0
     monotone: bool = False
     ties: Ties = "learned"
 
-    def __post_init__(self) -> None:
-        check_ties(self.name, self.ties)
-        for what, value in (("scale", self.scale), ("noise", self.noise)):
-            if not (isfinite(value) and value >= 0):
-                raise InvalidInput(f"The '{what}' of rlsvi must be a sensible number. Got {value} instead.")
-
     def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
         """Nothing seen: everything is as good as can be."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, self.noise, seed)
 
     def plan(self, state: CountState, s1: State, lam: float) -> Plan:
         """One draw and one backward pass; `v_r` and `v_c` are the policy's values on the counts alone."""
         lam = multiplier(state, lam, self.monotone)
         draw = np.random.default_rng([state.seed, state.k]).standard_normal(state.tried.shape)
-        n_states, n_actions = state.tried.shape[1:]
-        policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
-        composite_plan(
-            state.counts, state.n_transitions, HOEFFDING, state.log_term, state.noise, float(self.cost_part), lam,
-            draw, state.prefer, ALL, policy, v, v_r, v_c,
-        )  # fmt: skip
-        return Plan(policy, float(v_r[s1]), float(v_c[s1]))
+        bonus = Bonus(HOEFFDING, state.log_term, state.noise, float(self.cost_part), lam)
+        return replace(state.plan(s1, bonus, draw=draw), upper=nan)  # a draw is above V* only now and then
 
     def update(self, state: CountState, round: Round) -> CountState:
         """Count the episode."""
-        return learn(state, round)
+        state.learn(round)
+        return state
 
     @staticmethod
     def methods() -> list[Method]:
@@ -97,7 +79,7 @@ class RLSVI(PrimalPlayer[CountState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Tuned."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         return Statement(
             {"scale": self.scale, "cost_part": self.cost_part, "noise": self.noise, "pooled": self.pooled},
             False, "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then",

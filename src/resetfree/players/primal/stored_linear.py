@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil, log, log2
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
 from resetfree.players.shared import suitability
-from resetfree.players.shared.composite_players import Switching, multiplier, one_of, sensible
+from resetfree.players.shared.composite_players import Switching
+from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.stored_ridge import (
     Ridge,
     add_rows,
@@ -181,20 +183,12 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     name: ClassVar[str] = "stored-linear"
     refuses: ClassVar[tuple[str, ...]] = ("layered",)
-    scale: float = 0.1
-    reg: float | None = 1e-4
-    planning: int | None = None
+    scale: NonNegative = 0.1
+    reg: Positive | None = 1e-4
+    planning: PositiveInt | None = None
     switching: Switching = "rare"
-    growth: float | None = None
-    refit: int = 128
-
-    def __post_init__(self) -> None:
-        one_of(self.name, "switching", self.switching, ("every", "rare"))
-        sensible(
-            self.name, scale=(self.scale, self.scale >= 0), reg=(self.reg, self.reg is None or self.reg > 0),
-            growth=(self.growth, self.growth is None or self.growth > 1), refit=(self.refit, self.refit >= 0),
-            planning=(self.planning, self.planning is None or (self.planning >= 1 and self.planning % 1 == 0)),
-        )  # fmt: skip
+    growth: Annotated[float, Range(above=1)] | None = None
+    refit: Count = 128
 
     @on_one_thread
     def init(self, problem: Problem, episodes: int, seed: int) -> StoredState:
@@ -221,7 +215,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
     @on_one_thread
     def plan(self, state: StoredState, s1: State, lam: float) -> Plan:
         """The greedy policy for the data at the last switch; one pass for each multiplier until the next one."""
-        planned, horizon = self._planned(state, self.level(multiplier(lam))), state.world.horizon
+        planned, horizon = self._planned(state, self.level(check_multiplier(lam))), state.world.horizon
         states, _ = as_states(s1, state.rows.state.shape[1])
         actions, q = planned.told.best(1, states)
         psi, a = planned.told.features(states)[0], actions[0]
@@ -253,7 +247,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
     @on_one_thread
     def greedy(self, state: StoredState, lam: float) -> LinearValues:
         """The policy without any bonus, from the data at the last switch: for when learning is over."""
-        return self._pass(state, multiplier(lam), 0.0).values
+        return self._pass(state, check_multiplier(lam), 0.0).values
 
     def level(self, lam: float) -> float:
         """The multiplier that is planned for: `lam`, or with rare switching the next of 0, 1, 2, 4, ....

@@ -7,30 +7,23 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite, log
+from math import log
 from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import (
-    CountState,
-    Ties,
-    check_episodes,
-    check_ties,
-    learn,
-    multiplier,
-    noise_of,
-)
-from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus, composite_plan
+from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of
+from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
 from resetfree.players.shared.method import Method, penalised
+from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
 
@@ -43,6 +36,29 @@ class EliminationState:
     allowed: Bools  # [1 or H, S, A]: one for a life without end, or one per step of an episode
     endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
 
+    def plan(self, s1: State, bonus: Bonus) -> Plan:
+        """The optimistic plan inside the allowed actions."""
+        return self.data.plan(s1, bonus, self.allowed)
+
+    def learn(self, round: Round) -> None:
+        """Count the round; the sets change only with a new edge or a new reset state."""
+        before = self._news(round)
+        self.data.learn(round)
+        if self._news(round) == before:
+            return
+        if self.endless:
+            endless_sets(self.data.counts, self.allowed)
+        else:
+            episode_sets(self.data.counts, self.data.n_transitions, self.allowed)
+
+    def _news(self, round: Round) -> tuple[int, bool, bool]:
+        """What an episode can change about safety: edges of the pairs it took, and whether its last state is known."""
+        data, episode = self.data, round.episode
+        n, last = len(episode.actions), episode.states[-1]
+        layer = np.arange(n) if len(data.tried) > 1 else 0
+        edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
+        return edges, bool(data.known[last]), bool(data.known_last[last])
+
 
 @dataclass
 class LargeEliminationState:
@@ -50,6 +66,15 @@ class LargeEliminationState:
 
     data: LargeCounts
     sets: Bad
+
+    def plan(self, s1: State, bonus: Bonus) -> Plan:
+        """See `EliminationState`."""
+        return self.data.plan(s1, bonus, self.sets.bad, self.sets.endless)
+
+    def learn(self, round: Round) -> None:
+        """Count the round, and follow its news."""
+        self.data.learn(round)
+        self.sets.learn(self.data.seen, round)
 
     def check_loaded(self) -> None:
         """The sets speak of the states that were seen."""
@@ -88,27 +113,16 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     """
 
     name: ClassVar[str] = "support-elimination"
-    scale: float = 0.05
+    scale: NonNegative = 0.05
     width: Literal["tuned", "theory"] = "tuned"
     pooled: bool | None = None
     ties: Ties = "learned"
-    noise: float = 0.0
-    p: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_ties(self.name, self.ties)
-        for what, value, good in (
-            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
-            ("width", self.width, self.width in ("tuned", "theory")),
-            ("noise", self.noise, isfinite(self.noise) and self.noise >= 0),
-            ("p", self.p, 0 < self.p < 1),
-        ):
-            if not good:
-                raise InvalidInput(f"The '{what}' of support-elimination must be sensible. Got {value!r} instead.")
+    noise: NonNegative = 0.0
+    p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """Nothing seen: everything can be safe."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
         data = begin(problem, self.name, pooled, self.ties, log_term, noise, seed)
@@ -122,44 +136,14 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
         form = BERNSTEIN if self.width == "tuned" else HOEFFDING
-        if isinstance(state, LargeEliminationState):
-            return state.data.plan(
-                s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0), state.sets.bad, state.sets.endless
-            )
-        data = state.data
-        n_states, n_actions = data.tried.shape[1:]
-        policy, v = np.empty((data.horizon, n_states, n_actions)), np.empty(n_states)
-        v_r, v_c = np.empty(n_states), np.empty(n_states)
-        composite_plan(
-            data.counts, data.n_transitions, form, data.log_term, data.noise, 0.0, 0.0, data.nothing, data.prefer,
-            state.allowed, policy, v, v_r, v_c,
-        )  # fmt: skip
-        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+        return state.plan(s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0))
 
     def update(
         self, state: EliminationState | LargeEliminationState, round: Round
     ) -> EliminationState | LargeEliminationState:
         """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
-        if isinstance(state, LargeEliminationState):
-            state.data.learn(round)
-            state.sets.learn(state.data.seen, round)
-            return state
-        before = self._news(state.data, round)
-        data = learn(state.data, round)
-        if self._news(data, round) != before:
-            if state.endless:
-                endless_sets(data.counts, state.allowed)
-            else:
-                episode_sets(data.counts, data.n_transitions, state.allowed)
+        state.learn(round)
         return state
-
-    def _news(self, data: CountState, round: Round) -> tuple[int, bool, bool]:
-        """What an episode can change about safety: edges of the pairs it took, and whether its last state is known."""
-        episode = round.episode
-        n, last = len(episode.actions), episode.states[-1]
-        layer = np.arange(n) if len(data.tried) > 1 else 0
-        edges = int(np.count_nonzero(data.seen[layer, episode.states[:n], episode.actions]))
-        return edges, bool(data.known[last]), bool(data.known_last[last])
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

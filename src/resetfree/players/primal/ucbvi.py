@@ -7,30 +7,20 @@ union bound; lam the multiplier of this episode; m how many inequalities the uni
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, log
+from math import log
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
-import numpy as np
-
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import (
-    ALL,
-    CountState,
-    Ties,
-    check_episodes,
-    check_ties,
-    learn,
-    multiplier,
-    noise_of,
-)
-from resetfree.players.shared.counts import sizes
-from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED, composite_plan
+from resetfree.players.shared.count_players import CountData, CountState, Ties, multiplier, noise_of
+from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
-from resetfree.players.shared.large_problems import LargeCounts, begin
+from resetfree.players.shared.large_problems import begin
 from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.requirements import check_episodes, sizes
 from resetfree.problems.contract import Problem, State
 
 Bonus: TypeAlias = Literal["hoeffding", "bernstein"]
@@ -38,7 +28,7 @@ Width: TypeAlias = Literal["tuned", "theory"]
 
 
 @dataclass(frozen=True)
-class UCBVI(PrimalPlayer[CountState | LargeCounts]):
+class UCBVI(PrimalPlayer[CountData]):
     """Q = min(H - h + 1, rhat + Phat V + b), V = max_a Q, V(known reset) = -lam, never tried: Q = H - h + 1.
 
     Greedy; composite values within 1e-9 of each other are ties, which go to the pair tried more often: among untried
@@ -83,27 +73,16 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
     name: ClassVar[str] = "ucbvi"
     bonus: Bonus = "hoeffding"
     width: Width = "tuned"
-    scale: float = 0.05
+    scale: NonNegative = 0.05
     cost_part: bool = False
     pooled: bool = False
-    noise: float = 0.0
+    noise: NonNegative = 0.0
     monotone: bool = False
     ties: Ties = "learned"
-    p: float = 0.05
+    p: Probability = 0.05
 
     def __post_init__(self) -> None:
-        if self.bonus not in ("hoeffding", "bernstein"):
-            raise InvalidInput(f"The 'bonus' of ucbvi must be hoeffding or bernstein. Got {self.bonus!r} instead.")
-        if self.width not in ("tuned", "theory"):
-            raise InvalidInput(f"The 'width' of ucbvi must be tuned or theory. Got {self.width!r} instead.")
-        check_ties(self.name, self.ties)
-        for what, value, good in (
-            ("scale", self.scale, isfinite(self.scale) and self.scale >= 0),
-            ("noise", self.noise, isfinite(self.noise) and self.noise >= 0),
-            ("p", self.p, 0 < self.p < 1),
-        ):
-            if not good:
-                raise InvalidInput(f"The '{what}' of ucbvi must be a sensible number. Got {value} instead.")
+        super().__post_init__()
         if self.form == TWO_SIDED and not self.cost_part:
             raise InvalidInput(
                 "The 'cost_part' of ucbvi must be true for the proved Bernstein width. Got False instead."
@@ -116,32 +95,22 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
             return HOEFFDING
         return BERNSTEIN if self.width == "tuned" else TWO_SIDED
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> CountState | LargeCounts:
+    def init(self, problem: Problem, episodes: int, seed: int) -> CountData:
         """Nothing seen: everything is as good as can be."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         sizes(problem, self.pooled, self.name)
         log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)
         return begin(problem, self.name, self.pooled, self.ties, log_term, noise, seed)
 
-    def plan(self, state: CountState | LargeCounts, s1: State, lam: float) -> Plan:
+    def plan(self, state: CountData, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
         lam = multiplier(state, lam, self.monotone)
-        if isinstance(state, LargeCounts):
-            return state.plan(s1, Widths(self.form, state.log_term, state.noise, float(self.cost_part), lam))
-        n_states, n_actions = state.tried.shape[1:]
-        policy, v, v_r, v_c = np.empty((state.horizon, n_states, n_actions)), *np.empty((3, n_states))
-        composite_plan(
-            state.counts, state.n_transitions, self.form, state.log_term, state.noise, float(self.cost_part), lam,
-            state.nothing, state.prefer, ALL, policy, v, v_r, v_c,
-        )  # fmt: skip
-        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+        return state.plan(s1, Widths(self.form, state.log_term, state.noise, float(self.cost_part), lam))
 
-    def update(self, state: CountState | LargeCounts, round: Round) -> CountState | LargeCounts:
+    def update(self, state: CountData, round: Round) -> CountData:
         """Count the episode."""
-        if isinstance(state, LargeCounts):
-            state.learn(round)
-            return state
-        return learn(state, round)
+        state.learn(round)
+        return state
 
     def log_term(self, problem: Problem, episodes: int) -> float:
         """L: of the union bound over cells (h, s, a), sample sizes and m inequalities; or 2 scale^2 if tuned."""
@@ -194,7 +163,7 @@ class UCBVI(PrimalPlayer[CountState | LargeCounts]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
-        check_episodes(self.name, episodes)
+        check_episodes(episodes, self.name)
         noise = noise_of(problem, self.noise, self.width)
         constants: dict[str, float | str | bool] = {
             "bonus": self.bonus, "width": self.width, "L": self.log_term(problem, episodes), "p": self.p,

@@ -6,16 +6,16 @@ Legend: phi features of pairs [S*A, d]; reg the ridge constant; L layers of data
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite, log
+from math import log
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.players.shared.kernels.composite import learn_counted
 from resetfree.players.shared.kernels.ridge import Regression, empty
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import check_room, sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -43,20 +43,12 @@ def no_samples(problem: Problem, name: str, *, pooled: bool, reg: float, by_feat
 
     by_features: keep the regression in the form of features unless they are one-hot.
     """
-    if problem.n_states is None:
-        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
-    if pooled and not problem.stationary:
-        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
-    horizon, n_states = problem.horizon, problem.n_states
-    n_layers, n_pairs = 1 if pooled else horizon, n_states * problem.n_actions
+    n_layers, n_states, n_actions = sizes(problem, pooled, name)
+    horizon, n_pairs = problem.horizon, n_states * n_actions
     d = n_pairs if problem.phi is None else problem.phi.shape[2]
     width = d if by_features else min(n_pairs, d)
     entries = n_layers * (width**2 + n_states * width)
-    if 8 * entries > problem.room:
-        raise InvalidInput(
-            f"The player '{name}' keeps {8 * entries / 1e9:.1f} GB of regression for this problem, which must be at "
-            f"most {problem.room / 1e9:.0f} GB: use features of smaller dimension."
-        )
+    check_room(problem, name, 8 * entries, "regression", "use features of smaller dimension")
     phi = features_of(problem)
     if by_features and problem.phi is not None:
         gram = np.tile(np.eye(d) / reg, (n_layers, 1, 1))
@@ -93,23 +85,3 @@ def remember(data: Samples, episode: Episode) -> None:
 def doubled(data: Samples, log_det: Floats) -> bool:
     """Whether the determinant of some layer is at least twice what it was."""
     return bool((data.log_det - log_det).max() >= log(2.0))
-
-
-def multiplier(lam: float) -> float:
-    """`lam`, or a sentence that it is none."""
-    if not (lam >= 0 and isfinite(lam)):
-        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
-    return lam
-
-
-def sensible(name: str, **settings: tuple[float | None, bool]) -> None:
-    """Refuse a setting whose second entry is not true; None stands for a default and is always good."""
-    for what, (value, good) in settings.items():
-        if value is not None and not (isfinite(value) and good):
-            raise InvalidInput(f"The '{what}' of {name} must be a sensible number. Got {value} instead.")
-
-
-def one_of(name: str, what: str, value: str, among: tuple[str, ...]) -> None:
-    """Refuse a word that is not one of those."""
-    if value not in among:
-        raise InvalidInput(f"The '{what}' of {name} must be {' or '.join(among)}. Got {value!r} instead.")

@@ -1,18 +1,25 @@
-"""What the players on counts share: the counts of a finite problem as a state, how they grow, and what is too large."""
+"""What the players on counts share: one interface of counts, and the form of it that keeps all pairs.
+
+`CountState` keeps every pair, and its passes go over all states: fastest where the problem is small.
+`large_problems.LargeCounts` keeps what was seen. Both give the same numbers, and a player never asks which it has.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
-from resetfree.game.contract import Round
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_multiplier, check_successors, sizes
+from resetfree.core.settings import Count, check
+from resetfree.game.contract import Plan, Round
+from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
 from resetfree.players.shared.kernels.action_values import Counts
-from resetfree.problems.contract import Episode, Problem
+from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
+from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
+from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
 ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
@@ -20,9 +27,26 @@ JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
 
 
+class CountData(ABC):
+    """Counts of what was seen, with the constants of this run."""
+
+    k: int  # episodes seen
+    largest_lam: float  # largest multiplier so far
+    log_term: float  # L in the widths
+    noise: float  # sub-Gaussian constant of the rewards in the widths
+
+    @abstractmethod
+    def learn(self, round: Round) -> None:
+        """Count the steps that were taken; remember a state that turned out to be a reset state."""
+
+    @abstractmethod
+    def plan(self, s1: State, bonus: Bonus) -> Plan:
+        """The optimistic plan; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
+
+
 @dataclass
-class CountState:
-    """What was seen, and the constants of this run."""
+class CountState(CountData):
+    """The counts of all pairs."""
 
     k: int  # episodes seen
     largest_lam: float  # largest multiplier so far
@@ -53,6 +77,26 @@ class CountState:
         """The counts as one record, for the kernels."""
         return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
 
+    def learn(self, round: Round) -> None:
+        """See `CountData`."""
+        episode = round.episode
+        absorb(self, episode)
+        if self.ties == "learned" and discover(self, episode) is not None:
+            score = (self.found - self.fatal.sum(axis=0)) / (1.0 + self.opened.sum(axis=0))
+            self.prefer[:] = score + JITTER * self.jitter
+        self.k += 1
+        self.largest_lam = max(self.largest_lam, float(round.lam))
+
+    def plan(self, s1: State, bonus: Bonus, allowed: Bools = ALL, draw: Floats | None = None) -> Plan:
+        """See `CountData`, inside the actions that are allowed; draw [L, S, A]: multiples of the width to add."""
+        n_states, n_actions = self.tried.shape[1:]
+        policy, v, v_r, v_c = np.empty((self.horizon, n_states, n_actions)), *np.empty((3, n_states))
+        composite_plan(
+            self.counts, self.n_transitions, *bonus, self.nothing if draw is None else draw, self.prefer, allowed,
+            policy, v, v_r, v_c,
+        )  # fmt: skip
+        return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
+
     def check_loaded(self) -> None:
         """See `check_successors`."""
         check_successors(self)
@@ -63,14 +107,9 @@ def fresh(
 ) -> CountState:
     """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
     shape = sizes(problem, pooled, name)
-    if seed < 0:
-        raise InvalidInput(f"The 'seed' of {name} must not be negative. Got {seed} instead.")
+    check(seed, Count, f"'seed' of {name}")
     size = whole_size(problem, shape)
-    if size > problem.room:
-        raise InvalidInput(
-            f"The player '{name}' keeps {size / 1e9:.1f} GB of counts and policy for this problem, which must be at "
-            f"most {problem.room / 1e9:.0f} GB{'' if pooled else ': pool the steps if the dynamics allow it'}."
-        )
+    check_room(problem, name, size, "counts and policy", "" if pooled else "pool the steps if the dynamics allow it")
     n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
     return CountState(
@@ -86,18 +125,6 @@ def fresh(
 def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:
     """Bytes of the counts of all [L, S, A] pairs, and of a policy."""
     return shape[0] * shape[1] * shape[2] * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
-
-
-def learn(state: CountState, round: Round) -> CountState:
-    """Count the steps that were taken; remember a state that turned out to be a reset state."""
-    episode = round.episode
-    absorb(state, episode)
-    if state.ties == "learned" and discover(state, episode) is not None:
-        score = (state.found - state.fatal.sum(axis=0)) / (1.0 + state.opened.sum(axis=0))
-        state.prefer[:] = score + JITTER * state.jitter
-    state.k += 1
-    state.largest_lam = max(state.largest_lam, float(round.lam))
-    return state
 
 
 def discover(state: Any, episode: Episode) -> tuple[Floats, Floats] | None:
@@ -125,7 +152,7 @@ def discover(state: Any, episode: Episode) -> tuple[Floats, Floats] | None:
     return opened, fatal
 
 
-def multiplier(state: Any, lam: float, monotone: bool) -> float:
+def multiplier(state: CountData, lam: float, monotone: bool) -> float:
     """The multiplier to plan with: as named, or the largest so far (rounding up costs the dual nothing)."""
     named = check_multiplier(lam)
     return max(named, state.largest_lam) if monotone else named
@@ -140,15 +167,3 @@ def noise_of(problem: Problem, noise: float, width: str) -> float:
     (0.0, 0.5, 0.8)
     """
     return max(noise, problem.reward_noise) if width == "theory" else noise
-
-
-def check_ties(name: str, ties: str) -> None:
-    """A known way to break them."""
-    if ties not in ("first", "random", "learned"):
-        raise InvalidInput(f"The 'ties' of {name} must be first, random or learned. Got {ties!r} instead.")
-
-
-def check_episodes(name: str, episodes: int) -> None:
-    """A run has at least one."""
-    if episodes < 1:
-        raise InvalidInput(f"The 'episodes' of {name} must be a positive integer. Got {episodes} instead.")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require, within
 from resetfree.players.shared.kernels.action_values import Counts, count
+from resetfree.players.shared.requirements import sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -91,19 +91,3 @@ def check_successors(state: Any) -> None:
     """What was loaded into anything with the fields of `Counted`: successors are states."""
     require(state.successor.shape == state.seen.shape, "successors and their numbers must have one shape")
     require(within(state.successor, 0, len(state.known)), "successors must be states")
-
-
-def sizes(problem: Problem, pooled: bool, name: str) -> tuple[int, int, int]:
-    """Layers, states and actions of a table; a sentence where there can be none."""
-    if problem.n_states is None:
-        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
-    if pooled and not problem.stationary:
-        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
-    return 1 if pooled else problem.horizon, problem.n_states, problem.n_actions
-
-
-def check_multiplier(lam: float) -> float:
-    """A multiplier that makes sense, or a sentence."""
-    if not (lam >= 0 and isfinite(lam)):
-        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
-    return float(lam)

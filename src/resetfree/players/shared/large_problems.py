@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.count_players import JITTER, CountState, Ties, discover, fresh, whole_size
-from resetfree.players.shared.counts import sizes
+from resetfree.players.shared.count_players import JITTER, CountData, CountState, Ties, discover, fresh, whole_size
 from resetfree.players.shared.kernels.count_planning import Bonus
 from resetfree.players.shared.kernels.lazy_composite import link, spread
 from resetfree.players.shared.kernels.visited import NEWS, STATES, Numbers
 from resetfree.players.shared.lazy_plans import CompositePass
+from resetfree.players.shared.requirements import sizes
 from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
@@ -23,7 +23,7 @@ NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
 
 
 @dataclass
-class LargeCounts:
+class LargeCounts(CountData):
     """As `CountState`, in the size of what was seen (and one byte, or one number for breaking ties, per pair)."""
 
     k: int  # episodes seen

@@ -1,4 +1,4 @@
-"""What the dual players share: the functions lambda(s) = <xi(s), theta> with theta in U, and checks of settings.
+"""What the dual players share: the functions lambda(s) = <xi(s), theta> with theta in U.
 
 Legend: xi(s) [d'] features of starts (the number 1 where the problem gives none), theta the parameter, U its set, B the
 bound on |theta| and so on every multiplier, g in [0, 1] the cost signal, G = max |xi(s)|, D the diameter of U.
@@ -13,19 +13,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round, Statement
+from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, ConvexSet, OrthantBall, SumOfSquaresBall, for_features, unsvec
 
 Theta: TypeAlias = Any  # a float on a Line, an array [d'] in a Space
-FEASIBLE_SETS = ("auto", "ball", "sum-of-squares")
+FeasibleSet: TypeAlias = Literal["auto", "ball", "sum-of-squares"]
 SLACK = 1e-9  # what rounding may add to a cost in [0, 1] or to a norm
 
 
@@ -145,7 +146,7 @@ class Space:
         return float(row @ row)
 
 
-def functions(problem: Problem, B: float, feasible_set: str, name: str) -> Functions:
+def functions(problem: Problem, B: float, feasible_set: FeasibleSet, name: str) -> Functions:
     """The functions that a player called `name` chooses among.
 
     feasible_set: "auto" (all theta in the ball whose function is negative nowhere), "ball" (the ball alone: what is
@@ -156,10 +157,6 @@ def functions(problem: Problem, B: float, feasible_set: str, name: str) -> Funct
     what is certain: the orthant with the ball if the features are not negative (this may lack theta* unless they are
     one-hot, see `sets.for_features`), else the ball alone.
     """
-    if feasible_set not in FEASIBLE_SETS:
-        raise InvalidInput(
-            f"The 'feasible_set' of {name} must be one of {', '.join(FEASIBLE_SETS)}. Got {feasible_set!r} instead."
-        )
     if problem.xi is None:
         return Line(None, -B if feasible_set == "ball" else 0.0, B, B)
     if isinstance(problem.xi, Features):
@@ -187,7 +184,7 @@ def _of_rows(xi: Floats, members: ConvexSet, B: float) -> Space:
     return Space(xi.__getitem__, float(np.linalg.norm(xi, axis=1).max()), members, B)
 
 
-def _of_vectors(xi: Features, B: float, feasible_set: str, name: str) -> Space:
+def _of_vectors(xi: Features, B: float, feasible_set: FeasibleSet, name: str) -> Space:
     """Functions of states that are vectors or numbers."""
     if feasible_set == "sum-of-squares":
         raise InvalidInput(
@@ -215,34 +212,9 @@ def _sums_of_squares(xi: Floats, B: float, name: str) -> SumOfSquaresBall:
     return SumOfSquaresBall(matrices.shape[1], B)
 
 
-def positive(value: float | None, setting: str, name: str) -> float:
-    """A setting that must be a positive number.
-
-    >>> positive(None, "B", "projected-gradient")
-    Traceback (most recent call last):
-    resetfree.core.errors.InvalidInput: The 'B' of projected-gradient must be a positive number. Got None instead.
-    """
-    if value is None or not _number(value) or not 0.0 < value < math.inf:
-        raise InvalidInput(f"The '{setting}' of {name} must be a positive number. Got {value!r} instead.")
-    return float(value)
-
-
-def not_negative(value: float, setting: str, name: str) -> float:
-    """A setting that must be a number, zero or more."""
-    if not _number(value) or not 0.0 <= value < math.inf:
-        raise InvalidInput(f"The '{setting}' of {name} must be a number that is not negative. Got {value!r} instead.")
-    return float(value)
-
-
 def root(episodes: int) -> float:
     """sqrt(K), for constants that must know how many rounds there will be."""
-    if episodes < 1:
-        raise InvalidInput(f"The 'episodes' of a game must be a positive integer. Got {episodes} instead.")
-    return math.sqrt(episodes)
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return math.sqrt(check_episodes(episodes, "a game"))
 
 
 def square_over(x: Any, y: float) -> Any:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, checked_class, classes_in
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check_fields, check_names
 from resetfree.problems.finite.transitions import Floats
 
 
@@ -47,6 +48,9 @@ class FeatureMap(ABC):
     """How features are made from states: settings, without any data."""
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        check_fields(self, self.name)
 
     @abstractmethod
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Features:
@@ -88,8 +92,5 @@ def make_features(name: str, options: Mapping[str, Any] | None = None) -> Featur
     cls = discover().find(words(name, "'name' of features"))
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")
-    allowed = settings(cls)
-    for option in options or {}:
-        if option not in allowed:
-            raise UnknownName(f"setting of feature map '{name}'", option, allowed)
+    check_names(options or {}, settings(cls), f"setting of feature map '{name}'")
     return cls(**(options or {}))

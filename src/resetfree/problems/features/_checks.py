@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 
 import numpy as np
@@ -52,34 +51,6 @@ class Shares(Compiled):
     def non_negative(self) -> bool:
         """True."""
         return True
-
-
-def whole(value: object, setting: str, name: str, least: int = 1, most: int | None = None) -> None:
-    """A setting that must be a whole number in a range.
-
-    >>> whole(0, "d", "random-fourier")
-    Traceback (most recent call last):
-    resetfree.core.errors.InvalidInput: The 'd' of random-fourier must be a whole number from 1. Got 0 instead.
-    """
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
-    if not good or (most is not None and value > most):  # type: ignore[operator]
-        upto = "" if most is None else f" to {most}"
-        raise InvalidInput(
-            f"The '{setting}' of {name} must be a whole number from {least}{upto}. Got {value!r} instead."
-        )
-
-
-def positive(value: object, setting: str, name: str) -> None:
-    """A setting that must be a positive number."""
-    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not good or not 0.0 < value < math.inf:  # type: ignore[operator]
-        raise InvalidInput(f"The '{setting}' of {name} must be a positive number. Got {value!r} instead.")
-
-
-def truth(value: object, setting: str, name: str) -> None:
-    """A setting that must be True or False."""
-    if not isinstance(value, bool):
-        raise InvalidInput(f"The '{setting}' of {name} must be true or false. Got {value!r} instead.")
 
 
 def affordable(d: int, D: int, name: str, advice: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen
 from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
 from resetfree.problems.features._kernels import cells
 from resetfree.problems.finite.transitions import Floats
@@ -54,11 +55,7 @@ class Aggregation(FeatureMap):
     """
 
     name: ClassVar[str] = "aggregation"
-    cells: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.cells is not None:
-            whole(self.cells, "cells", self.name, most=MOST_FEATURES)
+    cells: Annotated[int, Range(1, MOST_FEATURES)] | None = None
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cells:
         """Nothing is random here."""

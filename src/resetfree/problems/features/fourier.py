@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import PositiveInt
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import affordable, seen, whole
+from resetfree.problems.features._checks import affordable, seen
 from resetfree.problems.features._cosines import Cosines
 from resetfree.problems.features._scaling import fit_interval
 from resetfree.problems.finite.transitions import Floats
@@ -34,12 +35,8 @@ class FourierBasis(FeatureMap):
     """
 
     name: ClassVar[str] = "fourier-basis"
-    order: int = 3
-    mixed: int = 2
-
-    def __post_init__(self) -> None:
-        whole(self.order, "order", self.name)
-        whole(self.mixed, "mixed", self.name)
+    order: PositiveInt = 3
+    mixed: PositiveInt = 2
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cosines:
         """Nothing is random here; only the ends of coordinates without bounds are fitted."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen, whole
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
 from resetfree.problems.features._kernels import matches
 from resetfree.problems.features._scaling import has_bounds
 from resetfree.problems.finite.transitions import Floats
@@ -54,10 +55,7 @@ class OneHot(FeatureMap):
     """
 
     name: ClassVar[str] = "one-hot"
-    capacity: int = 1000
-
-    def __post_init__(self) -> None:
-        whole(self.capacity, "capacity", self.name, most=MOST_FEATURES - 1)
+    capacity: Annotated[int, Range(1, MOST_FEATURES - 1)] = 1000
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Listed:
         """Nothing is random here."""

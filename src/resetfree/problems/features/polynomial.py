@@ -13,8 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.settings import Count
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import Compiled, affordable, seen, whole
+from resetfree.problems.features._checks import Compiled, affordable, seen
 from resetfree.problems.features._kernels import monomials
 from resetfree.problems.features._scaling import Scaling, fit_interval
 from resetfree.problems.finite.transitions import Floats
@@ -65,10 +66,7 @@ class Polynomial(FeatureMap):
     """
 
     name: ClassVar[str] = "polynomial"
-    degree: int = 2
-
-    def __post_init__(self) -> None:
-        whole(self.degree, "degree", self.name, least=0)
+    degree: Count = 2
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Monomials:
         """Nothing is random here; only the ends of coordinates without bounds are fitted."""

@@ -6,12 +6,13 @@ Legend: z a state on one scale [D]; p_j [D] centres; l the width of the bumps; d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import Positive, Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, positive, seen, truth, whole
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
 from resetfree.problems.features._kernels import bumps
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
@@ -66,14 +67,9 @@ class RadialBasis(FeatureMap):
     """
 
     name: ClassVar[str] = "radial-basis"
-    d: int = 100
-    width: float = 2.0
+    d: Annotated[int, Range(1, MOST_FEATURES)] = 100
+    width: Positive = 2.0
     normalised: bool = False
-
-    def __post_init__(self) -> None:
-        whole(self.d, "d", self.name, most=MOST_FEATURES)
-        positive(self.width, "width", self.name)
-        truth(self.normalised, "normalised", self.name)
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Bumps:
         """Centres are drawn from `seed`, the scale is fitted to `states`."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi, sqrt
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from resetfree.core.settings import Positive, Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, positive, seen, whole
+from resetfree.problems.features._checks import MOST_FEATURES, seen
 from resetfree.problems.features._cosines import Cosines
 from resetfree.problems.features._scaling import fit_scaling, median_distance
 from resetfree.problems.finite.transitions import Floats
@@ -34,12 +35,8 @@ class RandomFourier(FeatureMap):
     """
 
     name: ClassVar[str] = "random-fourier"
-    d: int = 200
-    bandwidth: float = 1.0
-
-    def __post_init__(self) -> None:
-        whole(self.d, "d", self.name, most=MOST_FEATURES)
-        positive(self.bandwidth, "bandwidth", self.name)
+    d: Annotated[int, Range(1, MOST_FEATURES)] = 200
+    bandwidth: Positive = 1.0
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cosines:
         """Directions are drawn from `seed`, the scale is fitted to `states`."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen, whole
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen
 from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
 from resetfree.problems.features._kernels import interpolated
 from resetfree.problems.finite.transitions import Floats
@@ -56,11 +57,7 @@ class Simplex(FeatureMap):
     """
 
     name: ClassVar[str] = "simplex"
-    nodes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.nodes is not None:
-            whole(self.nodes, "nodes", self.name, least=2, most=MOST_FEATURES)
+    nodes: Annotated[int, Range(2, MOST_FEATURES)] | None = None
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Weights:
         """Nothing is random here."""

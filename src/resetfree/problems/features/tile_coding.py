@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import PositiveInt, Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen, whole
+from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
 from resetfree.problems.features._grid import check_marks, fit_marks
 from resetfree.problems.features._kernels import tiles
 from resetfree.problems.finite.transitions import Floats
@@ -63,14 +64,12 @@ class TileCoding(FeatureMap):
     """
 
     name: ClassVar[str] = "tile-coding"
-    tilings: int = 8
-    tiles: int = 4
-    at_most: int = 1024
+    tilings: PositiveInt = 8
+    tiles: Annotated[int, Range(1, MOST_FEATURES)] = 4
+    at_most: Annotated[int, Range(1, MOST_FEATURES)] = 1024
 
     def __post_init__(self) -> None:
-        whole(self.tilings, "tilings", self.name)
-        whole(self.tiles, "tiles", self.name, most=MOST_FEATURES)
-        whole(self.at_most, "at_most", self.name, most=MOST_FEATURES)
+        super().__post_init__()
         if self.at_most < self.tilings:
             raise InvalidInput(
                 f"The 'at_most' of {self.name} must be at least its 'tilings', {self.tilings}. "

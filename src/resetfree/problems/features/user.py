@@ -6,14 +6,15 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.features._checks import affordable, positive, seen, truth
+from resetfree.problems.features._checks import affordable, seen
 from resetfree.problems.features._scaling import fit_interval
 from resetfree.problems.finite.transitions import Floats
 
@@ -28,7 +29,7 @@ class Given(Features):
     function: Function | None = field(metadata={"saved": False})
     batched: bool = field(metadata={"fixed": True})
     d: int = field(metadata={"fixed": True})
-    bound: float = field(metadata={"fixed": True})
+    bound: Annotated[float, Range(above=0, most=inf)] = field(metadata={"fixed": True})
     not_negative: bool = field(metadata={"fixed": True})
 
     @property
@@ -90,21 +91,14 @@ class UserFeatures(FeatureMap):
 
     name: ClassVar[str] = "user"
     function: Function | str | None = None
-    bound: float = inf
+    bound: Annotated[float, Range(above=0, most=inf)] = inf
     batched: bool = False
     non_negative: bool = False
 
     def __post_init__(self) -> None:
-        if self.bound != inf:
-            positive(self.bound, "bound", self.name)
-        truth(self.batched, "batched", self.name)
-        truth(self.non_negative, "non_negative", self.name)
+        super().__post_init__()
         if isinstance(self.function, str):
             found_function(self.function)
-        elif self.function is not None and not callable(self.function):
-            raise InvalidInput(
-                f"The 'function' of {self.name} must be a function or module:name. Got {self.function!r} instead."
-            )
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Given:
         """The function is tried on a state seen, or else on the middle of the bounds, to learn how many it gives."""

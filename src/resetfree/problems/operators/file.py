@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from filelock import lock_descriptor
+
 from resetfree.core.errors import InvalidInput, OperatorTimeout
 from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, clean, sentence, too_late
@@ -108,19 +110,16 @@ class Folder(Channel):
     def _hold(self) -> None:
         if self._lock >= 0:
             return
-        import fcntl
-
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            free = lock_descriptor(handle, blocking=False)
+        except OSError:
             os.close(handle)
-            if isinstance(error, BlockingIOError):
-                raise InvalidInput(
-                    f"The operator's folder '{self._folder}' is used by another run. Name another one."
-                ) from error
             raise
+        if not free:
+            os.close(handle)
+            raise InvalidInput(f"The operator's folder '{self._folder}' is used by another run. Name another one.")
         self._lock = handle
 
     def _is_there(self) -> bool:

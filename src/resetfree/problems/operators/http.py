@@ -7,7 +7,6 @@ user of the machine nor a web page of another origin does.
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import secrets
@@ -20,16 +19,15 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.interrupts import wait
+from resetfree.core.web_guard import TOKEN, body_size, has_token, origin_refusal
 from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, sentence, too_late
 from resetfree.problems.operators.request import Answer, Request
 
 LOOPBACK = "127.0.0.1"
-TOKEN = "X-Resetfree-Token"
 LARGEST = 65_536  # bytes of a body
 CONNECTIONS = 16  # served at once
 LOOK = 0.1  # seconds between two looks at whether to stop, and at who is late
@@ -221,29 +219,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         """Read before anything is refused, so that who sent it gets to see why."""
-        length = self.headers.get("Content-Length", "")
-        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdigit()):
+        try:
+            chunked = "Transfer-Encoding" in self.headers
+            size = body_size("" if chunked else self.headers.get("Content-Length", ""), LARGEST)
+        except ValueError:
             self._say(411, {"error": "An answer needs its Content-Length."})
             return None
-        if len(length) > 9 or int(length) > LARGEST:
+        if size is None:
             self._say(413, {"error": f"An answer has at most {LARGEST} bytes."})
             return None
-        return self.rfile.read(int(length))
+        return self.rfile.read(size)
 
     def _may(self, known: bool) -> bool:
         """Whether whoever asks speaks to us (not to a name that points here), from our own origin, with the token."""
-        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            name = None
-        token = self.headers.get(TOKEN, "")
-        if name not in (LOOPBACK, "localhost"):
-            self._say(403, {"error": "The host must be 127.0.0.1 or localhost."})
-        elif origin is not None and origin != f"http://{host}":
-            self._say(403, {"error": "Pages of another origin may not ask."})
-        elif not hmac.compare_digest(token.encode(errors="replace"), self.server.board.token.encode()):
-            self._say(401, {"error": f"The header {TOKEN} must carry the token."})
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        refusal = origin_refusal(headers, self.headers.get_all("Host", []))
+        if refusal is not None:
+            self._say(403, {"error": refusal})
+        elif not has_token(headers, self.server.board.token):
+            self._say(401, {"error": f"The header {TOKEN.title()} must carry the token."})
         elif not known:
             self._say(404, {"error": "There is GET /request and POST /answer."})
         else:

@@ -1,12 +1,18 @@
-"""One sentence for every refused option."""
+"""Limits of registered problems, and sentences for options that do not fit each other."""
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range
 from resetfree.problems.finite.checks import LONGEST
 
 LARGEST = 30_000_000  # numbers that a registered problem is made of: a field of a million cells has 12 million
 LAYERS = 10_000  # steps of a problem that keeps a table for each
+
+Horizon: TypeAlias = Annotated[int, Range(1, LONGEST)]
+HorizonOrNone: TypeAlias = Annotated[int, Range(0, LONGEST)]  # 0 stands for the usual one
 
 STEP, LAYER = 400, 8000  # what a step costs in `ProblemSpec.entries`, however few states there are; with its own layer
 
@@ -21,12 +27,6 @@ def require(fine: bool, problem: str, option: str, must: str, got: object) -> No
     """
     if not fine:
         raise InvalidInput(f"The option '{option}' of problem '{problem}' must {must}. Got {got!r} instead.")
-
-
-def require_horizon(problem: str, horizon: int, least: int = 1, most: int = LONGEST, zero: str = "") -> None:
-    """Refuse an episode that is too short or too long; `zero` says what 0 stands for where it may be given."""
-    must = f"lie in {least}..{most}" + (f", or be 0 for {zero}" if zero else "")
-    require(least <= horizon <= most or (horizon == 0 and bool(zero)), problem, "horizon", must, horizon)
 
 
 def require_size(problem: str, numbers: int) -> None:

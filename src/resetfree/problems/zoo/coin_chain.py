@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 
+from resetfree.core.settings import Range
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_horizon, require_size
+from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_size
 from resetfree.problems.zoo._tables import ANY, rewards, transitions
 
 ACTIONS = ("safe", "risky")
@@ -18,7 +20,7 @@ ACTIONS = ("safe", "risky")
     "coin-chain-v0", "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.",
     lambda m, horizon: (64 * (m + 1) + LAYER) * max(horizon, m, 1),  # a layer of its own for each step
 )  # fmt: skip
-def coin_chain(m: int = 6, horizon: int = 0) -> FiniteMDP:
+def coin_chain(m: Annotated[int, Range(1, 1000)] = 6, horizon: Annotated[int, Range(0, LAYERS)] = 0) -> FiniteMDP:
     """At the base "safe" pays 0 and stays; "risky" pays 1 and sets off along a chain towards the pit.
 
     Each step of the chain, the first included, goes on with probability 1/2 and else falls back to the base. The m-th
@@ -28,9 +30,7 @@ def coin_chain(m: int = 6, horizon: int = 0) -> FiniteMDP:
     horizon: H; 0 means H = m, which leaves room for one attempt.
     """
     # 2^1000 is still a float, and so is 2^-1000.
-    require(1 <= m <= 1000, "coin-chain-v0", "m", "lie in 1..1000", m)
     require(horizon == 0 or horizon >= m, "coin-chain-v0", "horizon", f"be 0 or at least 'm' ({m})", horizon)
-    require_horizon("coin-chain-v0", horizon, most=LAYERS, zero="'m'")
     steps = horizon or m
     require_size("coin-chain-v0", steps * (m + 1) * len(ACTIONS))
     chain = [f"c{i}" for i in range(1, m)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
 
+from resetfree.core.settings import Range
 from resetfree.problems.finite.contexts import with_contexts
 from resetfree.problems.finite.mdp import FiniteMDP, GridLayout
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import require
 from resetfree.problems.zoo.grid import grid
 
 GOALS = ("0,3", "2,3", "0,0", "2,1", "0,2", "1,0", "1,3", "0,1", "2,2", "2,0")  # the first is the goal of `grid-v0`
@@ -18,13 +20,11 @@ GOALS = ("0,3", "2,3", "0,0", "2,1", "0,2", "1,0", "1,3", "0,1", "2,2", "2,0")  
     "contexts-v0", "The grid of grid-v0 with a goal that changes with the context, in a cycle or at random.",
     lambda m, order: 1000 * m * m,
 )  # fmt: skip
-def contexts(m: int = 3, order: str = "cycle") -> FiniteMDP:
+def contexts(m: Annotated[int, Range(1, len(GOALS))] = 3, order: Literal["cycle", "random"] = "cycle") -> FiniteMDP:
     """In context c acting in the c-th goal cell pays 1 (and the small reward of 0.3 stays where it is in `grid-v0`).
 
     order: "cycle" (the next episode has the next context) or "random" (any context, each equally likely).
     """
-    require(1 <= m <= len(GOALS), "contexts-v0", "m", f"lie in 1..{len(GOALS)}", m)
-    require(order in ("cycle", "random"), "contexts-v0", "order", 'be "cycle" or "random"', order)
     base = grid()
     tasks = [base.replace(reward=_move_goal(base, goal)) for goal in GOALS[:m]]
     chain = np.roll(np.eye(m), 1, axis=1) if order == "cycle" else np.full((m, m), 1.0 / m)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,13 +17,14 @@ from scipy.special import beta as beta_function
 from scipy.special import betainc, betaincinv
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Count, Range
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import register
 from resetfree.problems.stepping import Step, SteppedProblem
-from resetfree.problems.zoo._options import require, require_horizon, require_size
+from resetfree.problems.zoo._options import Horizon, require_size
 
 RESET_STATE = -1.0  # how the reset state is written among states in [0, 1]
 N_ACTIONS = 3
@@ -244,16 +245,17 @@ def _pick(weights: Floats, u: float) -> int:
     "continuous-linear-v0", "Infinitely many states, linear features, and an exact answer by quadrature.",
     lambda d, horizon, **_: 1000 * d * (d + horizon),
 )  # fmt: skip
-def continuous_linear(d: int = 4, horizon: int = 5, seed: int = 0, gap: float = 0.1) -> ContinuousLinearMDP:
+def continuous_linear(
+    d: Annotated[int, Range(2)] = 4,
+    horizon: Horizon = 5,
+    seed: Count = 0,
+    gap: Annotated[float, Range(above=0, most=1)] = 0.1,
+) -> ContinuousLinearMDP:
     """A random instance: three actions, the last two dangerous on an interval each, where they pay.
 
     d: features, the last of them the reset state's (from 2). gap: the least reset probability of a dangerous action.
     """
-    require(d >= 2, "continuous-linear-v0", "d", "be at least 2", d)
-    require_horizon("continuous-linear-v0", horizon)
     require_size("continuous-linear-v0", (N_ACTIONS * d) ** 2)  # of any regression on its features
-    require(seed >= 0, "continuous-linear-v0", "seed", "not be negative", seed)
-    require(0 < gap <= 1, "continuous-linear-v0", "gap", "lie in (0, 1]", gap)
     rng = np.random.default_rng(seed)
     place = np.linspace(0.0, 1.0, d - 1)  # feature j lands around place_j, and pays the more the further right
     a = 1 + np.rint(6 * place).astype(np.int64)

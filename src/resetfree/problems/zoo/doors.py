@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Annotated
 
+from resetfree.core.settings import PositiveInt, Range
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_horizon, require_size
+from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_size
 from resetfree.problems.zoo._tables import ANY, rewards, transitions
 
 ACTIONS = ("left", "right")
@@ -16,16 +18,14 @@ ACTIONS = ("left", "right")
     "doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.",
     lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer of its own for each step
 )  # fmt: skip
-def doors(length: int = 3, horizon: int = 10) -> FiniteMDP:
+def doors(length: PositiveInt = 3, horizon: Annotated[int, Range(1, LAYERS)] = 10) -> FiniteMDP:
     """At the fork "left" pays 0 and enters a chamber that pays 1 for `length` = L steps and then resets for certain;
     "right" pays 1/2 and leads to a loop that pays 1/2 for ever, and "left" in the loop leads back to the fork.
 
     The door opens at steps h <= H - L only (after that "left" pays 0 and stays), so whoever enters is reset within
     the same episode, and no episode ends inside the chamber: every start admits a reset-free policy.
     """
-    require(length >= 1, "doors-v0", "length", "be at least 1", length)
     require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)
-    require_horizon("doors-v0", horizon, most=LAYERS)
     require_size("doors-v0", horizon * (length + 3) * len(ACTIONS))
     chamber = [f"c{i}" for i in range(1, length + 1)]
     states = ("fork", "loop", *chamber, "pit")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.settings import Fraction
 from resetfree.problems.contract import ChoicePolicy, Episode, Intervention
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
@@ -16,7 +17,7 @@ from resetfree.problems.finite.safety import close
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, require, require_horizon
+from resetfree.problems.zoo._options import STEP, Horizon, require
 
 SYMBOLS = {
     ".": "free", "#": "wall", "X": "pit", "G": "goal", "g": "small goal", "S": "start", "R": "restart",
@@ -39,7 +40,7 @@ WHY = {"start": "put the agent on a start cell", "resume": "nobody knows where t
     lambda rows, horizon, **_: _size(rows, horizon),
 )
 def drawn(
-    rows: str = ROWS, slip: float = 0.1, horizon: int = 12, stay: bool = False, closed: bool = False
+    rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> FiniteMDP:
     """Rows from above, one character per cell, with "/" between them.
 
@@ -58,7 +59,7 @@ def drawn(
     lambda rows, horizon, **_: _size(rows, horizon),
 )
 def drawn_by_hand(
-    rows: str = ROWS, slip: float = 0.1, horizon: int = 12, stay: bool = False, closed: bool = False
+    rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> ByHand:
     """As `drawn`; nobody but the operator puts the agent back (docs/hardware.md)."""
     return ByHand(_drawn("drawn-by-hand-v0", rows, slip, horizon, stay, closed))
@@ -98,8 +99,6 @@ class ByHand(FiniteProblem):
 
 
 def _drawn(name: str, rows: str, slip: float, horizon: int, stay: bool, closed: bool) -> FiniteMDP:
-    require(0 <= slip <= 1, name, "slip", "lie in [0, 1]", slip)
-    require_horizon(name, horizon)
     lines = rows.split("/")
     even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
     require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))

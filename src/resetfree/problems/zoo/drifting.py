@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from resetfree.core.settings import Count, PositiveInt
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import LAYER
-from resetfree.problems.zoo.random_linear import simplex_mdp
+from resetfree.problems.zoo._options import LAYER, Horizon
+from resetfree.problems.zoo.random_linear import AtLeastTwo, simplex_mdp
 
 
 @register(
@@ -13,11 +14,11 @@ from resetfree.problems.zoo.random_linear import simplex_mdp
     lambda n_states, n_actions, d, horizon, **_: (n_states * n_actions * (16 * n_states + d) + LAYER) * horizon,
 )  # fmt: skip
 def drifting(
-    n_states: int = 30,
-    n_actions: int = 4,
-    d: int = 6,
-    horizon: int = 6,
-    seed: int = 1,
+    n_states: AtLeastTwo = 30,
+    n_actions: PositiveInt = 4,
+    d: AtLeastTwo = 6,
+    horizon: Horizon = 6,
+    seed: Count = 1,
     risk_pays: bool = True,
     stationary: bool = False,
 ) -> FiniteMDP:
@@ -25,5 +26,5 @@ def drifting(
 
     stationary: if True, nu_1 serves every step: the twin, equal to `random-linear-v0` with the same options.
     """
-    n_layers = 1 if stationary else max(horizon, 1)
+    n_layers = 1 if stationary else horizon
     return simplex_mdp("drifting-v0", n_states, n_actions, d, horizon, seed, risk_pays, n_layers)

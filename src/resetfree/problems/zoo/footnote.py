@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from resetfree.core.settings import Range
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import require
 from resetfree.problems.zoo._tables import ANY, rewards, transitions
 
 STATES = ("home", "bad", "pit")
@@ -16,7 +18,7 @@ MOST = 1000  # actions
     "footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.",
     lambda n_actions: 1000 * n_actions,
 )  # fmt: skip
-def footnote(n_actions: int = 4) -> FiniteMDP:
+def footnote(n_actions: Annotated[int, Range(1, MOST)] = 4) -> FiniteMDP:
     """One of `n_actions` actions stays at home and pays 1; each of the others falls into the pit, and from there on
     the agent starts in `bad`, where everything falls into the pit.
 
@@ -24,7 +26,6 @@ def footnote(n_actions: int = 4) -> FiniteMDP:
 
     Whoever chooses the first action uniformly has at least (1 - 1/n_actions) K expected resets in K episodes.
     """
-    require(1 <= n_actions <= MOST, "footnote-v0", "n_actions", f"lie in 1..{MOST}", n_actions)
     actions = ("stay", *(f"leap {i}" for i in range(1, n_actions)))
     moves = {("home", "stay"): {"home": 1.0}, ("bad", ANY): {"pit": 1.0}}
     moves |= {("home", leap): {"pit": 1.0} for leap in actions[1:]}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.core.settings import Fraction
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, require, require_horizon
+from resetfree.problems.zoo._options import STEP, Horizon
 
 ROWS = ("S..G", ".XX.", "g..S")
 ACTIONS = tuple(MOVES)
@@ -17,10 +18,8 @@ ACTIONS = tuple(MOVES)
     "grid-v0", "Twelve cells with two pits: the large reward is reached only along their edge, on slippery ground.",
     lambda slip, horizon: (60 + STEP) * horizon,
 )  # fmt: skip
-def grid(slip: float = 0.2, horizon: int = 8) -> FiniteMDP:
+def grid(slip: Fraction = 0.2, horizon: Horizon = 8) -> FiniteMDP:
     """Rows `S..G / .XX. / g..S`: X reset, G pays 1 and g pays 0.3 for acting there, start and restart uniform on S."""
-    require(0 <= slip <= 1, "grid-v0", "slip", "lie in [0, 1]", slip)
-    require_horizon("grid-v0", horizon)
     cells = np.array([list(row) for row in ROWS])
     pits = cells == "X"
     transition, layout = grid_transitions(np.ones_like(pits), pits, slip, ACTIONS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from resetfree.core.settings import Fraction, PositiveInt
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import require, require_size
+from resetfree.problems.zoo._options import require_size
 
 ACTIONS = ("safe", "risky")
 
@@ -16,15 +17,13 @@ ACTIONS = ("safe", "risky")
     "no-multiplier-v0", "A linear problem whose optimal multiplier grows with the square of the number of bins.",
     lambda bins, gap: 16 * (bins + 2) ** 2,
 )  # fmt: skip
-def no_multiplier(bins: int = 10, gap: float = 0.0) -> FiniteMDP:
+def no_multiplier(bins: PositiveInt = 10, gap: Fraction = 0.0) -> FiniteMDP:
     """From s1 to a uniform x; there "safe" pays 0 and draws a new x, "risky" pays 1 and resets with probability q(x).
 
     q(x) = max(x^2, gap) at the middle of each bin; without a reset "risky" goes back to s1. Two actions per episode.
     lambda_hat = 1 / min q = min(4 bins^2, 1 / gap) at every state: it explodes with `bins` unless there is a gap.
     Linear with d = 3: phi(x, risky) = (q, 1 - q, 0), all else (0, 0, 1); the pit, where nobody acts, has zeros.
     """
-    require(bins >= 1, "no-multiplier-v0", "bins", "be at least 1", bins)
-    require(0 <= gap <= 1, "no-multiplier-v0", "gap", "lie in [0, 1]", gap)
     require_size("no-multiplier-v0", bins * bins)
     odd = 2 * np.arange(bins) + 1
     square = odd**2 / (4 * bins**2)  # one division: the float nearest to the fraction

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
+from resetfree.core.settings import Count, Fraction, Range
 from resetfree.problems.finite.grids import cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import close
 from resetfree.problems.finite.transitions import Bools
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, require, require_horizon, require_size
+from resetfree.problems.zoo._options import STEP, HorizonOrNone, require_size
 
 ACTIONS = ("up", "down", "left", "right")
 PITS_OF_5 = ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))
@@ -21,7 +24,13 @@ NAMED = 100  # larger fields name their cells by number
     "pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
     lambda n, horizon, **_: 4 * n * n * ((horizon or 2 * n) + 16) + STEP * horizon,
 )  # fmt: skip
-def pits(n: int = 5, slip: float = 0.0, horizon: int = 0, density: float = -1.0, seed: int = 0) -> FiniteMDP:
+def pits(
+    n: Annotated[int, Range(2)] = 5,
+    slip: Fraction = 0.0,
+    horizon: HorizonOrNone = 0,
+    density: Annotated[float, Range(most=1)] = -1.0,
+    seed: Count = 0,
+) -> FiniteMDP:
     """Four moves, start in the first corner, acting in the last corner pays 1, a reset puts the agent on any live cell.
 
     Cells from which a reset cannot be avoided are not live: ending an episode there is a reset (`assumptions.close`).
@@ -32,11 +41,6 @@ def pits(n: int = 5, slip: float = 0.0, horizon: int = 0, density: float = -1.0,
     density: the probability of a pit on each cell inside the free rings, drawn with `seed`. Negative means the usual
     field: five fixed pits for n = 5, else density 0.15.
     """
-    require(n >= 2, "pits-v0", "n", "be at least 2", n)
-    require(0 <= slip <= 1, "pits-v0", "slip", "lie in [0, 1]", slip)
-    require_horizon("pits-v0", horizon, zero="2 n")
-    require(density <= 1, "pits-v0", "density", "be at most 1", density)
-    require(seed >= 0, "pits-v0", "seed", "not be negative", seed)
     require_size("pits-v0", n * n * len(ACTIONS) * (3 if slip else 1))
     holes = _holes(n, density, seed)
     transition, layout = grid_transitions(np.ones_like(holes), holes, slip, ACTIONS)

@@ -5,16 +5,21 @@ Legend: d features; nu [d, S] the measures they lead to, the last one the reset 
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 import numpy as np
 
+from resetfree.core.settings import Count, PositiveInt, Range
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, require, require_horizon, require_size
+from resetfree.problems.zoo._options import STEP, Horizon, require_size
 
 CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, and each of them leads mostly to few states
 RISKY_SHARE = 0.5  # of the pairs (state, action), action 0 aside
 RISK = (0.1, 0.5)  # range of the reset probability of a risky pair
+
+AtLeastTwo: TypeAlias = Annotated[int, Range(2)]  # states and features, of which one belongs to resets
 
 
 @register(
@@ -22,7 +27,12 @@ RISK = (0.1, 0.5)  # range of the reset probability of a risky pair
     lambda n_states, n_actions, d, horizon, **_: n_states * n_actions * (16 * n_states + d + horizon) + STEP * horizon,
 )  # fmt: skip
 def random_linear(
-    n_states: int = 30, n_actions: int = 4, d: int = 6, horizon: int = 6, seed: int = 1, risk_pays: bool = True
+    n_states: AtLeastTwo = 30,
+    n_actions: PositiveInt = 4,
+    d: AtLeastTwo = 6,
+    horizon: Horizon = 6,
+    seed: Count = 1,
+    risk_pays: bool = True,
 ) -> FiniteMDP:
     """Start in state 0, restart anywhere, the last state is the reset state; see `simplex_mdp`."""
     return simplex_mdp("random-linear-v0", n_states, n_actions, d, horizon, seed, risk_pays, n_layers=1)
@@ -39,11 +49,6 @@ def simplex_mdp(
     risk_pays: if True, omega_d = 1, more than anything safe pays. If False, omega_d = 0 and a risky pair is action 0
     spoilt: phi(s, a) = (1 - p) phi(s, 0) + p e_d, so Q(s, a) = (1 - p) Q(s, 0) and every multiplier is 0.
     """
-    require(n_states >= 2, name, "n_states", "be at least 2 (one is the reset state)", n_states)
-    require(n_actions >= 1, name, "n_actions", "be at least 1", n_actions)
-    require(d >= 2, name, "d", "be at least 2 (one feature leads to the reset state)", d)
-    require_horizon(name, horizon)
-    require(seed >= 0, name, "seed", "not be negative", seed)
     require_size(name, n_layers * n_states * n_actions * n_states + (n_states * n_actions + n_layers * n_states) * d)
     rng = np.random.default_rng(seed)
     n_live = n_states - 1

@@ -21,6 +21,7 @@ from resetfree.show.cli.demo import demo
 from resetfree.show.cli.evaluate import evaluate
 from resetfree.show.cli.export import export
 from resetfree.show.cli.listing import list_
+from resetfree.show.cli.nonepisodic_life import nonepisodic
 from resetfree.show.cli.report import report
 from resetfree.show.cli.run import run
 from resetfree.show.cli.solve import solve
@@ -56,7 +57,7 @@ def app() -> None:
     """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`), gym:ID or module:factory."""
 
 
-for command in (demo, list_, check, solve, run, certify, evaluate, export, bench, report, sweep, studio):
+for command in (demo, list_, check, solve, run, nonepisodic, certify, evaluate, export, bench, report, sweep, studio):
     app.add_command(command)
 
 

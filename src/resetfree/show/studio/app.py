@@ -20,17 +20,20 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core.settings import record
 from resetfree.runs.learn import load
 from resetfree.runs.ledger import read_spec_of
 from resetfree.show.report import style
 from resetfree.show.report.html.page import PALETTE
-from resetfree.show.studio import drawing, inputs, limits
+from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.aside import aside
 from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.children import ChildFailed
 from resetfree.show.studio.files import NAME, Folder, rounds_in
 from resetfree.show.studio.following import Followed, Following
+from resetfree.show.studio.page_requests import Control, Reply
 from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.security import Guard, TooLarge, body_of, refuse
 from resetfree.show.studio.sessions import Sessions, pace_of
@@ -107,17 +110,15 @@ class Studio:
         return {"name": self.sessions.start(asked).name}
 
     def _control(self, asked: Any) -> dict[str, Any]:
-        told = inputs.mapping(asked, "request", ("name", "action", "pace", "paused"))
-        action = inputs.one_of(told.get("action"), "action", ("pause", "go", "step", "speed", "stop", "resume"))
-        name = inputs.text(told.get("name"), "name")
+        told = record(Control, asked, "request")
+        name, action = told.name, told.action
         if action == "resume":
-            paused = inputs.truth(told.get("paused", False), "'paused'")
-            return {"name": self.sessions.resume(name, pace_of(told.get("pace", 0)), paused).name}
+            return {"name": self.sessions.resume(name, pace_of(told.pace), told.paused).name}
         session = self.sessions.get(name)
         if session is None:
             raise RunError(f"The run '{name[:60]}' does not go on here.")
         if action == "speed":
-            session.gate.set(pace=pace_of(told.get("pace")))
+            session.gate.set(pace=pace_of(told.pace))
         elif action == "step":
             session.gate.step()
         elif action == "stop":
@@ -128,15 +129,11 @@ class Studio:
         return {"name": name}
 
     def _answer(self, asked: Any) -> dict[str, Any]:
-        told = inputs.mapping(asked, "request", ("name", "lane", "id", "who", "note", "stop"))
-        view = self._view(told.get("name"))
-        lane = inputs.whole(told.get("lane", 0), "lane", 0, len(view.lanes) - 1)
-        reply: dict[str, Any] = {"id": inputs.text(told.get("id"), "request's id")}
-        reply["who"] = inputs.text(told.get("who", ""), "name of the operator") or "operator at the studio"
-        reply["note"] = inputs.text(told.get("note", ""), "note", 2000)
-        if "stop" in told:
-            reply["stop"] = inputs.truth(told["stop"], "'stop'")
-        view.answer(lane, reply)
+        told = record(Reply, asked, "request")
+        view = self._view(told.name)
+        whole(told.lane, "'lane' of the request", 0, len(view.lanes) - 1)
+        reply = {"id": told.id, "who": told.who or "operator at the studio", "note": told.note}
+        view.answer(told.lane, reply if told.stop is None else {**reply, "stop": told.stop})
         return {"ok": True}
 
     def _view(self, name: Any) -> View:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import types
 import typing
 from functools import cache
 from typing import Any
 
+from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check, check_names, declarations, plain_parts
 from resetfree.game.auto import choose
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
@@ -17,20 +18,24 @@ from resetfree.players.algorithm1 import algorithm1
 from resetfree.problems.fingerprint import describe
 from resetfree.problems.registry import make, problems
 from resetfree.problems.zoo.drawn import SYMBOLS
-from resetfree.show.studio import inputs, limits
+from resetfree.show.studio import limits
 from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES
+from resetfree.show.studio.page_requests import Option, Seed, ShortText
 
 
 @cache
 def catalogue() -> dict[str, Any]:
     """Everything, as plain data."""
     chosen = {
-        id: {"summary": spec.summary, "options": [_option(*item) for item in spec.options.items()]}
+        id: {"summary": spec.summary, "options": _fields(spec.factory, spec.options)}
         for id, spec in problems().items()
         if id not in (DRAWN, BY_HAND)
     }
     players = {
-        role: {name: {"summary": _told(cls), "settings": _fields(cls)} for name, cls in discover(role).items()}
+        role: {
+            name: {"summary": _told(cls), "settings": _fields(cls, settings(cls))}
+            for name, cls in discover(role).items()
+        }
         for role in BASES
     }
     bounds = {
@@ -53,16 +58,12 @@ def problem_options(id: str, given: Any) -> dict[str, Any]:
     """Options of a registered problem, bounded before anything is made of them."""
     known = problems()
     if id not in known:
-        raise InvalidInput(f"The problem must be a registered one. Got {inputs.shown(id)} instead.")
-    options = inputs.mapping(given, f"options of '{id}'", known[id].options)
-    for name, value in options.items():
-        if not isinstance(value, bool | int | float | str):
-            raise InvalidInput(f"The option '{name}' must be a number or a word. Got {inputs.kind(value)} instead.")
-        if isinstance(value, int) and not isinstance(value, bool):
-            inputs.whole(value, f"option '{name}'", -limits.SEED, limits.SEED if name == "seed" else limits.OPTION)
-        if isinstance(value, str):
-            inputs.text(value, f"option '{name}'", (limits.GRID + 1) ** 2)
-    return options
+        raise InvalidInput(f"The problem must be a registered one. Got {shown(id)} instead.")
+    check(given, dict[str, Any], f"options of '{id}'")
+    check_names(given, known[id].options, f"option of problem '{id}'")
+    for name, value in given.items():
+        check(value, Seed if name == "seed" else Option, f"option '{name}'")
+    return dict(given)
 
 
 def player_settings(role: Any, name: str, given: Any) -> dict[str, Any]:
@@ -72,36 +73,25 @@ def player_settings(role: Any, name: str, given: Any) -> dict[str, Any]:
     elif name in discover(role):
         known = list(settings(discover(role)[name]))
     else:
-        raise InvalidInput(f"The {role} player must be a discovered one. Got {inputs.shown(name)} instead.")
-    found = inputs.mapping(given, f"settings of '{name}'", known)
-    for key, value in found.items():
-        if not isinstance(value, bool | int | float | str | None):
-            raise InvalidInput(f"The setting '{key}' must be a number or a word. Got {inputs.kind(value)} instead.")
-        if isinstance(value, str):
-            inputs.text(value, f"setting '{key}'")
-    return found
+        raise InvalidInput(f"The {role} player must be a discovered one. Got {shown(name)} instead.")
+    check(given, dict[str, Any], f"settings of '{name}'")
+    check_names(given, known, f"setting of {role} player '{name}'")
+    for key, value in given.items():
+        check(value, bool | int | float | ShortText | None, f"setting '{key}'")
+    return dict(given)
 
 
-def _option(name: str, default: Any) -> dict[str, Any]:
-    return {"name": name, "default": describe(default), "kind": type(default).__name__, "choices": None}
-
-
-def _fields(cls: Any) -> list[dict[str, Any]]:
-    """The fields of a player: name, default, what they take, and the choices where these are few."""
-    try:
-        hints = typing.get_type_hints(cls)
-    except NameError:  # names that only a type checker sees
-        hints = {}
-    result = []
-    for field in dataclasses.fields(cls):
-        wanted = hints.get(field.name)
-        parts = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+def _fields(owner: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
+    """Options of a problem or settings of a player: name, default, what they take, and choices where these are few."""
+    declared, result = declarations(owner), []
+    for name, default in defaults.items():
+        parts = plain_parts(declared.get(name, Any if default is None else type(default)))
         choices = [x for part in parts if typing.get_origin(part) is typing.Literal for x in typing.get_args(part)]
         plain = [part.__name__ for part in parts if part in (int, float, bool, str)]
-        default = None if field.default is dataclasses.MISSING else describe(field.default)
         result.append(
             {
-                "name": field.name, "default": default, "kind": plain[0] if plain else "choice" if choices else "other",
+                "name": name, "default": None if default is dataclasses.MISSING else describe(default),
+                "kind": plain[0] if plain else "choice" if choices else "other",
                 "choices": choices or None, "optional": type(None) in parts,
             }
         )  # fmt: skip

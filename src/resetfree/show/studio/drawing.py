@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.core.settings import Fraction, Range, record
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safe_sets import safe_sets
 from resetfree.problems.registry import make
-from resetfree.show.studio import inputs, limits
+from resetfree.show.studio import limits
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
 
 DRAWN, BY_HAND = "drawn-v0", "drawn-by-hand-v0"
-KEYS = ("rows", "slip", "horizon", "stay", "closed")
 # Fields to begin with; the second breaks Assumption 1: between two pits, every way out may slip into one.
 TEMPLATES = {
     "garden": {"rows": "S......./.XX..X../......../..#X..G./........", "slip": 0.1, "horizon": 12},
@@ -25,26 +26,28 @@ TEMPLATES = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Grid:
+    """What the page sends of one; what it leaves out is as `drawn-v0` has it."""
+
+    rows: list[str] | str
+    slip: Fraction = 0.1
+    horizon: Annotated[int, Range(1, limits.HORIZON)] = 12
+    stay: bool = False
+    closed: bool = False
+
+
 def options_of(given: Any) -> dict[str, Any]:
-    """The options of a drawn grid, checked; what the page leaves out is as `drawn-v0` has it.
+    """The options of a drawn grid, checked.
 
     given: {"rows": [text, ...] or text, "slip": ..., "horizon": ..., "stay": ..., "closed": ...}
     """
-    grid = inputs.mapping(given, "grid", KEYS)
-    rows = grid.get("rows")
-    if isinstance(rows, list) and all(isinstance(row, str) for row in rows):
-        rows = "/".join(rows)
-    if not isinstance(rows, str) or not rows:
-        raise InvalidInput(f"The rows of a grid must be text. Got {inputs.shown(rows)} instead.")
+    grid = record(Grid, given, "grid")
+    rows = grid.rows if isinstance(grid.rows, str) else "/".join(grid.rows)
     lines = rows.split("/")
     if len(rows) > (limits.GRID + 1) ** 2 or max(len(lines), *map(len, lines)) > limits.GRID:
         raise InvalidInput(f"A grid must have at most {limits.GRID} rows and columns. Got a larger one instead.")
-    return {
-        "rows": rows, "slip": inputs.number(grid.get("slip", 0.1), "slip", 0.0, 1.0),
-        "horizon": inputs.whole(grid.get("horizon", 12), "horizon", 1, limits.HORIZON),
-        "stay": inputs.truth(grid.get("stay", False), "'may stand still'"),
-        "closed": inputs.truth(grid.get("closed", False), "'closed'"),
-    }  # fmt: skip
+    return {**vars(grid), "rows": rows}
 
 
 def check(given: Any) -> dict[str, Any]:

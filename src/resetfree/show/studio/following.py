@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.core.lock import is_held
 from resetfree.runs.runfile import READ_BATCH, connect, damaged, read_checkpoint, read_spec, sentences, start_type
 from resetfree.show.studio import limits
 from resetfree.show.studio.files import Folder
@@ -43,20 +44,7 @@ class Followed:
     @property
     def being_written(self) -> bool:
         """Whether another process holds its lock."""
-        try:
-            import fcntl
-
-            handle = os.open(f"{self.path}.lock", os.O_RDONLY | os.O_NOFOLLOW)
-        except (ImportError, OSError):
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        else:
-            return False
-        finally:
-            os.close(handle)
+        return is_held(self.path)
 
     def poll(self) -> bool:
         """Read what is new; whether anything is."""

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from resetfree.core.errors import RunError
+from resetfree.core.web_guard import TOKEN
 from resetfree.problems.operators import Answer, Request
-from resetfree.problems.operators.http import LARGEST, TOKEN
+from resetfree.problems.operators.http import LARGEST
 from resetfree.problems.operators.messages import accept, as_json, check_reply, sentence
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:([1-9][0-9]{0,4})")

@@ -1,16 +1,12 @@
-"""Who may ask, and how much: host, origin, token, size and time of every request, and how many connections there are.
-
-A page of another origin cannot ask (its Origin is not ours, and our Host is not a name that points here), another user
-of a shared machine cannot where a token is set, and nobody can send or hold more than the bounds of `limits`.
+"""The studio's requests: `core.web_guard` says who may ask; here are the headers, the bounds on size and time, and how
+many connections there are: nobody can send or hold more than the bounds of `limits`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,10 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.web_guard import LOOPBACK, body_size, has_token, origin_refusal
 from resetfree.show.studio import limits
 
-TOKEN = "x-resetfree-token"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -68,25 +63,14 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         headers = request.headers
-        host, origin = headers.get("host", ""), headers.get("origin")
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            name = None
-        if len(headers.getlist("host")) != 1 or name is None or (not self._token and name not in LOOPBACK):
-            return refuse(403, "The host must be 127.0.0.1 or localhost.")
-        if origin is not None and origin != f"http://{host}":
-            return refuse(403, "Pages of another origin may not ask.")
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return refuse(403, "Pages of another origin may not ask.")
-        if request.url.path.startswith("/api/") and not self._known(headers.get(TOKEN, "")):
+        sentence = origin_refusal(headers, headers.getlist("host"), any_name=bool(self._token))
+        if sentence is not None:
+            return refuse(403, sentence)
+        if request.url.path.startswith("/api/") and not has_token(headers, self._token):
             return refuse(401, "The studio's token is missing or wrong: open the address that the terminal shows.")
         if request.method not in ("GET", "HEAD", "POST"):
             return refuse(405, "There is GET and POST.")
         return None
-
-    def _known(self, given: str) -> bool:
-        return not self._token or hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
 
 
 def refuse(status: int, sentence: str) -> JSONResponse:
@@ -102,8 +86,11 @@ async def body_of(request: Request) -> Any:
     """The JSON of a request, bounded in size and time; it must say that it is JSON, which no form of a page can."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise InvalidInput("The request must be of type application/json.")
-    length = request.headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()) or len(length) > 12 or int(length) > limits.BODY:
+    try:
+        small = body_size(request.headers.get("content-length", "0"), limits.BODY) is not None
+    except ValueError:
+        small = False
+    if not small:
         raise TooLarge(f"A request has at most {limits.BODY:,} bytes.")
     parts, size = [], 0
     try:

@@ -7,19 +7,20 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.game.loop import FEEDBACK
+from resetfree.core.settings import check_names, record
 from resetfree.players import discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
 from resetfree.runs.ledger import read_spec_of
-from resetfree.show.studio import drawing, inputs, limits
+from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.catalogue import player_settings, problem_options
 from resetfree.show.studio.files import SIDES, Folder
 from resetfree.show.studio.lanes import Gate, Live, Wanted
+from resetfree.show.studio.page_requests import Asked, Pair
 
 FIRST_ROUND = 120.0  # seconds that are waited for it: kernels may have to be compiled
-ASKED = ("problem", "options", "grid", "by_hand", "lanes", "episodes", "seed", "pace", "paused", "bound", "feedback")
 
 
 class Session:
@@ -163,47 +164,36 @@ class Sessions:
 
 def wanted_of(asked: Any) -> tuple[list[Wanted], float, bool]:
     """What the page asked for: one or two lanes, how fast, and whether to begin with a pause."""
-    told = inputs.mapping(asked, "request", ASKED)
+    told = record(Asked, asked, "request")
     problem, options = _problem(told)
-    lanes = told.get("lanes")
-    if not isinstance(lanes, list) or not 1 <= len(lanes) <= len(SIDES):
-        raise InvalidInput(f"The players must be one or two pairs. Got {inputs.shown(lanes)} instead.")
-    bound = told.get("bound")
     common: dict[str, Any] = {
-        "problem": problem,
-        "episodes": inputs.whole(told.get("episodes", 2000), "number of episodes", 1, limits.EPISODES),
-        "seed": inputs.whole(told.get("seed", 0), "seed", 0, limits.SEED),
-        "feedback": inputs.one_of(told.get("feedback", "auto"), "feedback", ["auto", *FEEDBACK]),
-        "B": None if bound is None else inputs.number(bound, "bound B", 0.0, 1e9),
+        "problem": problem, "episodes": told.episodes, "seed": told.seed, "feedback": told.feedback,
+        "B": None if told.bound is None else float(told.bound),
     }  # fmt: skip
     wanted = []
-    for lane in lanes:
-        pair = inputs.mapping(lane, "lane", ("primal", "dual", "settings"))
-        names: dict[str, Any] = {
-            role: inputs.text(pair.get(role, "auto"), f"{role} player") for role in ("primal", "dual")
-        }
-        given = inputs.mapping(pair.get("settings", {}), "settings", names)
-        chosen = {role: player_settings(role, names[role], given.get(role, {})) for role in names}
+    for lane in told.lanes:
+        pair = record(Pair, lane, "lane")
+        names: dict[str, Any] = {"primal": pair.primal, "dual": pair.dual}
+        check_names(pair.settings, names, "player with settings")
+        chosen = {role: player_settings(role, names[role], pair.settings.get(role, {})) for role in names}
         wanted.append(Wanted(**common, **names, settings={"problem": options, **chosen}))
-    return wanted, pace_of(told.get("pace", 0)), inputs.truth(told.get("paused", False), "'paused'")
+    return wanted, pace_of(told.pace), told.paused
 
 
-def pace_of(value: Any) -> float:
+def pace_of(pace: float) -> float:
     """Episodes per second; 0 for as many as there can be."""
-    pace = inputs.number(value, "speed", 0.0, limits.FASTEST)
-    return pace if pace == 0 else max(pace, 0.05)
+    return float(pace) if pace == 0 else max(float(pace), 0.05)
 
 
-def _problem(told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    by_hand = inputs.truth(told.get("by_hand", False), "'resets by hand'")
-    if "grid" in told:
-        options = drawing.options_of(told["grid"])
-        name = drawing.BY_HAND if by_hand else drawing.DRAWN
+def _problem(told: Asked) -> tuple[str, dict[str, Any]]:
+    if told.grid is not None:
+        options = drawing.options_of(told.grid)
+        name = drawing.BY_HAND if told.by_hand else drawing.DRAWN
     else:
-        if by_hand:
+        if told.by_hand:
             raise InvalidInput("Resets by hand are for a grid that is drawn. Got a registered problem instead.")
-        name = inputs.text(told.get("problem"), "problem")
-        options = problem_options(name, told.get("options", {}))
+        name = told.problem
+        options = problem_options(name, told.options)
     made = make(name, **options)
     states = made.n_states or 1
     if states > limits.STATES or states * made.n_actions * made.horizon > limits.TABLE:
@@ -232,6 +222,6 @@ def resumed(spec: Mapping[str, Any]) -> Wanted:
         raise RunError("The run file asks for more than is taken here.")
     return Wanted(
         spec["problem"], spec["primal"]["name"], spec["dual"]["name"],
-        inputs.whole(spec["episodes"], "number of episodes", 1, limits.EPISODES), spec["seed"], spec["feedback"], None,
+        whole(spec["episodes"], "number of episodes", 1, limits.EPISODES), spec["seed"], spec["feedback"], None,
         settings, resume=True,
     )  # fmt: skip

@@ -17,7 +17,6 @@ THEMED = {
 }  # fmt: skip
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_COLOUR = re.compile(r"#[0-9a-f]{6}")
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _NOT_OURS = ("metadata", "style")
 _LEFT_OUT = ("style", "id", "version")

@@ -18,8 +18,6 @@ MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 MASK = (1 << 64) - 1
 LOW = 0xFFFFFFFF
 
-Words = NDArray[np.uint64]
-
 
 class Wide(NamedTuple):
     """128-bit numbers, or anything that stands for them on the host."""

@@ -1,0 +1,63 @@
+"""What players require of a problem, of a run and of each other before they play; settings have `core.settings`."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import PositiveInt, check
+from resetfree.problems.contract import Problem
+
+
+def finite_states(problem: Problem, name: str) -> int:
+    """S, or a sentence that there must be one."""
+    if problem.n_states is None:
+        raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
+    return problem.n_states
+
+
+def sizes(problem: Problem, pooled: bool, name: str) -> tuple[int, int, int]:
+    """Layers, states and actions of a table; a sentence where there can be none."""
+    n_states = finite_states(problem, name)
+    if pooled and not problem.stationary:
+        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+    return 1 if pooled else problem.horizon, n_states, problem.n_actions
+
+
+def check_room(problem: Problem, name: str, size: int, of: str, advice: str) -> None:
+    """Refuse a player whose data would take more bytes than there is room for; advice: the end of a sentence."""
+    if size > problem.room:
+        raise InvalidInput(
+            f"The player '{name}' keeps {size / 1e9:.1f} GB of {of} for this problem, which must be at most "
+            f"{problem.room / 1e9:.0f} GB{advice and f': {advice}'}."
+        )
+
+
+def check_episodes(episodes: int, name: str) -> int:
+    """K, for constants that must know it."""
+    check(episodes, PositiveInt, f"'episodes' of {name}")
+    return episodes
+
+
+def check_multiplier(lam: float) -> float:
+    """`lam` as a float, or a sentence that it is no multiplier."""
+    if not (lam >= 0 and isfinite(lam)):
+        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
+    return float(lam)
+
+
+def bound_of(player: Any) -> float:
+    """B, the player's bound on the multipliers; a run fills it in where an oracle knows it."""
+    if player.B is None:
+        raise InvalidInput(f"The 'B' of {player.name} must be a bound on the multipliers. Got None instead.")
+    return float(player.B)
+
+
+def restarts_are_told(problem: Problem, name: str) -> None:
+    """Refuse problems in which an episode that is reset does not say where the next one starts."""
+    if problem.persistent:
+        raise NotCertifiable(
+            f"The player '{name}' must see where a reset puts the agent. Got '{problem.name}', in which an operator "
+            "does that later, instead."
+        )

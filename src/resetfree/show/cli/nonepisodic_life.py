@@ -1,0 +1,61 @@
+"""`resetfree nonepisodic`: one unbroken life without episodes, with a bound on resets for every path."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+
+import resetfree as rf
+from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.players.nonepisodic import Life, live, optimal_gain
+from resetfree.problems.resolve import parse_options, resolve_model
+from resetfree.show.cli.common import problem_argument, say
+
+
+@click.command()
+@problem_argument
+@click.option("--steps", type=int, default=20_000, show_default=True, help="How many steps.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--width", default="tuned", show_default=True, help="tuned, or theory for the proved width.")
+@click.option("--scale", type=float, default=0.02, show_default=True, help="Of the tuned width.")
+def nonepisodic(
+    problem: str, options: Sequence[str], as_json: bool, steps: int, seed: int, width: Any, scale: float
+) -> None:
+    """Learn in one unbroken life: no episodes, a reset only on arrival in a reset state."""
+    began = time.perf_counter()
+    mdp = resolve_model(problem, parse_options(options))
+    if not isinstance(mdp, rf.FiniteMDP):
+        raise InvalidInput(
+            f"Only finite problems have a life without episodes. Got '{problem}', whose states are a continuum."
+        )
+    life = live(mdp, steps, seed=seed, width=width, scale=scale)
+    best, why = _best(life)
+    data = {
+        "problem": problem, "steps": steps, "seed": seed, "width": width, "resets": life.resets,
+        "most_resets": life.bound, "reward": float(life.rewards.sum()),
+        "average_reward": float(life.rewards.mean()), "best_average_reward": best,
+        "regret": None if best is None else float(life.regret[-1]), "safe_states": int(life.safe.sum()),
+        "epochs": life.epochs, "constants": life.constants, "seconds": time.perf_counter() - began,
+    }  # fmt: skip
+
+    def show(console: Console) -> None:
+        console.print(f"[bold]{problem}[/] {mdp}, {steps} steps without episodes", highlight=False)
+        console.print(f"resets {life.resets}; no path has more than {life.bound}", highlight=False)
+        console.print(f"average reward {data['average_reward']:.4f}; best {why}", highlight=False)
+        if best is not None:
+            console.print(f"regret {data['regret']:.1f}", highlight=False)
+
+    say(data, as_json, show)
+
+
+def _best(life: Life) -> tuple[float | None, str]:
+    """g*, or why there is none."""
+    try:
+        best = optimal_gain(life.mdp).value
+    except AssumptionViolated as error:
+        return None, f"unknown: {error}"
+    return best, f"without resets {best:.4f}"
