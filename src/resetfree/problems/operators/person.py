@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Protocol, Self, TypeAlias
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range, Rule, check
 from resetfree.problems.operators.callback import Callback
 from resetfree.problems.operators.file import Folder
 from resetfree.problems.operators.http import Endpoint
@@ -18,7 +19,9 @@ from resetfree.problems.operators.prompt import Terminal
 from resetfree.problems.operators.request import Answer, Request
 
 Ask: TypeAlias = Callable[[Request], Answer | str | None]
-LONGEST_WAIT = 1e9  # seconds; clocks of the system take no more than about ten times that
+LONGEST_WAIT = 10**9  # seconds; clocks of the system take no more than about ten times that
+Seconds: TypeAlias = Annotated[float, Range(above=0, most=LONGEST_WAIT)]
+Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"])), "text")]
 HTTP = re.compile(r"http(?::([0-9]{1,5}))?")
 
 
@@ -52,22 +55,14 @@ class OperatorReset:
     """
 
     by: str | Path | Ask = "terminal"
-    deadline: float | None = None
-    who: str = "operator"
+    deadline: Seconds | None = None
+    who: Who = "operator"
     address: Path | None = None
     _way: Way = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        seconds = self.deadline
-        if seconds is not None and (
-            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_WAIT
-        ):
-            raise InvalidInput(
-                f"The 'deadline' of OperatorReset must be a positive number of seconds up to {LONGEST_WAIT:g}. "
-                f"Got {seconds!r} instead."
-            )
-        if not isinstance(self.who, str) or not clean(self.who, LONGEST["who"]):
-            raise InvalidInput(f"The 'who' of OperatorReset must be text. Got {self.who!r} instead.")
+        check(self.deadline, Seconds | None, "'deadline' of OperatorReset")
+        check(self.who, Who, "'who' of OperatorReset")
         self._way = self._reached()
 
     def perform(self, request: Request) -> Answer:
