@@ -405,7 +405,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"problem": rf.make("grid-v0"), "settings": {"problem": {"slip": 0.1}}}, InvalidInput, "given by name"),
     ({"primal": "linear-ucd"}, UnknownName, "Did you mean 'linear-ucb'"),
     ({"primal": Memory(np.zeros(1))}, InvalidInput, "Got Memory instead"),
-    ({"episodes": 0}, InvalidInput, "'episodes' of a run must be an integer from 1. Got 0"),
+    ({"episodes": 0}, InvalidInput, "'episodes' of a run must be an integer from 1 to 1000000000000. Got 0"),
     ({"episodes": True}, InvalidInput, "Got True instead"),
     ({"seed": -1}, InvalidInput, "'seed' of a run must be an integer from 0. Got -1"),
     ({"feedback": "loud"}, UnknownName, "There is no feedback 'loud'"),

@@ -9,43 +9,19 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range, check
+from resetfree.core.values import shown as shown  # for whoever says what is wrong with an argument
 
 MOST_ENTRIES = 100_000_000  # of a sequence that is made into an array
 LONGEST_NAME = 200  # bytes of a file's name: systems take 255, and ours grow endings
 LONGEST_PATH = 4000  # bytes
 LARGEST = 2**62  # of integers in an array
-SHOWN = 80  # characters of a value in a sentence
-
-
-def shown(value: Any) -> str:
-    """A value as a sentence quotes it: short, on one line, and whatever it is.
-
-    >>> shown("x" * 300)[-9:], shown([1, 2])
-    ('xxxxxx...', '[1, 2]')
-    """
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} of shape {value.shape}"
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # somebody else's, or an integer of too many digits
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
-
-
-def is_whole(value: Any) -> bool:
-    """Whether it is an integer, Python's or NumPy's; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a number, Python's or NumPy's; True and False are none."""
-    return is_whole(value) or isinstance(value, float | np.floating)
 
 
 def whole(value: Any, what: str, least: int, most: int | None = None) -> int:
@@ -57,29 +33,19 @@ def whole(value: Any, what: str, least: int, most: int | None = None) -> int:
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The 'seed' of simulate must be an integer from 0. Got 1.5 instead.
     """
-    good = is_whole(value)
-    if not good or value < least or (most is not None and value > most):
-        upto = f" to {most}" if good and value > least else ""
-        raise InvalidInput(f"The {what} must be an integer from {least}{upto}. Got {shown(value)} instead.")
+    check(value, Annotated[int, Range(least, most)], what)
     return int(value)
 
 
 def real(value: Any, what: str, *, finite: bool = True) -> float:
     """A number that is not negative; infinity only where it means something."""
-    try:
-        number = float(value) if is_number(value) else math.nan
-    except OverflowError:
-        number = math.inf
-    if not number >= 0 or (finite and number == math.inf):
-        kind = "a finite number" if finite else "a number"
-        raise InvalidInput(f"The {what} must be {kind} that is not negative. Got {shown(value)} instead.")
-    return number
+    check(value, Annotated[float, Range(0, None if finite else math.inf)], what)
+    return float(value)
 
 
 def flag(value: Any, what: str) -> bool:
     """True or False, and nothing that is only like it."""
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"The {what} must be True or False. Got {shown(value)} instead.")
+    check(value, bool, what)
     return bool(value)
 
 

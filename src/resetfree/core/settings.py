@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from resetfree.core.arguments import is_number, is_whole, shown
 from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.values import is_float, is_whole, shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,7 +80,9 @@ class Range:
         limits = between.join(f"{word} {end:.15g}" for word, end in given)
         text = f"{'an integer' if kind is int else 'a number'} {limits}".rstrip()
         text = COMMON.get((kind is int, *given), text)
-        return f"{text} or infinity" if self.most == math.inf else text
+        if self.most != math.inf:
+            return text
+        return text.replace("finite ", "") if "finite " in text else f"{text} or infinity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def check_fields(record: Any, owner: str) -> None:
     if dataclasses.is_dataclass(record):
         cls: Any = type(record)
         declared = declarations(cls)
-        for field in dataclasses.fields(record):
+        for field in (one for one in dataclasses.fields(record) if one.init):
             value, kind, what = getattr(record, field.name), declared.get(field.name, Any), f"'{field.name}' of {owner}"
             check(value, kind, what)
             if not _unbounded(kind):
@@ -270,7 +272,7 @@ def expected(declared: Any) -> str:
         return either([str(part) for part in parts])
     if origin in (typing.Union, types.UnionType):
         *others, last = (expected(part) for part in parts)
-        comma = "," if any(" that " in word for word in others) else ""
+        comma = "," if any(" that " in word or " and " in word for word in others) else ""
         return f"{', '.join(others)}{comma} or {last}"
     if origin is list:
         return f"a list of which each is {expected(parts[0])}"
@@ -320,7 +322,7 @@ def _unbounded(declared: Any) -> bool:
 PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     Any: (lambda value: True, "anything"),
     int: (is_whole, "an integer"),
-    float: (is_number, "a number"),
+    float: (is_float, "a number"),
     bool: (lambda value: isinstance(value, bool | np.bool_), "True or False"),
     str: (lambda value: isinstance(value, str), "text"),
     type(None): (lambda value: value is None, "None"),

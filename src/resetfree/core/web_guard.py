@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
+from resetfree.core.settings import Range
+
+PortNumber: TypeAlias = Annotated[int, Range(0, 65_535)]  # 0 for any that is free
 TOKEN = "x-resetfree-token"  # the header that carries it
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HOST = "The host must be 127.0.0.1 or localhost."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import PositiveInt, Probability, Rule, check
 from resetfree.problems.finite.contexts import with_contexts
 from resetfree.problems.registry import make
 from resetfree.theory.oracle.dynamic_programming import best_response, evaluate, solve
@@ -28,8 +29,7 @@ def no_attained_multiplier(bins: int | Sequence[int] = (5, 10, 20)) -> list[Cert
     from scipy.integrate import quad
 
     tried = [bins] if isinstance(bins, int) else list(bins)
-    if not tried or min(tried) < 1:
-        raise InvalidInput(f"The 'bins' of no_attained_multiplier must be positive integers. Got {bins} instead.")
+    check(tried, Annotated[list[PositiveInt], Rule(bool, "positive integers")], "'bins' of no_attained_multiplier")
     ys = (1.0, 2.0, 10.0, 1e3, 1e6, 1e9)
     # The integrand has its kink at 1/sqrt(y), beyond which it is zero: the integral ends there.
     integrals = [float(quad(lambda x, y=y: 1.0 - y * x * x, 0.0, y**-0.5)[0]) for y in ys]
@@ -66,10 +66,7 @@ def no_shared_optimum_above_zero(threshold: float = 0.5) -> list[Certificate]:
     in p = pi(risky | s), so the optima under V_c <= budget are exact: separately p is as large as one start's budget
     allows, together as large as both allow. At 1/2 they are 1/2 + 1/2 against 1/2 + 1/4.
     """
-    if not 0 < threshold < 1:
-        raise InvalidInput(
-            f"The 'threshold' of no_shared_optimum_above_zero must lie in (0, 1). Got {threshold} instead."
-        )
+    check(threshold, Probability, "'threshold' of no_shared_optimum_above_zero")
     mdp = make("thresholds-v0")
     a, b, s = (mdp.state_names.index(name) for name in ("A", "B", "s"))
     policy = np.full(mdp.n_states, mdp.action_names.index("safe"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import log, sqrt
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Positive, PositiveInt, Probability, checked
 
 
 def softmax_alpha(episodes: int, horizon: int, n_actions: int, bound: float) -> float:
@@ -34,8 +34,15 @@ def paper_beta(constant: float, d: int, horizon: int, episodes: int, n_actions: 
     return constant * d * horizon * sqrt(max(log(inside), 0.0) if inside > 0 else 0.0)
 
 
+@checked
 def theory_beta(
-    d: int, horizon: int, episodes: int, bound: float, p: float, alpha: float, target_range: float
+    d: PositiveInt,
+    horizon: PositiveInt,
+    episodes: PositiveInt,
+    bound: NonNegative,
+    p: Probability,
+    alpha: NonNegative,
+    target_range: Positive,
 ) -> float:
     """The width for which optimism is proved: both directions of the Bellman inequality hold with probability 1 - p.
 
@@ -67,8 +74,6 @@ def theory_beta(
     >>> [round(theory_beta(4, 5, 10_000, 5.0, 0.05, alpha, R)) for R in (5.0, 1.0)]
     [332, 68]
     """
-    if min(d, horizon, episodes) < 1 or not (0 < p < 1 and bound >= 0 and alpha >= 0 and target_range > 0):
-        raise InvalidInput("The arguments of theory_beta must be positive, with 0 < p < 1. Got others instead.")
     rewards = float(horizon)
     widest = 0.0 if target_range == rewards else theory_beta(d, horizon, episodes, bound, p, alpha, rewards)
     eps = d * target_range / episodes

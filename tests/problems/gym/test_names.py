@@ -62,7 +62,7 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
         ("gym:FrozenLake-v1", {"horizon": "much"}, "must be a positive integer. Got 'much' instead."),
         ("gym:FrozenLake-v1", {"reward_low": 0}, "'reward_low' and 'reward_high' must be given together"),
         ("gym:FrozenLake-v1", {"reset_when": "fell"}, "Got 'fell' instead."),
-        ("gym:FrozenLake-v1", {"table": 3}, "must be true or false. Got 3 instead."),
+        ("gym:FrozenLake-v1", {"table": 3}, "must be True or False. Got 3 instead."),
         ("gym:CartPole-v1", {"features.e": 3}, "There is no setting of feature map 'random-fourier' 'e'."),
         ("gym:Pendulum-v1", {}, "must be discretised: give actions=5"),
         ("gym:MiniGrid-Empty-5x5-v0", {}, "(a dictionary) must be made into vectors"),

@@ -107,7 +107,7 @@ def test_what_cannot_be_answered_is_refused() -> None:
         best_value(mdp, [0.5, 0.0, 0.5])
     with pytest.raises(InvalidInput, match="outside the reset set"):
         least_multiplier(mdp, 2, 0.0)
-    with pytest.raises(InvalidInput, match="must lie in"):
+    with pytest.raises(InvalidInput, match="must be a number from 0 to 1"):
         constrained_value(mdp, [1.0, 0.0, 0.0], 1.5)
     for refused in (
         lambda mdp: constrained_value(mdp, [1.0, 0.0, 0.0], 0.5),

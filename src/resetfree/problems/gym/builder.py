@@ -12,6 +12,7 @@ from gymnasium import spaces
 from resetfree.core.arguments import words
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.naming import imported, said
+from resetfree.core.settings import check
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
@@ -63,8 +64,7 @@ def _built(
     operator: Operator | None,
 ) -> GymProblem:
     check_horizon(horizon, f"'{called}'")
-    if not isinstance(table, bool):
-        raise InvalidInput(f"The 'table' of '{called}' must be true or false. Got {table!r} instead.")
+    check(table, bool, f"'table' of '{called}'")
     lift_time_limits(env)
     function = None if isinstance(features, str | FeatureMap | None) or not callable(features) else features
     observer = observer_for(env.observation_space, function, states, called)

@@ -22,7 +22,8 @@ from typing import Any, Self
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.interrupts import wait
-from resetfree.core.web_guard import TOKEN, body_size, has_token, origin_refusal
+from resetfree.core.settings import check
+from resetfree.core.web_guard import TOKEN, PortNumber, body_size, has_token, origin_refusal
 from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, sentence, too_late
 from resetfree.problems.operators.request import Answer, Request
@@ -47,8 +48,7 @@ class Endpoint(Channel):
         return cls(int(text or 0), who, address)
 
     def __init__(self, port: int, who: str, address: Path | None) -> None:
-        if port > 65_535:
-            raise InvalidInput(f"The port of an operator must be at most 65535. Got {port} instead.")
+        check(port, PortNumber, "port of an operator")
         self._port, self._who, self._address = port, who, address
         self._board: _Board | None = None
         self._shut: weakref.finalize[Any, Any] | None = None

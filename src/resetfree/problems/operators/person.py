@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range, Rule, check
 from resetfree.problems.operators.callback import Callback
 from resetfree.problems.operators.channel import CHANNELS, Channel
 from resetfree.problems.operators.file import Folder
@@ -16,8 +17,10 @@ from resetfree.problems.operators.messages import LONGEST, clean
 from resetfree.problems.operators.request import Answer, Request
 
 Ask: TypeAlias = Callable[[Request], Answer | str | None]
-LONGEST_WAIT = 1e9  # seconds; clocks of the system take no more than about ten times that
+LONGEST_WAIT = 10**9  # seconds; clocks of the system take no more than about ten times that
 WAYS = "a name of `resetfree list operators`, module:Class, 'http:PORT', a folder (a Path) or a function"
+Seconds: TypeAlias = Annotated[float, Range(above=0, most=LONGEST_WAIT)]
+Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"])), "text")]
 
 
 @dataclass
@@ -38,22 +41,14 @@ class OperatorReset:
     """
 
     by: str | Path | Ask = "terminal"
-    deadline: float | None = None
-    who: str = "operator"
+    deadline: Seconds | None = None
+    who: Who = "operator"
     address: Path | None = None
     _way: Channel = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        seconds = self.deadline
-        if seconds is not None and (
-            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_WAIT
-        ):
-            raise InvalidInput(
-                f"The 'deadline' of OperatorReset must be a positive number of seconds up to {LONGEST_WAIT:g}. "
-                f"Got {seconds!r} instead."
-            )
-        if not isinstance(self.who, str) or not clean(self.who, LONGEST["who"]):
-            raise InvalidInput(f"The 'who' of OperatorReset must be text. Got {self.who!r} instead.")
+        check(self.deadline, Seconds | None, "'deadline' of OperatorReset")
+        check(self.who, Who, "'who' of OperatorReset")
         self._way = self._reached()
 
     def perform(self, request: Request) -> Answer:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import uvicorn
 
+from resetfree.core import settings
 from resetfree.core.errors import InvalidInput
+from resetfree.core.web_guard import PortNumber
 from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
 from resetfree.show.studio.catalogue import catalogue
@@ -108,8 +110,7 @@ class Server(uvicorn.Server):
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    if not 0 <= port <= 65_535:
-        raise InvalidInput(f"The '--port' must be a number from 0 to 65535. Got {port} instead.")
+    settings.check(port, PortNumber, "'--port'")
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core.settings import Fraction, check
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import ROW_SUM_TOLERANCE, Bools, Floats, row_sums
 
@@ -71,8 +72,7 @@ def constrained_value(mdp: FiniteMDP, start_weights: ArrayLike, threshold: float
     """
     weights = _check_weights(mdp, start_weights)
     _check_visible(mdp)
-    if not 0 <= threshold <= 1:
-        raise InvalidInput(f"The 'threshold' of constrained_value must lie in [0, 1]. Got {threshold} instead.")
+    check(threshold, Fraction, "'threshold' of constrained_value")
     resets = _reset_probability(mdp).reshape(1, -1)
     x_max = np.ones(resets.shape[1])
     found = _maximise(mdp, weights, x_max, A_ub=sparse.csr_array(resets), b_ub=[threshold])

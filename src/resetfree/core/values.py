@@ -1,0 +1,42 @@
+"""What a value is, and how a sentence quotes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+SHOWN = 80  # characters of a value in a sentence
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence quotes it: short, on one line, and whatever it is.
+
+    >>> shown("x" * 300)[-9:], shown([1, 2])
+    ('xxxxxx...', '[1, 2]')
+    """
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # somebody else's, or an integer of too many digits
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is an integer, Python's or NumPy's; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number, Python's or NumPy's; True and False are none."""
+    return is_whole(value) or isinstance(value, float | np.floating)
+
+
+def is_float(value: Any) -> bool:
+    """Whether it is a number that a float can hold, infinite or not."""
+    try:
+        return is_number(value) and float(value) is not None
+    except OverflowError:
+        return False
