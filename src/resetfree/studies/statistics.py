@@ -111,13 +111,14 @@ def _trimmed_means(values: Floats, order: NDArray[np.int64], counts: NDArray[np.
     """
     n = len(values)
     for r in range(len(out)):
-        drawn, total = 0, 0.0
-        for i in range(n):
-            after = drawn + counts[r, order[i]]
-            kept = min(after, n - cut) - max(drawn, cut)
-            if kept > 0:
-                total += kept * values[i]
-            drawn = after
-            if drawn >= n - cut:
-                break
+        drawn = i = 0
+        while drawn <= cut:  # n > 2 cut, so it ends
+            drawn += counts[r, order[i]]
+            i += 1
+        total = (min(drawn, n - cut) - cut) * values[i - 1]
+        while drawn < n - cut:
+            kept = min(counts[r, order[i]], n - cut - drawn)
+            total += kept * values[i]
+            drawn += counts[r, order[i]]
+            i += 1
         out[r] = total / (n - 2 * cut)
