@@ -33,6 +33,10 @@ class World:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the problem, if it was made here."""
         if self.made_here:
             self.problem.close()
 

@@ -101,7 +101,8 @@ def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None
             world = find_world(problem, json.loads(options))
         except ResetFreeError:  # its trials have said so
             continue
-        best = best_values(world.mdp)
+        with world:
+            best = best_values(world.mdp)
         file.parent.mkdir(parents=True, exist_ok=True)
         with drafted(file) as draft, draft.open("wb") as out:
             np.savez(out, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))

@@ -130,13 +130,17 @@ def check_plan(plan: SweepPlan) -> None:
     """Make every problem and every player once, so that a mistake is told before anything is played."""
     worlds: dict[str, World] = {}
     told: dict[str, Mapping[str, Any]] = {}
-    for trial in plan.configurations:
-        try:
-            setup = trial.prepared(worlds, told.get(trial.place))
-        except ResetFreeError as error:
-            raise InvalidInput(f"{error} (In the trial '{trial}'.)") from error
-        if setup.spec["B_source"] == "oracle":  # which is asked once per problem
-            told[trial.place] = setup.spec
+    try:
+        for trial in plan.configurations:
+            try:
+                setup = trial.prepared(worlds, told.get(trial.place))
+            except ResetFreeError as error:
+                raise InvalidInput(f"{error} (In the trial '{trial}'.)") from error
+            if setup.spec["B_source"] == "oracle":  # which is asked once per problem
+                told[trial.place] = setup.spec
+    finally:
+        for world in worlds.values():
+            world.close()
 
 
 def _problems(table: Mapping[str, Any], episodes: int | None) -> Iterator[tuple[str, dict[str, Any], int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import resetfree as rf
 from resetfree.problems.zoo import grid
 from resetfree.show.cli import main
+from resetfree.studies.plan import check_plan, parse_plan
 
 MODULE = """
 import gymnasium
@@ -98,6 +100,14 @@ def test_every_command_makes_it_once_and_closes_it(machine: Any, name: str) -> N
     assert counted(machine, "solve", name, *own) == (0, ONCE)
     assert counted(machine, "certify", "a.rfrun", "--problem", name) == (0, ONCE)
     assert counted(machine, "report", "a.rfrun") == (0, [])
+
+
+@pytest.mark.parametrize("primal", ["uniform", "nobody"])
+def test_the_check_of_a_sweep_closes_what_it_made(machine: Any, primal: str) -> None:
+    text = f'[sweep]\nepisodes = 5\n[[problem]]\nid = "{NAMES[0]}"\n[[players]]\nprimal = ["uniform", "{primal}"]\n'
+    with suppress(rf.ResetFreeError):
+        check_plan(parse_plan(text))
+    assert machine.LOG == ONCE
 
 
 def test_the_demo_maps_learns_and_checks_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
