@@ -116,6 +116,6 @@ def _numbers(text: str, problem: str) -> tuple[int, ...]:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
         raise InvalidInput(
-            f"The 'actions' of '{problem}' must be grid points per dimension, as in 5 or 3,5, or box. "
+            f"The 'actions' of '{problem}' must be box, or grid points per dimension, as in 5 or 3,5. "
             f"Got '{text}' instead."
         ) from None
