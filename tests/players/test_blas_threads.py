@@ -15,9 +15,9 @@ from resetfree.players.shared.threads import libraries, one_thread
 RUN = """
 import hashlib
 import resetfree as rf
-from resetfree.features.random_fourier import RandomFourier
+from resetfree.problems.features.random_fourier import RandomFourier
 from resetfree.players.primal.stored_linear import StoredLinear
-from resetfree.players.trials import Plane
+from resetfree.players.testing.trial_problems import Plane
 
 problem = Plane("plane", 100, (0.3, 0.8), danger=1.5)
 problem.features = RandomFourier(d=200)

@@ -29,7 +29,7 @@ MEMORY = 2 * 2**30
 USE = """
 import resource, signal, sys
 resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
-from resetfree.cli import main
+from resetfree.show.cli import main
 path, problem = sys.argv[1:]
 for words in (
     ["certify", path], ["report", path, "-o", path + ".html"], ["evaluate", path, "--episodes", "2"],

@@ -23,8 +23,8 @@ from resetfree.show.studio.security import is_loopback
 FOREVER = """
 import sys, time
 import resetfree as rf
-from resetfree.cli import main
-from resetfree.studio import reporting
+from resetfree.show.cli import main
+from resetfree.show.studio import report_jobs as reporting
 reporting.command = lambda runs, page: ["/bin/sh", "-c", f"echo $$ > '{runs[0].parent}/reporter'; exec sleep 600"]
 rf.Run.certificates = lambda run: time.sleep(600)
 sys.exit(main(["studio", *sys.argv[1:]]))
@@ -32,8 +32,8 @@ sys.exit(main(["studio", *sys.argv[1:]]))
 # An episode that takes ten minutes, after the tenth.
 LONG = """
 import sys, time
-from resetfree.cli import main
-from resetfree.studio.lanes import Live
+from resetfree.show.cli import main
+from resetfree.show.studio.lanes import Live
 usual = Live._progress
 def progress(lane, game, this):
     usual(lane, game, this)

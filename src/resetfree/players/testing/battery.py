@@ -1,6 +1,6 @@
 """The contract that every player keeps, as checks that anybody can run on a player of their own.
 
-    from resetfree.players.checks import check_primal, primal_checks
+    from resetfree.players.testing.battery import check_primal, primal_checks
 
     check_primal(MyPlayer())                      # raises ContractBroken with one sentence, or returns
     check_primal(MyPlayer(), my_problem)          # on your own problem, without the checks that bring their own
