@@ -32,6 +32,9 @@ SCHEMA = (
     "INSERT INTO certificates VALUES ('claim', 'x')", "UPDATE rounds SET k = k + 1", "UPDATE rounds SET k = -k",
     "DELETE FROM rounds WHERE k = 3", "DELETE FROM rounds WHERE k > 2", "UPDATE checkpoints SET k = k + 5",
     "UPDATE checkpoints SET part = 7", "INSERT INTO checkpoints SELECT * FROM checkpoints",
+    "DROP TABLE transitions", "DELETE FROM transitions", "DELETE FROM transitions WHERE k = 3",
+    "UPDATE transitions SET k = -k", "UPDATE transitions SET form = 'f8 9;f8 8;f8 8', data = zeroblob(200)",
+    "UPDATE transitions SET data = zeroblob(length(data))", "INSERT INTO problem VALUES (0, zeroblob(30))",
     "UPDATE rounds SET s1 = next_start", "UPDATE rounds SET reset = 1 - reset", "UPDATE rounds SET lam = -lam",
 )  # fmt: skip
 
