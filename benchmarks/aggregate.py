@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from resetfree.studies.sweeps import Folder, parse_plan, run_sweep
+from resetfree.studies import SweepFolder, parse_plan, run_sweep
 
 BIN = Path(sys.executable).parent
 TOML = """
@@ -45,7 +45,7 @@ def main() -> None:
     try:
         penalties = ", ".join(f"{1.0 + i}" for i in range(CONFIGURATIONS // 2))
         text = TOML.format(episodes=asked.episodes, seeds=asked.trials // CONFIGURATIONS, penalties=penalties)
-        plan, folder = parse_plan(text), Folder(place)
+        plan, folder = parse_plan(text), SweepFolder(place)
         folder.prepare(text)
         began = time.monotonic()
         count = run_sweep(plan, folder, engine="local")
@@ -56,7 +56,7 @@ def main() -> None:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def measure(folder: Folder) -> dict[str, float]:
+def measure(folder: SweepFolder) -> dict[str, float]:
     """Run the report as a command, and watch its memory."""
     began, most = time.monotonic(), 0
     command = [str(BIN / "resetfree"), "sweep", "report", str(folder.path), "--json"]

@@ -26,7 +26,7 @@ from resetfree.game.contract import DualPlayer, PrimalPlayer
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.counting import Counting
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.linear_ucb import LargeState, LinearUCB
+from resetfree.players.primal.linear_ucb import LargeLinearState, LinearUCB
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.shared.sparse_counts import SeenCounts
 from resetfree.theory.oracle.exact import Evaluator
@@ -78,11 +78,11 @@ def known_by_heart(seen: SeenCounts, mdp: rf.FiniteMDP) -> None:
     seen.size = np.array([mdp.n_states, mdp.n_states, t.nnz, 0])
 
 
-def knowing(mdp: rf.FiniteMDP) -> tuple[LinearUCB, LargeState]:
+def knowing(mdp: rf.FiniteMDP) -> tuple[LinearUCB, LargeLinearState]:
     """Algorithm 1, pooled, that knows every pair."""
     player = LinearUCB(B=B, pooled=True)
     state = player.init(mdp.problem(), 2000, 0)
-    assert isinstance(state, LargeState), "the problem is too small to be kept as what was seen"
+    assert isinstance(state, LargeLinearState), "the problem is too small to be kept as what was seen"
     known_by_heart(state.seen, mdp)
     return player, state
 
@@ -102,7 +102,7 @@ def played(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int) -> tuple
     return game, sum(this.episode.reset for this in play(problem, player, dual, game, episodes=episodes))
 
 
-def busiest(player: LinearUCB, state: LargeState) -> int:
+def busiest(player: LinearUCB, state: LargeLinearState) -> int:
     """Of some states that were seen, the one from which a plan has most places."""
     seen = state.seen.state[: state.seen.size[0]][~state.seen.known_last[: state.seen.size[0]]]
     starts = np.random.default_rng(0).choice(seen, 200)
@@ -134,7 +134,7 @@ def one_plan() -> None:
     CONSOLE.print(table, f"peak of the process: {gigabytes():.2f} GB")
 
 
-def worked_out(player: LinearUCB, state: LargeState, s1: int, everywhere: bool) -> Any:
+def worked_out(player: LinearUCB, state: LargeLinearState, s1: int, everywhere: bool) -> Any:
     """A plan from one start, or the pass over all states and steps."""
     policy: Any = player.plan(state, s1, 1.0).policy
     if everywhere:

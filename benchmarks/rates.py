@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import resetfree as rf
+from resetfree.studies.statistics import interval
 
 
 def late_exponent(curve: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
@@ -25,16 +26,13 @@ def late_exponent(curve: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float(np.log(late / early) / np.log(4)) if early > 0 and late > 0 else float("nan")
 
 
-def interval(values: list[float]) -> str:
+def with_interval(values: list[float]) -> str:
     """Mean and 95 % bootstrap interval over the seeds that have a value."""
-    there = np.array([v for v in values if np.isfinite(v)])
+    there = [v for v in values if np.isfinite(v)]
     if len(there) < 2:
         return "-"
-    rng = np.random.default_rng(0)
-    means = rng.choice(there, size=(2000, len(there))).mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    missing = len(values) - len(there)
-    return f"{there.mean():.3g} [{low:.3g}, {high:.3g}]" + (f" ({missing} without)" if missing else "")
+    found, missing = interval(there), len(values) - len(there)
+    return f"{found.mean:.3g} [{found.low:.3g}, {found.high:.3g}]" + (f" ({missing} without)" if missing else "")
 
 
 def main() -> None:
@@ -69,7 +67,7 @@ def main() -> None:
                 [late_exponent(run.resets) for run in runs],
             )
             what = "pooled" if pooled else "per step"
-            table.add_row(id, what, feedback, str(width["width"]), *map(interval, columns))
+            table.add_row(id, what, feedback, str(width["width"]), *map(with_interval, columns))
     console = Console(width=190)
     console.print(
         f"Algorithm 1, proved width or tuned one (scale {arguments.scale}), K = {arguments.episodes}, "

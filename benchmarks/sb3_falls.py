@@ -23,6 +23,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from gym_falls import ENVIRONMENTS, LONG, load_example  # type: ignore[import-not-found,unused-ignore]
+from resetfree.problems.action_spaces import Choices
 from resetfree.problems.gym.adapter import GymProblem
 
 EVERY, MOST, SECONDS, STARTS = 1_000, 300_000, 600.0, 3
@@ -47,6 +48,8 @@ class Played(gymnasium.Env[Any, Any]):
 
     def __init__(self, problem: GymProblem) -> None:
         self._problem, self._env = problem, problem.env
+        assert isinstance(problem.actions, Choices)
+        self._actions = problem.actions
         self.action_space = gymnasium.spaces.Discrete(problem.n_actions)
         self.observation_space = problem.env.observation_space
 
@@ -57,7 +60,7 @@ class Played(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step; never cut off by a time limit."""
-        observation, own, terminated, _, info = self._env.step(self._problem.actions[int(action)])
+        observation, own, terminated, _, info = self._env.step(self._actions[int(action)])
         seen = observation, float(own), bool(terminated), info
         terms = self._problem.terms
         return observation, terms.rewards(*seen), bool(terms.reset_when(*seen)), False, info

@@ -26,8 +26,8 @@ from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.stored_linear import StoredLinear, StoredState
 from resetfree.players.shared.stored_ridge import fit, use_features
-from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features.random_fourier import RandomFourier
+from resetfree.problems.stepping import Step, SteppedProblem
 
 Floats = NDArray[np.float64]
 LIMIT = 3.0
@@ -38,8 +38,10 @@ NAIVE = 20_000  # transitions up to which the naive player is asked as well: bey
 REPEATS = 3  # of what is timed beside each other; the least counts, as others may use the machine
 
 
-class Drift(Problem):
+class Drift(SteppedProblem):
     """Four numbers that swing, are pushed by two actions and shaken; the first beyond 1 is a reset."""
+
+    step_uniforms = SIZE
 
     def __init__(self, horizon: int, d: int) -> None:
         self.name, self.horizon, self.n_actions, self.n_states = "drift", horizon, N_ACTIONS, None
@@ -49,29 +51,18 @@ class Drift(Problem):
         turn = np.linalg.qr(np.random.default_rng(0).normal(size=(SIZE, SIZE)))[0]
         self._move, self._push = 0.97 * turn, np.array([0.03, -0.02, 0.02, 0.01])
 
-    @property
-    def n_uniforms(self) -> int:
-        """One for each action, and for each number that is shaken."""
-        return self.horizon * (1 + SIZE)
-
     def first_start(self, u: float) -> Floats:
         """The middle."""
         return np.zeros(SIZE)
 
-    def rollout(self, policy: Callable[[int, State], Floats], start: State, u: Floats) -> Episode:
+    def step(self, h: int, state: Floats, action: int, u: Floats) -> Step:
         """Every step pays 1 less the distance from the middle."""
-        shake = 0.2 * (u[self.horizon :].reshape(self.horizon, SIZE) - 0.5)
-        states, actions, rewards, reset = [np.asarray(start)], [], [], False
-        for h in range(self.horizon):
-            action = int(u[h] >= policy(h + 1, states[-1])[0])
-            actions.append(action)
-            rewards.append(max(0.0, 1.0 - float(np.abs(states[-1]).max())))
-            states.append(self._move @ states[-1] + (2 * action - 1) * self._push + shake[h])
-            reset = bool(states[-1][0] > 1.0)
-            if reset:
-                break
-        after = self.first_start(0.0) if reset else states[-1]
-        return Episode(np.array(states), np.array(actions), np.array(rewards), reset, after)
+        after = self._move @ state + (2 * action - 1) * self._push + 0.2 * (u - 0.5)
+        return Step(after, max(0.0, 1.0 - float(np.abs(state).max())), bool(after[0] > 1.0))
+
+    def leave(self, state: Floats, reset: bool, u: Floats) -> Floats:
+        """Where it stands; the middle after a reset."""
+        return self.first_start(0.0) if reset else state
 
 
 def filled(transitions: int, d: int, planning: int) -> tuple[StoredLinear, StoredState]:

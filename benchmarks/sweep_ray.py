@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect
-from resetfree.studies.sweeps import Folder, Plan, read_plan
+from resetfree.studies import SweepFolder, SweepPlan, read_plan
 
 BIN = Path(sys.executable).parent
 TOML = """
@@ -64,9 +64,9 @@ def main() -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def attack(plan: Plan, file: Path, place: Path) -> dict[str, Any]:
+def attack(plan: SweepPlan, file: Path, place: Path) -> dict[str, Any]:
     """Play, kill, play on, and compare; the figures."""
-    n, ours, theirs = len(plan.trials), Folder(place / "local"), Folder(place / "ray")
+    n, ours, theirs = len(plan.trials), SweepFolder(place / "local"), SweepFolder(place / "ray")
     began = time.monotonic()
     subprocess.run(sweep(file, ours, "local"), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     local_seconds = time.monotonic() - began
@@ -99,7 +99,7 @@ def attack(plan: Plan, file: Path, place: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def sweep(file: Path, folder: Folder, engine: str) -> list[str]:
+def sweep(file: Path, folder: SweepFolder, engine: str) -> list[str]:
     command = [str(BIN / "resetfree"), "sweep", str(file), "--engine", engine, "--out", str(folder.path), "--json"]
     return command if engine == "ray" else [*command, "--workers", "2"]
 
@@ -136,7 +136,7 @@ def cluster(place: Path) -> Iterator[tuple[str, dict[str, str], list[subprocess.
         shutil.rmtree(temp, ignore_errors=True)
 
 
-def wait_for(plan: Plan, folder: Folder, wanted: int, driver: subprocess.Popen[str]) -> int:
+def wait_for(plan: SweepPlan, folder: SweepFolder, wanted: int, driver: subprocess.Popen[str]) -> int:
     """Until so many trials are finished; how many are then."""
     while True:
         n = sum(folder.is_finished(trial.id, trial.episodes) for trial in plan.trials)
@@ -175,7 +175,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def same_run(ours: Folder, theirs: Folder, id: str) -> bool:
+def same_run(ours: SweepFolder, theirs: SweepFolder, id: str) -> bool:
     """Whether two run files hold the same rounds, bit for bit."""
     a, b = read(ours.trial_file(id)), read(theirs.trial_file(id))
     columns = all(a.columns[name].tobytes() == b.columns[name].tobytes() for name in a.columns)
@@ -189,7 +189,7 @@ def was_resumed(file: Path) -> bool:
     return bool(n)
 
 
-def rows_twice(folder: Folder) -> int:
+def rows_twice(folder: SweepFolder) -> int:
     """Rows of the results that are there more than once."""
     table = pq.read_table(folder.results, columns=["trial", "k"])
     rows = np.array([f"{trial} {k}" for trial, k in zip(*(c.to_pylist() for c in table.columns), strict=True)])

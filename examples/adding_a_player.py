@@ -69,9 +69,10 @@ class Curious(rf.PrimalPlayer[Seen]):
         return state
 
 
-check_primal(Curious())
-print(f"'curious' keeps the contract: {len(primal_checks())} checks")
-for dual in ("projected-gradient", "constant-penalty"):
-    run = rf.learn("grid-v0", primal=Curious(), dual=dual, episodes=1000, seed=0)
-    print(f"against {dual}: Regret {run.regret[-1]:.1f}, expected resets {run.resets[-1]:.1f}")
-print(f"theorem: {run.spec['statements']['primal']['covered']} ({run.spec['statements']['primal']['why']})")
+if __name__ == "__main__":
+    check_primal(Curious())
+    print(f"'curious' keeps the contract: {len(primal_checks())} checks")
+    for dual in ("projected-gradient", "constant-penalty"):
+        run = rf.learn("grid-v0", primal=Curious(), dual=dual, episodes=1000, seed=0)
+        print(f"against {dual}: Regret {run.regret[-1]:.1f}, expected resets {run.resets[-1]:.1f}")
+    print(f"theorem: {run.spec['statements']['primal']['covered']} ({run.spec['statements']['primal']['why']})")

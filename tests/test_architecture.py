@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import resetfree
+from resetfree.game.contract import Player
 
 SRC = Path(resetfree.__file__).parent
 # Each room may import those before it, and itself.
@@ -154,3 +158,78 @@ def test_no_player_imports_another_player() -> None:
             if re.match(r"resetfree\.players\.(primal|dual)\.[a-z]", module) and not own:
                 wrong.append(f"{path.name} imports {module}")
     assert not wrong
+
+
+PLAYER_FOLDERS = ("primal", "dual", "baselines")
+
+
+@cache
+def players() -> tuple[set[str], set[str]]:
+    """Registered names and class names of all players."""
+    names, classes = set(), set()
+    for module in modules():
+        if not re.match(rf"players\.({'|'.join(PLAYER_FOLDERS)})\.", module):
+            continue
+        for cls in vars(importlib.import_module(f"resetfree.{module}")).values():
+            if isinstance(cls, type) and issubclass(cls, Player) and isinstance(vars(cls).get("name"), str):
+                names.add(cls.name)
+                classes.add(cls.__name__)
+    return names, classes
+
+
+def named(text: str) -> set[str]:
+    """The players that a text names: by a name with a hyphen anywhere, by one that is an ordinary word in quotes."""
+    found = set()
+    for name in players()[0]:
+        quoted = rf"""(?:^|["'`]){re.escape(name)}(?:$|["'`])"""
+        anywhere = rf"(?<![\w-]){re.escape(name)}(?![\w+-])"
+        if re.search(anywhere if "-" in name else quoted, text):
+            found.add(name)
+    return found
+
+
+def namings(path: Path) -> Iterator[str]:
+    """Every place in a file that names a player: its module, its class or its name, in docstrings as well."""
+    where = path.relative_to(SRC)
+    if path.suffix != ".py":
+        yield from (f"{where}: {name}" for name in named(path.read_text()))
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        found: set[str] = set()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found = named(node.value)
+        elif isinstance(node, ast.Name | ast.Attribute):
+            found = {node.id if isinstance(node, ast.Name) else node.attr} & players()[1]
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            full = [alias.name for alias in node.names]
+            full = [f"{node.module}.{name}" for name in full] if isinstance(node, ast.ImportFrom) else full
+            found = {name for name in full if re.match(rf"resetfree\.players\.({'|'.join(PLAYER_FOLDERS)})\b", name)}
+        yield from (f"{where}:{getattr(node, 'lineno', 0)}: {name}" for name in found)
+
+
+def test_nothing_outside_of_players_names_a_player() -> None:
+    """What others need of a player it says itself (`game.capabilities`), so that adding one is adding one file."""
+    texts = [path for path in SRC.rglob("*") if path.suffix in (".py", ".js", ".html")]
+    assert not [place for path in texts if path.relative_to(SRC).parts[0] != "players" for place in namings(path)]
+
+
+def test_a_named_player_is_found_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard above sees all the ways to name one, and no ordinary word."""
+    players()  # of the package itself
+    monkeypatch.setattr(sys.modules[__name__], "SRC", tmp_path)
+    file = tmp_path / "show.py"
+    for text, many in {
+        "from resetfree.players.dual.search import anything": 1,
+        "import resetfree.players.baselines": 1,
+        "from resetfree.players import primal": 1,
+        "x = LinearUCB": 1,
+        "x = module.Search()": 1,
+        "x = name == 'search'": 1,
+        '"""Play it as `uniform`."""': 1,
+        '"""Beside linear-ucb and its dual."""': 1,
+        '"""A uniform search, and how far it is from searching."""': 0,
+        "from resetfree.players import discover": 0,
+        "x = 'counting resets'": 0,
+    }.items():
+        file.write_text(text)
+        assert len(list(namings(file))) == many, text

@@ -129,10 +129,11 @@ def test_every_public_name_leads_to_its_documentation(pages: dict[Path, Page], s
         assert re.search(rf'<a class="reference internal" href="\w+\.html#resetfree\.[\w.]*\b{name}"', text), name
 
 
-def test_the_pictures_of_the_idea_are_made_by_the_script_beside_them(tmp_path: Path) -> None:
+def test_the_pictures_are_made_by_the_script_beside_them(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", str(DOCS / "pictures" / "make.py"), str(tmp_path)], check=True)
     made = {path.name for path in tmp_path.iterdir()}
-    shown = set(re.findall(r"\(pictures/(\w+\.svg)\)", (DOCS / "idea.md").read_text()))
+    pages = (DOCS / "idea.md").read_text() + (DOCS / "architecture.md").read_text()
+    shown = set(re.findall(r"\(pictures/(\w+\.svg)\)", pages))
     assert made == shown == {path.name for path in (DOCS / "pictures").glob("*.svg")}
     for name in made:
         assert "http" not in re.sub(

@@ -1,6 +1,6 @@
-"""The pictures of the page "the idea", made from the code: `python docs/pictures/make.py [FOLDER]`. Takes seconds.
+"""The pictures of the documentation, made from the code: `python docs/pictures/make.py [FOLDER]`. Takes seconds.
 
-Two are drawings (the protocol, the game); three are computed by the oracle and by runs on `grid-v0`.
+Three are drawings (the protocol, the game, the rooms); three are computed by the oracle and by runs on `grid-v0`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,20 @@ METHODS: dict[str, tuple[str, str, dict[str, dict[str, Any]]]] = {
         {"primal": {"pooled": True, "scale": 0.02}, "dual": {"C": 0.0}},
     ),
 }
+
+
+# From the top: name, what is in it, and what it does when `resetfree run grid-v0` is typed.
+ROOMS = (
+    ("show", "command line, report, studio", "1  reads the words; shows progress and the table"),
+    ("studies", "many runs: suites, sweeps, engines", ""),
+    ("runs", "setup, learning, run files, replay", "2  setup from the request; writes every round"),
+    ("use", "policies without the environment", "8  the policy that was learned"),
+    ("players", "primal, dual, baselines, contract battery", "4  auto asks who suits; 6  plan and update"),
+    ("theory", "assumptions, oracles, theorems, certificates", "7  regret, exact values, certificates"),
+    ("game", "what a player is, and the loop on one screen", "5  the loop: λ, policy, episode, round"),
+    ("problems", "contract, finite, Gymnasium, zoo, features, operators", "3  makes grid-v0; plays the episodes"),
+    ("core", "errors, certificate, settings, discovery, state", "   what every room uses"),
+)
 
 
 def _canvas(width: float, height: float) -> tuple[Any, Any]:
@@ -197,7 +211,24 @@ def resets() -> Any:
     return figure
 
 
-PICTURES = {"protocol": protocol, "game": game, "saddle": saddle, "safe": safe, "resets": resets}
+def rooms() -> Any:
+    """The rooms of the package, each resting on those below it, and the way of one command through them."""
+    figure, axes = _canvas(7.2, 5.6)
+    for i, (name, what, step) in enumerate(ROOMS):
+        y = len(ROOMS) - i
+        shape = FancyBboxPatch((0.0, y + 0.1), 6.4, 0.62, boxstyle="round,pad=0.04", fc=SKY, ec=INK, alpha=0.3)
+        axes.add_patch(shape)
+        axes.text(0.15, y + 0.41, name, va="center", weight="bold")
+        axes.text(1.45, y + 0.41, what, va="center", fontsize=8)
+        axes.text(6.75, y + 0.41, step, va="center", fontsize=8, color=BLUE)
+    axes.text(0.0, len(ROOMS) + 1.1, "the rooms: each imports only from those below it", weight="bold")
+    axes.text(6.75, len(ROOMS) + 1.1, "resetfree run grid-v0", weight="bold", color=BLUE)
+    axes.set_xlim(-0.1, 11.6)
+    axes.set_ylim(0.9, len(ROOMS) + 1.5)
+    return figure
+
+
+PICTURES = {"protocol": protocol, "game": game, "saddle": saddle, "safe": safe, "resets": resets, "rooms": rooms}
 
 
 def make(folder: Path) -> list[Path]:

@@ -15,7 +15,8 @@ from resetfree.core.errors import (
     UnknownName,
 )
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
-from resetfree.problems.contract import Episode, Problem, simulate
+from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.contract import Episode, Policy, Problem, simulate
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
@@ -30,7 +31,9 @@ from resetfree.theory.theorems import certify_problem
 __version__ = "0.1.0"
 __all__ = [
     "AssumptionViolated",
+    "Box",
     "Certificate",
+    "Choices",
     "DualPlayer",
     "Episode",
     "FiniteMDP",
@@ -38,6 +41,7 @@ __all__ = [
     "NotCertifiable",
     "OperatorReset",
     "Plan",
+    "Policy",
     "PrimalPlayer",
     "Problem",
     "ResetFreeError",

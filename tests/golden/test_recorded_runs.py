@@ -70,6 +70,12 @@ def cases() -> dict[str, Callable[[], Columns]]:
             "pits-v0", name, settings={"primal": {"pooled": True}}, feedback="realised"
         )
     found["linear-ucb lagged"] = lambda: learned("grid-v0", "linear-ucb", settings={"primal": {"lagged": True}})
+    found["stored-linear on continuous-linear-v0"] = lambda: learned(
+        "continuous-linear-v0", "stored-linear", feedback="realised", B=5.0, episodes=60
+    )
+    found["stored-linear on Pendulum"] = lambda: on_gym(
+        "gym:Pendulum-v1", "stored-linear", horizon=20, actions=3, reward_range=(-17, 0), reset_when="reward<=-12"
+    )
     found["FrozenLake"] = lambda: on_gym("gym:FrozenLake-v1", "auto", horizon=20)
     found["a batch of linear-ucb"] = lambda: batch("grid-v0", "linear-ucb", "projected-gradient")
     found["a batch of support-elimination"] = lambda: batch("grid-v0", "support-elimination", "projected-gradient")

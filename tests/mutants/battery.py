@@ -35,7 +35,7 @@ from resetfree.problems.finite.safe_sets import SafeSets
 from resetfree.runs import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems
-from resetfree.theory.certificates import OPTIMISM, certify, replay
+from resetfree.theory.certificates import OPTIMISM, certify, claims_dual
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.theorems import certify_problem
 
@@ -320,12 +320,12 @@ def _() -> list[Certificate]:
 
 @mutant("R_d computed with the sign of lambda wrong")
 def _() -> list[Certificate]:
-    honest: Any = vars(replay)["dual_regret"]
+    honest: Any = vars(claims_dual)["dual_regret"]
 
     def wrong(rounds: Any, **options: Any) -> Any:
         return honest(dataclasses.replace(rounds, lam=-rounds.lam), **options)
 
-    with patch.object(replay, "dual_regret", wrong):
+    with patch.object(claims_dual, "dual_regret", wrong):
         return certify(run("uniform, constant step"))
 
 

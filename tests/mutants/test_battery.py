@@ -14,7 +14,10 @@ from tests.mutants import battery, honest
 import resetfree
 
 SRC = Path(resetfree.__file__).parent
-FILES = [*sorted((SRC / "certify").glob("*.py")), SRC / "theorems.py"]  # where claims are made
+FILES = [
+    *sorted((SRC / "theory" / "certificates").glob("*.py")),
+    SRC / "theory" / "theorems.py",
+]  # where claims are made
 KINDS = ("Certificate", "over_rounds", "in_every_round")
 
 

@@ -26,11 +26,10 @@ from resetfree.players.dual.one_multiplier import OneMultiplier
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.dual.virtual_queue import VirtualQueue
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Method, Setting, own_methods
 from resetfree.players.testing.trial_problems import Scripted, corners
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
-from resetfree.studies.suites.method import Method, Setting
-from resetfree.studies.suites.methods.cmdp_literature import METHODS
 from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.oracle.exact import Evaluator
 
@@ -38,6 +37,7 @@ Floats = NDArray[np.float64]
 PRIMALS: list[PrimalPlayer[Any]] = [
     GhoshSoftmax(B=3.0), Opdop(), OptCmdp(), OptCmdp(width="theory"), OptPrimalDual(B=3.0), TripleQ(),
 ]  # fmt: skip
+METHODS = [method for cls in dict.fromkeys(map(type, PRIMALS)) for method in own_methods(cls)]
 CORNERS = ["physical", "literal", "layered", "one-step", "features"]
 
 

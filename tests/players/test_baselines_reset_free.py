@@ -33,10 +33,10 @@ from resetfree.players.baselines.slucb_qvi_kernel import best_mixture
 from resetfree.players.baselines.ucrl2 import UCRL2
 from resetfree.players.baselines.ucrl2_kernel import best_in_ball
 from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.primal.uniform import Uniform
+from resetfree.players.shared.method import Method, Setting, own_methods
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import as_policy, check_policy
-from resetfree.studies.suites.method import Method, Setting
-from resetfree.studies.suites.methods.reset_free_literature import METHODS
 from resetfree.theory.oracle.dynamic_programming import evaluate
 from resetfree.theory.oracle.exact import Evaluator
 
@@ -44,6 +44,7 @@ Floats = NDArray[np.float64]
 PLAYERS: list[type[PrimalPlayer[Any]]] = [
     LeaveNoTrace, Medal, OlsviFH, MdpExp2, UCRL2, SlucbQvi, OracleShield, OneStepShield, ConstantSafe,
 ]  # fmt: skip
+METHODS = [method for cls in (*PLAYERS, Uniform) for method in own_methods(cls)]
 BY_NAME = {method.name: method for method in METHODS}
 
 

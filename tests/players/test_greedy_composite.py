@@ -16,11 +16,12 @@ from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, dyadic
+from resetfree.players.primal.lsvi_ucb_pp import WeightedLSVI
+from resetfree.players.primal.perturbed_history import PerturbedHistory
+from resetfree.players.shared.method import Setting, own_methods
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
-from resetfree.studies.suites.method import Setting
-from resetfree.studies.suites.methods.linear import METHODS
 from resetfree.theory.oracle.dynamic_programming import best_response
 from resetfree.theory.oracle.exact import Evaluator
 
@@ -236,7 +237,7 @@ def test_it_needs_a_bound_where_it_uses_one_and_a_finite_problem() -> None:
 
 
 def test_methods_are_ours_and_realised() -> None:
-    for method in METHODS:
+    for method in (line for cls in (GreedyComposite, WeightedLSVI, PerturbedHistory) for line in own_methods(cls)):
         primal, _, feedback = method.build(Setting(3.0, 0.05, True))
         assert method.kind == "ours"
         assert feedback == "realised"

@@ -283,7 +283,7 @@ def test_sets_that_follow_the_news_are_the_sets_of_all_counts() -> None:
             patch.setattr(_large, "SMALL", -1)
             large = player.init(problem, 10, 0)
         assert isinstance(whole, support_elimination.EliminationState)
-        assert isinstance(large, support_elimination.LargeState)
+        assert isinstance(large, support_elimination.LargeEliminationState)
         s1: Any = problem.first_start(rng.random())
         for k in range(25):
             episode: Episode = problem.rollout(sparse_policy(mdp, rng), s1, rng.random(problem.n_uniforms))

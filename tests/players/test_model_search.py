@@ -13,51 +13,50 @@ import resetfree as rf
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
-from resetfree.players.primal.model_search import FAR, Learned, LinearScores, ModelSearch, _judges, _scaled, _unscaled
+from resetfree.players.primal.model_search import (
+    FAR,
+    LinearScores,
+    ModelSearch,
+    ModelSearchState,
+    _judges,
+    _scaled,
+    _unscaled,
+)
 from resetfree.players.primal.model_search_kernel import Model, _danger, choose, imagine, judge
 from resetfree.players.shared.stored_transitions import NO_ACTION
-from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.stepping import Step, SteppedProblem
 
 PUSH = np.array([[0.0, -0.1], [0.0, 0.0], [0.0, 0.1]])  # what each action adds to (place, speed)
 MOVE = np.array([[1.0, 0.1], [0.05, 1.0]])  # place and speed, pushed outwards: left alone, the agent leaves [-1, 1]
 
 
-class Unstable(Problem):
+class Unstable(SteppedProblem):
     """A linear world: s' = MOVE s + PUSH[a]; the reset is to leave [-1, 1], the reward is 1 - |place|."""
+
+    end_uniforms = 1
 
     def __init__(self, bounds: float = np.inf) -> None:
         self.name, self.horizon, self.n_actions, self.n_states = "unstable", 40, 3, None
         self.stationary, self.n_transitions, self.end_resets, self.phi, self.xi = True, 40, False, None, None
         self.low, self.high = np.full(2, -bounds), np.full(2, bounds)
 
-    @property
-    def n_uniforms(self) -> int:
-        return self.horizon + 1
-
     def first_start(self, u: float) -> Floats:
         return np.array([0.4 * u - 0.2, 0.0])
 
-    def rollout(self, policy: Any, start: Floats, u: Floats) -> Episode:
-        states, fell = [np.asarray(start)], False
-        actions: list[int] = []
-        rewards: list[float] = []
-        while len(actions) < self.horizon and not fell:
-            row = policy(len(actions) + 1, states[-1])
-            a = int((row.cumsum() <= u[len(actions)]).sum())
-            actions.append(a)
-            states.append(MOVE @ states[-1] + PUSH[a])
-            fell = bool(abs(states[-1][0]) > 1)
-            rewards.append(max(0.0, 1.0 - abs(states[-1][0])))
-        after = self.first_start(u[-1]) if fell else states[-1]
-        return Episode(np.array(states), np.array(actions), np.array(rewards), fell, after)
+    def step(self, h: int, state: Floats, action: int, u: Floats) -> Step:
+        after = MOVE @ state + PUSH[action]
+        return Step(after, max(0.0, 1.0 - abs(after[0])), bool(abs(after[0]) > 1))
+
+    def leave(self, state: Floats, reset: bool, u: Floats) -> Floats:
+        return self.first_start(u[0]) if reset else state
 
 
 def uniform(h: int, s: Any) -> Floats:
     return np.full(3, 1.0 / 3.0)
 
 
-def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> Learned:
+def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> ModelSearchState:
     """What the player knows after some episodes of random actions."""
     problem, rng = Unstable(bounds), np.random.default_rng(seed)
     state, start = player.init(problem, episodes, seed), problem.first_start(rng.random())

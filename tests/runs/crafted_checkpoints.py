@@ -1,4 +1,4 @@
-"""Crafted checkpoints: every array of a run file is spoiled in turn, and whatever reads it must work or say a sentence.
+"""Crafted arrays: those of a checkpoint and of an episode are spoiled; whatever reads them works or says a sentence.
 
 A program of its own, because what it looks for would take the tests down with it.
 `python -m tests.runs.crafted_checkpoints CASE...` prints what it does before it does it; the last line before a
@@ -24,7 +24,9 @@ import resetfree as rf
 from resetfree.core.arrays import pack
 from resetfree.core.errors import ResetFreeError
 from resetfree.players import discover
+from resetfree.problems.contract import Episode
 from resetfree.runs.recall import recall
+from resetfree.runs.recorded import Waiting, unpacked
 from resetfree.runs.runfile import connect, read_checkpoint
 
 FIRST, THEN = 12, 6  # episodes before the checkpoint, and after it
@@ -46,6 +48,8 @@ def cases() -> dict[str, dict[str, Any]]:
     vectors = {name for name, cls in discover("primal").items() if getattr(cls, "vectors_only", False)}
     for name in discover("primal"):
         found[name] = {"problem": "continuous-linear-v0" if name in vectors else "grid-v0", "primal": name}
+    few = {"population": 6, "rounds": 1, "planning": 10}
+    found["model-search"]["settings"] = {"primal": few}
     for name in discover("dual"):
         found[name] = {"problem": "grid-v0", "primal": "uniform", "dual": name}
     found["xi"] = {"problem": "random-linear-v0", "primal": "ucbvi"}
@@ -102,6 +106,22 @@ def spoiled(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, 
     for kind in ("<i8", "<f8", "|b1", "<U3", "<f4", "<i4"):
         if array.dtype != np.dtype(kind):
             yield kind, array.astype(kind)
+
+
+def spoiled_episodes(file: Path) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+    """Words, a statement and its values, for one episode of the run that is none of its problem's."""
+    with sqlite3.connect(file) as connection:
+        form, data = connection.execute("SELECT form, data FROM transitions WHERE k = 5").fetchone()
+    parts = unpacked(form, data)
+    for i, array in enumerate(parts):
+        for how, other in spoiled(array):
+            waiting = Waiting()
+            waiting.add(Episode(*parts[:i], other, *parts[i + 1 :], False, None))  # type: ignore[arg-type, call-arg]
+            ((form, data),) = zip(*waiting.take(), strict=True)
+            yield f"episode part {i} {how}", "UPDATE transitions SET form = ?, data = ? WHERE k = 5", (form, data)
+    yield "no episode", "DELETE FROM transitions WHERE k = ?", (5,)
+    for start in (-1, 2**40, 0.5, None):
+        yield f"start {start}", "UPDATE rounds SET s1 = ?, next_start = ? WHERE k = 5", (start, start)
 
 
 def attempt(path: Path, asked: dict[str, Any]) -> list[str]:
@@ -165,6 +185,20 @@ def main(names: list[str]) -> int:
                 n += 1
                 for complaint in attempt(part, asked):
                     print(f"WRONG {name}: {key} {how}: {complaint}", flush=True)
+                    wrong += 1
+        for words, statement, values in spoiled_episodes(whole):
+            for kept in (True, False):
+                print(f"{name}: {words}, {'with' if kept else 'without'} a checkpoint", flush=True)
+                shutil.copy(whole, part)
+                with sqlite3.connect(part) as edit:
+                    edit.execute(statement, values)
+                    if not kept:  # then every round is fed again
+                        edit.execute("DELETE FROM checkpoints")
+                    rechain(edit)
+                edit.close()
+                n += 1
+                for complaint in attempt(part, asked):
+                    print(f"WRONG {name}: {words}: {complaint}", flush=True)
                     wrong += 1
         print(f"DONE {name}: {n} mutants", flush=True)
         shutil.rmtree(folder)

@@ -28,8 +28,11 @@ def rechain(connection: sqlite3.Connection) -> None:
     chain = digest.Chain(start_type(connection) == "TEXT", digest.beginning(spec))
     chain.write(connection, "meta")
     rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k").fetchall()
-    chain.add(rows[:k])
-    chain.write(connection, "checkpoint")
-    chain.add(rows[k:])
+    moves = {move[0]: [move] for move in connection.execute("SELECT k, form, data FROM transitions ORDER BY k")}
+    for row in rows[:k]:
+        chain.add([row], moves.get(row[0], []))
+    chain.write(connection, "checkpoint", "problem")
+    for row in rows[k:]:
+        chain.add([row], moves.get(row[0], []))
     chain.intervened(text for (text,) in connection.execute("SELECT json FROM interventions ORDER BY rowid"))
     chain.write(connection, *digest.HELD)

@@ -1,6 +1,6 @@
 """Kills a run at random moments and resumes it each time; a process of its own, so that forking is safe.
 
-Usage: kill_driver.py FILE EPISODES KILLS SEED. Prints how many kills there were when the run had finished.
+Usage: kill_driver.py FILE EPISODES KILLS SEED [CASE]. Prints how many kills there were when the run had finished.
 """
 
 from __future__ import annotations
@@ -16,24 +16,45 @@ from typing import Any
 
 import resetfree as rf
 
+GYM: dict[str, Any] = {"dual": "constant-penalty", "feedback": "realised"}
+CASES: dict[str, dict[str, Any]] = {
+    "grid": {"problem": "grid-v0", "primal": "linear-ucb"},
+    "stored rows": {
+        **GYM, "problem": "gym:CartPole-v1", "primal": "stored-linear",
+        "settings": {
+            "problem": {"horizon": 10, "features": "radial-basis", "features.d": 9},
+            "primal": {"refit": 32}, "dual": {"C": 3.0},
+        },
+    },
+    "a search": {
+        **GYM, "problem": "gym:CartPole-v1", "primal": "model-search",
+        "settings": {
+            "problem": {"horizon": 10}, "primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0},
+        },
+    },
+    "numbered observations": {
+        **GYM, "problem": "gym:FrozenLake-v1", "primal": "ucbvi",
+        "settings": {
+            "problem": {"horizon": 6, "states": 64, "table": False, "make.map_name": "8x8", "make.is_slippery": True},
+            "dual": {"C": 1.0},
+        },
+    },
+}  # fmt: skip
 
-def play(path: Path, episodes: int) -> None:
-    asked: dict[str, Any] = {
-        "episodes": episodes,
-        "seed": 5,
-        "path": path,
-        "resume": path.exists(),
-        "checkpoint_every": 0.003,
-    }
-    rf.learn("grid-v0", "linear-ucb", **asked)
+
+def play(case: str, path: Path | None, episodes: int) -> None:
+    asked: dict[str, Any] = {"episodes": episodes, "seed": 5, "checkpoint_every": 0.003, **CASES[case]}
+    if path is not None:
+        asked |= {"path": path, "resume": path.exists()}
+    rf.learn(**asked)
 
 
-def child(path: Path, episodes: int) -> int:
+def child(case: str, path: Path, episodes: int) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
-        play(path, episodes)
+        play(case, path, episodes)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -42,13 +63,13 @@ def child(path: Path, episodes: int) -> int:
 
 def main() -> None:
     path, episodes, wanted = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    chance = random.Random(int(sys.argv[4]))
-    rf.learn("grid-v0", "linear-ucb", episodes=3)  # compile once, before the forks
+    chance, case = random.Random(int(sys.argv[4])), sys.argv[5] if len(sys.argv) > 5 else "grid"
+    play(case, None, 12)  # compile once, before the forks
     kills = 0
     while True:
-        pid = child(path, episodes)
+        pid = child(case, path, episodes)
         if kills < wanted:
-            time.sleep(chance.uniform(0.0, 0.04))
+            time.sleep(chance.uniform(0.0, 0.04 if case == "grid" else 0.3))
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):

@@ -76,6 +76,11 @@ def test_what_was_written_fits(file: Path) -> None:
         ("UPDATE meta SET json = replace(json, 'time', 'Time')", 1, "its meta"),
         ("UPDATE certificates SET json = replace(json, 'proved', 'tuned')", 1, "its certificates"),
         (f"INSERT INTO interventions VALUES ('{PERFORMED}')", 1, "its interventions"),
+        ("UPDATE transitions SET data = zeroblob(length(data)) WHERE k = 17", 1, "round 17"),
+        ("UPDATE transitions SET form = replace(form, 'u1', 'i1') WHERE k IN (40, 200)", 2, "round 40"),
+        ("DELETE FROM transitions WHERE k = 299", 1, "round 299"),
+        ("UPDATE digests SET transitions = zeroblob(32) WHERE rowid = 3", 1, None),
+        ("INSERT INTO problem VALUES (0, x'00')", 1, "its problem"),
         ("DELETE FROM digests WHERE rowid = 2", None, None),
         ("DELETE FROM digests WHERE rowid > 2", None, None),
         ("UPDATE digests SET digest = zeroblob(32) WHERE rowid = 2", 1, None),
@@ -94,7 +99,7 @@ def test_an_edit_shows_and_is_named(file: Path, statement: str, wrong: int | Non
     with pytest.raises(RunError, match=r"damaged or edited after it was written: .* does not fit its digest"):
         rf.load(file).policy  # noqa: B018
     with Ledger.reopen(file) as ledger, pytest.raises(RunError, match="does not fit its digest"):
-        ledger.resume()
+        ledger.newest()
 
 
 def test_every_command_says_so(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,22 +130,23 @@ def test_a_forger_with_our_code_passes_and_only_a_replay_shows_it(
     assert not first["holds"]
 
 
-def test_resume_drops_what_came_after_the_checkpoint_and_goes_on(tmp_path: Path) -> None:
+def test_resume_goes_on_after_the_last_round(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
     spec = read_spec(tmp_path)
     rows = [(k, 3, 0.1, 1.0, 0.5, None, 0.5, 2.0, 0, 8, 3, None, None, float("nan")) for k in range(1, 31)]
     with Ledger.create(path, spec) as ledger:
         for row in rows[:10]:
-            ledger.append(row)
+            ledger.append(row, episode())
         ledger.commit(checkpoint(10))
         for row in rows[10:20]:
-            ledger.append(row)
-        ledger.intervened([one_intervention()])  # after the checkpoint, and it stays
+            ledger.append(row, episode())
+        ledger.intervened([one_intervention()])
         ledger.commit()
     with Ledger.reopen(path) as ledger:
-        ledger.resume()
-        for row in rows[10:]:
-            ledger.append(row)
+        ledger.newest()
+        ledger.resume(checkpoint(20))
+        for row in rows[20:]:
+            ledger.append(row, episode())
         ledger.commit(checkpoint(30))
     contents = read(path)
     assert contents.fit.whole
@@ -167,8 +173,10 @@ def test_the_bytes_of_a_round_survive_sqlite(kind: str, tmp_path: Path) -> None:
 
 
 def test_an_older_format_is_refused_with_a_sentence(file: Path) -> None:
-    edit(file, "PRAGMA user_version = 1")
-    with pytest.raises(RunError, match=r"has format 1, whose rounds carry no digest.* Make the run again"):
+    edit(file, "PRAGMA user_version = 2")
+    with pytest.raises(
+        RunError, match=r"has format 2, which holds no transitions.* reads format 3.* Make the run again"
+    ):
         rf.load(file)
 
 
@@ -195,7 +203,7 @@ def tables(path: Path) -> Any:
     """All cells, None where SQLite cannot read them."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        names = ("meta", "spec", "rounds", "checkpoints", "certificates", "interventions")
+        names = ("meta", "spec", "rounds", "transitions", "problem", "checkpoints", "certificates", "interventions")
         return [connection.execute(f"SELECT * FROM {name} ORDER BY rowid").fetchall() for name in names]
     except (sqlite3.Error, UnicodeError):
         return None
@@ -229,6 +237,12 @@ def checkpoint(k: int) -> Any:
     from resetfree.runs.runfile import Checkpoint
 
     return Checkpoint(k, 1.5, {"state": 2**100}, 4, {"primal.w": np.full(3, k / 7)})
+
+
+def episode() -> Any:
+    from resetfree.problems.contract import Episode
+
+    return Episode(np.full(9, 3), np.zeros(8, dtype=np.int64), np.full(8, 0.25), False, 3)
 
 
 def one_intervention() -> Any:

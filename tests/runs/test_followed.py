@@ -31,9 +31,13 @@ EVIL = "evil_module"
 CODE = (f"{EVIL}:f", f"{EVIL}.f", EVIL)
 # Where something is imported by its name: discovery of our own folders, optional packages, and what a user names.
 IMPORTING = {
-    "features/__init__.py", "players/__init__.py", "registry.py", "experiments/method.py", "tracking/tensorboard.py",
-    "sweeps/gathering.py", "gym/naming.py", "gym/making.py", "features/user.py",
-}  # fmt: skip
+    "core/discovery.py",
+    "core/naming.py",
+    "problems/features/user.py",
+    "problems/gym/making.py",
+    "runs/tracking/tensorboard.py",
+    "studies/gathering.py",
+}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +135,30 @@ def test_the_problem_of_a_file_is_not_imported(
         main(words)
         assert not marker.exists()
         assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("role", ["primal", "dual"])
+@pytest.mark.parametrize("name", CODE)
+def test_the_players_of_a_file_are_not_imported(
+    file: Path, marker: Path, role: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def edit(connection: sqlite3.Connection) -> None:
+        (text,) = connection.execute("SELECT json FROM spec").fetchone()
+        spec = json.loads(text)
+        spec[role]["name"] = name
+        connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
+
+    forge(file, edit)
+    for command in COMMANDS:
+        main([str(file) if word == "FILE" else word for word in command])
+        assert not marker.exists()
+        assert "Traceback" not in capsys.readouterr().err
+    assert main(["run", LAKE, "--resume", "--out", str(file)]) == 2
+    assert f"name its class again, --{role} module:Class" in capsys.readouterr().err
+    assert not rf.load(file, LAKE).statements[role]["covered"]
+    with suppress(ResetFreeError):
+        rf.load(file).policy.predict(0)
+    assert not marker.exists()
 
 
 def test_what_is_said_again_is_followed(file: Path, marker: Path) -> None:

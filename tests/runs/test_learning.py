@@ -22,7 +22,7 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, RunError, Unknow
 from resetfree.game.contract import Plan, PrimalPlayer, Round
 from resetfree.game.loop import Game
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.runs import ledger
+from resetfree.runs import ledger, newfile
 from resetfree.runs.ledger import read
 
 
@@ -241,14 +241,14 @@ def test_memory_does_not_grow_with_the_rounds(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, usual = tmp_path / "a.rfrun", ledger._writer
+    path, usual = tmp_path / "a.rfrun", newfile.open_writer
 
     def small(file: Path) -> sqlite3.Connection:
         connection = usual(file)
         connection.execute("PRAGMA max_page_count = 20")
         return connection
 
-    monkeypatch.setattr(ledger, "_writer", small)
+    monkeypatch.setattr(ledger, "open_writer", small)
     players = {"primal": "uniform", "dual": "projected-gradient"}
     asked: dict[str, Any] = {**players, "episodes": 6000, "path": path, "checkpoint_every": 0.001}
     with pytest.raises(RunError, match="the disk is full"):

@@ -19,7 +19,9 @@ import pytest
 from tests.runs.forging import forge
 
 import resetfree as rf
+from resetfree.core import state
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.problems.contract import Episode
 from resetfree.runs import ledger, runfile
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.runfile import Checkpoint
@@ -36,6 +38,11 @@ SPEC: dict[str, Any] = {
 
 def row(k: int) -> tuple[Any, ...]:
     return (k, 3, 0.1 * k, 1 / k, 0.5, float("nan"), 0.5, float("inf"), k % 2, 8, 4, None, None, None)
+
+
+def episode(k: int) -> Episode:
+    states = np.array([3, 300 * k, 4])
+    return Episode(states, np.array([k, 1]), np.array([0.5, -0.0]), bool(k % 2), 4)
 
 
 def checkpoint(k: int) -> Checkpoint:
@@ -74,8 +81,9 @@ def test_what_was_committed_comes_back(file: Path) -> None:
     assert np.isposinf(contents.columns["reward"]).all()
     assert contents.meta["versions"]["numpy"] == np.__version__
     with Ledger.reopen(file) as writer:
-        found = writer.resume()
+        found, problem = writer.newest()
     assert found is not None
+    assert problem == {}
     assert (found.k, found.rng, found.s1) == (10, {"state": 2**100}, 4)
     assert found.arrays["primal.w"].tobytes() == np.full(3, 10 / 7).tobytes()
 
@@ -94,17 +102,49 @@ def test_what_was_not_committed_is_gone_and_the_rest_is_intact(file: Path) -> No
     assert len(ledger.read(file).columns["k"]) == 10
 
 
-def test_rounds_after_the_checkpoint_are_dropped_on_resume(file: Path) -> None:
+def test_rounds_after_the_checkpoint_are_kept_with_their_episodes(file: Path) -> None:
     with Ledger.reopen(file) as writer:
-        writer.append(row(11))
+        for k in (11, 12):
+            writer.append(row(k), episode(k))
         writer.commit()
-    assert len(ledger.read(file).columns["k"]) == 11
     with Ledger.reopen(file) as writer:
-        assert writer.last == 11
-        found = writer.resume()
+        found, _ = writer.newest()
         assert found is not None
-        assert (found.k, writer.last) == (10, 10)
-    assert len(ledger.read(file).columns["k"]) == 10
+        assert (found.k, writer.last) == (10, 12)
+        played = list(writer.played(found.k + 1, writer.last))
+        assert [(one.k, one.s1, one.episode.reset, one.episode.next_start) for one in played] == [
+            (11, 3, True, 4),
+            (12, 3, False, 4),
+        ]
+        for k, one in zip((11, 12), played, strict=True):
+            for name in ("states", "actions", "rewards"):
+                then, now = getattr(episode(k), name), getattr(one.episode, name)
+                assert (now.dtype, now.shape, now.tobytes()) == (then.dtype, then.shape, then.tobytes())
+        writer.resume(checkpoint(12))
+        assert writer.saved()[0] == 12
+    assert len(ledger.read(file).columns["k"]) == 12
+    assert ledger.read(file).fit.whole
+
+
+def test_what_the_problem_knows_is_kept_with_the_rounds_and_written_when_it_changes(file: Path) -> None:
+    written: list[str] = []
+    with Ledger.reopen(file) as writer:
+        writer._connection.set_trace_callback(written.append)
+        known = {"seen": np.arange(6, dtype=np.uint8)}
+        for k in (11, 12, 13):
+            writer.append(row(k), episode(k))
+            if k == 13:
+                known["seen"][0] = 9  # the same array, with something else in it
+            writer.commit(problem=known)
+    assert sum(text.startswith("INSERT INTO problem") for text in written) == 2
+    assert not any("INTO checkpoints" in text for text in written)
+    with Ledger.reopen(file) as writer:
+        found, problem = writer.newest()
+    assert found is not None
+    assert found.k == 10
+    assert problem["seen"].tolist() == [9, 1, 2, 3, 4, 5]
+    tamper(file, "DELETE FROM problem")
+    assert ledger.read(file).fit.what == "its problem"
 
 
 def test_only_the_newest_checkpoint_is_kept_in_as_many_parts_as_it_takes(
@@ -119,7 +159,7 @@ def test_only_the_newest_checkpoint_is_kept_in_as_many_parts_as_it_takes(
     assert connection.execute("SELECT min(k), max(k), count(*) > 50 FROM checkpoints").fetchone() == (11, 11, 1)
     connection.close()
     with Ledger.reopen(file) as writer:
-        found = writer.resume()
+        found, _ = writer.newest()
     assert found is not None
     assert found.arrays["primal.w"].tobytes() == big["primal.w"].tobytes()
 
@@ -226,9 +266,9 @@ def test_a_file_with_other_tables_is_refused(file: Path, statement: str) -> None
 
 
 def test_a_newer_format_is_refused(file: Path) -> None:
-    tamper(file, "PRAGMA user_version = 3")
+    tamper(file, "PRAGMA user_version = 4")
     for use in (ledger.read, Ledger.reopen, ledger.read_spec_of):
-        with pytest.raises(RunError, match=r"has format 3, .* reads format 2\. Install a newer one\."):
+        with pytest.raises(RunError, match=r"has format 4, .* reads format 3\. Install a newer one\."):
             use(file)
 
 
@@ -308,7 +348,7 @@ def test_random_damage_never_does_more_than_a_sentence(file: Path, tmp_path: Pat
             refused += 1
         try:
             with Ledger.reopen(part) as writer:
-                writer.resume()
+                writer.newest()
         except RunError:
             refused += 1
     assert refused > 100
@@ -344,10 +384,10 @@ def test_arrays_that_are_more_than_arrays_are_refused(file: Path, tmp_path: Path
     for bomb in bombs(crater):
         forge(file, partial(plant, bomb))
         with Ledger.reopen(file) as writer, pytest.raises(RunError, match="is damaged"):
-            writer.resume()
+            writer.newest()
     assert not crater.exists()
     with pytest.raises(InvalidInput, match=r"Got object in 'w' instead\."):
-        runfile.check_arrays({"w": np.array([Bomb(crater)], dtype=object)})
+        state.check_arrays(state.dump({"w": np.array([Bomb(crater)], dtype=object)}))
 
 
 def test_no_module_of_ours_pickles_or_evaluates() -> None:

@@ -17,15 +17,15 @@ import pytest
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.arrays import pack, unpack
 from resetfree.core.certificate import Certificate
 from resetfree.problems.features import make_features
 from resetfree.problems.world import find_world
 from resetfree.runs.recall import recall
+from resetfree.runs.recorded import unpacked
 from resetfree.show.cli import main
 from resetfree.show.report.comparison import check_page
+from resetfree.studies.gathering import _best, _values_file
 from resetfree.studies.suites.results import Results
-from resetfree.studies.sweeps.gathering import _best, _values_file
 from resetfree.use import read_policy
 
 
@@ -191,10 +191,11 @@ def test_overflow_in_a_file_is_no_warning(tmp_path: Path) -> None:
     rf.learn("gym:CartPole-v1", episodes=24, path=file, settings=settings)
 
     def spoil(connection: sqlite3.Connection) -> None:
-        packed = b"".join(row[0] for row in connection.execute("SELECT arrays FROM checkpoints ORDER BY part"))
-        arrays = unpack(packed)
-        arrays["primal.rows.state"][...] = 1e308
-        connection.execute("UPDATE checkpoints SET arrays = ?", (pack(arrays),))
+        for k, form, data in connection.execute("SELECT k, form, data FROM transitions").fetchall():
+            states = unpacked(form, data)[0]
+            states[...] = 1e308
+            changed = b"".join([states.tobytes(), data[states.nbytes :]])
+            connection.execute("UPDATE transitions SET data = ? WHERE k = ?", (changed, k))
 
     forge(file, spoil)
     with suppress(rf.RunError):

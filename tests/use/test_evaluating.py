@@ -15,14 +15,15 @@ from scipy import stats
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.tabular_policy import random_policy
-from resetfree.use import Evaluation, Policy, continuing_return, evaluate
+from resetfree.problems.stepping import FunctionPolicy
+from resetfree.use import DeployedPolicy, Evaluation, continuing_return, evaluate
 from resetfree.use.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
 from resetfree.use.predictor import table
 from resetfree.use.sensors import Sensor
 
 
-def of(mdp: rf.FiniteMDP, rows: Any) -> Policy:
-    return Policy(
+def of(mdp: rf.FiniteMDP, rows: Any) -> DeployedPolicy:
+    return DeployedPolicy(
         table(rows, mdp.horizon, mdp.n_states, mdp.n_actions), Sensor("number", count=mdp.n_states),
         np.arange(mdp.n_actions), mdp.horizon, {},
     )  # fmt: skip
@@ -79,7 +80,7 @@ def test_deterministic_plays_the_most_probable_action() -> None:
 def test_every_reset_of_an_environment_is_accounted_for(walk: Any, starts: Any) -> None:
     env = walk()
     problem = rf.from_gym(env, horizon=30)
-    policy = Policy(
+    policy = DeployedPolicy(
         table(np.full((42, 2), 0.5), 30, 42, 2), Sensor("number", first=-20, count=41), np.array([1, 2]), 30, {}
     )
     found = evaluate(policy, problem, starts=starts, episodes=40, seed=1, deterministic=False)
@@ -90,7 +91,7 @@ def test_every_reset_of_an_environment_is_accounted_for(walk: Any, starts: Any) 
 
 
 def test_numbers_of_one_life_are_per_step(walk: Any) -> None:
-    policy = Policy(
+    policy = DeployedPolicy(
         table(np.full((42, 2), 0.5), 30, 42, 2), Sensor("number", first=-20, count=41), np.array([1, 2]), 30, {}
     )
     found = policy.evaluate(walk(), starts="continuing", steps=1000, seed=1, deterministic=False)
@@ -107,7 +108,7 @@ def test_numbers_of_one_life_are_per_step(walk: Any) -> None:
 
 def test_rewards_are_told_in_the_environments_own_scale_too() -> None:
     problem = rf.from_gym("gym:CliffWalking-v1", reset_when="reward<=-100", reward_range=(-100, 0), horizon=20)
-    right = Policy(table(np.ones(49, dtype=int), 20, 49, 4), Sensor("number", count=48), np.arange(4), 20, {})
+    right = DeployedPolicy(table(np.ones(49, dtype=int), 20, 49, 4), Sensor("number", count=48), np.arange(4), 20, {})
     found = evaluate(right, problem, episodes=5)
     assert found.original_returns.tolist() == [-100.0] * 5  # the first step falls off the cliff
     assert found.original_mean == -100.0
@@ -134,7 +135,7 @@ def test_a_policy_must_fit_where_it_is_played() -> None:
     assert evaluate(policy, rf.make("grid-v0", horizon=5), episodes=2).horizon == 5  # this one does not
     with pytest.raises(InvalidInput, match="with 5 actions"):
         evaluate(policy, "gym:CartPole-v1")
-    alone = Policy(policy.rule, policy.sensor, policy.actions, 8, {})
+    alone = DeployedPolicy(policy.rule, policy.sensor, policy.actions, 8, {})
     with pytest.raises(InvalidInput, match="a file holds none: give the environment"):
         alone.evaluate()
 
@@ -189,7 +190,8 @@ def test_the_training_life_pays_what_its_columns_say() -> None:
 
 
 def test_a_raw_environment_takes_the_options_of_the_adapter() -> None:
-    policy = Policy(lambda h, s: np.array([0.5, 0.5]), Sensor("vector", {"shape": [4]}), np.arange(2), 25, {})
+    even = FunctionPolicy(lambda h, s: np.array([0.5, 0.5]), "a coin", 2)
+    policy = DeployedPolicy(even, Sensor("vector", {"shape": [4]}), np.arange(2), 25, {})
     found = evaluate(policy, gymnasium.make("CartPole-v1"), episodes=4, reset_when="never")
     assert isinstance(found, Evaluation)
     assert found.lengths.tolist() == [25.0] * 4

@@ -7,8 +7,9 @@ import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,27 +18,29 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players.primal.model_search import LinearScores
 from resetfree.players.primal.stored_linear import LinearValues
+from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.features import make_features
-from resetfree.use import Policy, read_policy
-from resetfree.use.exporting import RULES
-from resetfree.use.predictor import Seen, table
+from resetfree.problems.stepping import FunctionPolicy
+from resetfree.use import DeployedPolicy, read_policy
+from resetfree.use.exporting import policy_kinds
+from resetfree.use.predictor import FeatureSource, table
 from resetfree.use.sensors import Sensor
 
 
-def lake() -> Policy:
+def lake() -> DeployedPolicy:
     options = {"horizon": 12, "reset_when": "terminated and observation!=15"}
     return rf.learn("gym:FrozenLake-v1", episodes=60, seed=3, settings={"problem": options}).policy
 
 
-def scores(n_actions: int = 3, d: int = 4, seed: int = 0) -> Policy:
+def scores(n_actions: int = 3, d: int = 4, seed: int = 0) -> DeployedPolicy:
     rng = np.random.default_rng(seed)
     rule = LinearScores(rng.normal(size=(n_actions, d)), rng.normal(size=n_actions))
     grid = np.linspace(-2, 2, n_actions, dtype=np.float32)[:, None]
-    return Policy(rule, Sensor("vector", {"shape": [d]}), grid, 10, {"problem": "made up"})
+    return DeployedPolicy(rule, Sensor("vector", {"shape": [d]}), grid, 10, {"problem": "made up"})
 
 
-def values(name: str = "random-fourier", seed: int = 0, layers: int = 5) -> Policy:
+def values(name: str = "random-fourier", seed: int = 0, layers: int = 5) -> DeployedPolicy:
     """Weights at random on features that were fitted to states at random."""
     rng = np.random.default_rng(seed)
     low, high = np.full(2, -3.0), np.full(2, 3.0)
@@ -46,7 +49,7 @@ def values(name: str = "random-fourier", seed: int = 0, layers: int = 5) -> Poli
     root = np.stack([np.eye(d) * (a + 1) for a in range(3)])
     rule = LinearValues(fitted, rng.normal(size=(layers, d, 3)), root, np.arange(layers, 0, -1.0), -2.0, 0.1, 2)
     sensor = Sensor("vector", {"shape": [2]})
-    return Policy(rule, sensor, np.arange(3), 5, {}, Seen(make_features(name), low, high))
+    return DeployedPolicy(rule, sensor, np.arange(3), 5, {}, FeatureSource(make_features(name), low, high))
 
 
 def test_a_table_comes_back_bit_for_bit(tmp_path: Path) -> None:
@@ -120,9 +123,36 @@ def test_numbered_observations_travel_with_the_policy(walk: Any, tmp_path: Path)
         assert np.array_equal(again.probabilities(one), run.policy.probabilities(one))
 
 
-def test_every_rule_of_a_player_for_vectors_can_be_written() -> None:
-    """A player that makes another kind of rule says so here, or its policy stays in its run file."""
-    assert set(RULES) == {"LinearScores", "LinearValues"}
+def test_the_kinds_of_a_file_are_those_that_policies_declare() -> None:
+    own = {kind for kind, cls in policy_kinds().items() if cls.__module__.startswith("resetfree.")}
+    assert own == {"LinearScores", "LinearValues", "table"}
+    assert policy_kinds()["LinearScores"] is LinearScores
+
+
+def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Path) -> None:
+    """The class alone declares the kind; a second class of a name that is ours is not read in its place."""
+
+    @dataclass
+    class Threshold(ChoicePolicy):
+        kind = "threshold"
+        axes: ClassVar[dict[str, str]] = {"at": "D"}
+        at: np.ndarray[Any, Any]
+
+        def __call__(self, h: int, s: Any) -> Any:
+            return np.eye(2)[int((s > self.at).all())]
+
+    class Impostor(LinearScores):
+        kind = "LinearScores"
+
+    sensor = Sensor("vector", {"shape": [2]})
+    policy = DeployedPolicy(Threshold(np.array([0.5, -0.5])), sensor, np.array([7, 9]), 3, {})
+    again = read_policy(policy.export(tmp_path / "policy.npz"))
+    assert isinstance(again.rule, Threshold)
+    assert again.predict(np.array([[1.0, 0.0], [0.0, 0.0]]))[0].tolist() == [9, 7]
+    refused(spoiled(policy, tmp_path, arrays=lambda a: a.update(at=np.zeros(3))), "has 3 for D = 2")
+    assert policy_kinds()["LinearScores"] is LinearScores
+    with pytest.raises(InvalidInput, match="is a Impostor holds code"):
+        DeployedPolicy(Impostor(np.ones((2, 2)), np.ones(2)), sensor, np.arange(2), 3, {}).export(tmp_path / "b.npz")
 
 
 # NumPy alone: the lines of docs/deployment.md, in a process that cannot import resetfree.
@@ -167,7 +197,7 @@ def test_three_lines_of_numpy_run_a_policy(kind: str, tmp_path: Path) -> None:
 # Files that somebody else wrote.
 
 
-def spoiled(policy: Policy, tmp_path: Path, arrays: Any = None, text: Any = None) -> Path:
+def spoiled(policy: DeployedPolicy, tmp_path: Path, arrays: Any = None, text: Any = None) -> Path:
     file = policy.export(tmp_path / "policy.npz")
     held = dict(np.load(file))
     about = json.loads(str(held["resetfree"]))
@@ -191,16 +221,16 @@ def nan_in(name: str) -> Any:
 TABLES = {
     "no text": ({"arrays": lambda a: a.pop("resetfree")}, "must hold 'resetfree'"),
     "no actions": ({"arrays": lambda a: a.pop("actions")}, "must hold"),
-    "no table": ({"arrays": lambda a: a.pop("probabilities")}, "one array 'probabilities'"),
-    "more": ({"arrays": lambda a: a.update(other=np.zeros(3))}, "one array 'probabilities'"),
-    "flat": ({"arrays": lambda a: a.update(probabilities=np.ones((16, 4)) / 4)}, "one array 'probabilities'"),
-    "short": ({"arrays": lambda a: a.update(probabilities=np.ones((12, 3, 4)) / 4)}, "does not fit"),
-    "layers": ({"arrays": lambda a: a.update(probabilities=np.ones((5, 17, 4)) / 4)}, "does not fit"),
+    "no table": ({"arrays": lambda a: a.pop("probabilities")}, "a table cannot be made of"),
+    "more": ({"arrays": lambda a: a.update(other=np.zeros(3))}, "it holds 'other', which a table has not"),
+    "flat": ({"arrays": lambda a: a.update(probabilities=np.ones((16, 4)) / 4)}, "must be numbers [L, S, A]"),
+    "short": ({"arrays": lambda a: a.update(probabilities=np.ones((12, 3, 4)) / 4)}, "do not fit a table of 3 states"),
+    "layers": ({"arrays": lambda a: a.update(probabilities=np.ones((5, 17, 4)) / 4)}, "5 layers for 12 steps"),
     "sum": ({"arrays": lambda a: a.update(probabilities=np.ones((12, 17, 4)))}, "distribution"),
     "negative": ({"arrays": lambda a: a.update(probabilities=np.tile([2.0, -1.0, 0, 0], (12, 17, 1)))}, "distribution"),
     "nan": ({"arrays": nan_in("probabilities")}, "must hold numbers"),
     "nan action": ({"arrays": nan_in("actions")}, "must hold numbers"),
-    "few actions": ({"arrays": lambda a: a.update(actions=np.arange(3))}, "shape"),
+    "few actions": ({"arrays": lambda a: a.update(actions=np.arange(3))}, "has 4 for A = 3"),
     "words": ({"arrays": lambda a: a.update(actions=np.array(list("abcd")))}, "must be numbers"),
     "not json": ({"arrays": lambda a: a.update(resetfree=np.array("{"))}, ""),
     "deep": ({"arrays": lambda a: a.update(resetfree=np.array("[" * 100_000))}, ""),
@@ -214,7 +244,7 @@ TABLES = {
     "huge": ({"text": lambda t: t.update(horizon=10**30)}, "horizon cannot be"),
     "step": ({"text": lambda t: t.update(stationary=True)}, "depend on the step"),
     "observation": ({"text": lambda t: t.update(observation={"kind": "vector", "space": {"shape": [2]}})}, "not fit"),
-    "count": ({"text": lambda t: t["observation"].update(count=99)}, "does not fit"),
+    "count": ({"text": lambda t: t["observation"].update(count=99)}, "do not fit a table of 17 states"),
 }  # fmt: skip
 
 
@@ -318,13 +348,19 @@ def test_only_a_policy_is_replaced(tmp_path: Path) -> None:
         policy.export(tmp_path)
 
 
+def coin() -> FunctionPolicy:
+    return FunctionPolicy(lambda h, s: np.ones(2) / 2, "a coin", 2)
+
+
 def test_what_no_plain_file_holds_is_not_written(tmp_path: Path) -> None:
     rule = table(np.zeros(2, dtype=int), 3, 2, 2)
-    code = Policy(lambda h, s: np.ones(2) / 2, Sensor("vector", {"shape": [1]}), np.arange(2), 3, {})
-    words = Policy(rule, Sensor("number", count=2), ["left", "right"], 3, {})
+    code = DeployedPolicy(coin(), Sensor("vector", {"shape": [1]}), np.arange(2), 3, {})
+    words = DeployedPolicy(rule, Sensor("number", count=2), ["left", "right"], 3, {})
     unknown = values()
     known: Any = unknown.features
-    named = Policy(unknown.rule, unknown.sensor, unknown.actions, 5, {}, Seen(Own(), known.low, known.high))
+    named = DeployedPolicy(
+        unknown.rule, unknown.sensor, unknown.actions, 5, {}, FeatureSource(Own(), known.low, known.high)
+    )
     for policy, why in ((code, "holds code"), (words, "not numbers of one shape"), (named, "are code")):
         with pytest.raises(InvalidInput, match=why):
             policy.export(tmp_path / "policy.npz")

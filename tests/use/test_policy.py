@@ -11,18 +11,19 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.use.policy import Policy
-from resetfree.use.predictor import Table, table
+from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.use.policy import DeployedPolicy
+from resetfree.use.predictor import table
 from resetfree.use.sensors import Sensor, flat, sensor_from, size
 
 
-def steps_policy(horizon: int = 3, n_states: int = 4) -> Policy:
+def steps_policy(horizon: int = 3, n_states: int = 4) -> DeployedPolicy:
     """At step h in state s: action (h + s) mod 5 with 0.6, the next one with 0.4."""
     rows = np.zeros((horizon, n_states, 5))
     for h in range(horizon):
         for s in range(n_states):
             rows[h, s, (h + 1 + s) % 5], rows[h, s, (h + 2 + s) % 5] = 0.6, 0.4
-    return Policy(Table(rows), Sensor("number", count=n_states), np.arange(5), horizon, {})
+    return DeployedPolicy(TabularPolicy(rows), Sensor("number", count=n_states), np.arange(5), horizon, {})
 
 
 def test_the_state_carries_the_step_of_the_episode() -> None:
@@ -62,18 +63,18 @@ def test_episode_start_begins_anew() -> None:
 
 
 def test_the_form_of_an_action_is_the_environments() -> None:
-    discrete = Policy(steps_policy().rule, Sensor("number", count=4), np.arange(10, 15), 3, {})
+    discrete = DeployedPolicy(steps_policy().rule, Sensor("number", count=4), np.arange(10, 15), 3, {})
     action, _ = discrete.predict(0)
     assert action == 11
     assert spaces.Discrete(5, start=10).contains(action)
     grid = np.linspace(-2, 2, 5, dtype=np.float32)[:, None]
-    box = Policy(steps_policy().rule, Sensor("number", count=4), grid, 3, {})
+    box = DeployedPolicy(steps_policy().rule, Sensor("number", count=4), grid, 3, {})
     action, _ = box.predict(0)
     assert spaces.Box(-2, 2, (1,)).contains(action)
     action[:] = 99.0  # what the caller does with it changes nothing
     assert box.predict(0)[0].tolist() == [-1.0]
     assert box.predict(np.array([0, 1]))[0].tolist() == [[-1.0], [0.0]]
-    anything = Policy(steps_policy().rule, Sensor("number", count=4), ["a", "b", "c", "d", "e"], 3, {})
+    anything = DeployedPolicy(steps_policy().rule, Sensor("number", count=4), ["a", "b", "c", "d", "e"], 3, {})
     assert anything.predict(0)[0] == "b"
     assert anything.predict([0, 1])[0] == ["b", "c"]
 
@@ -114,7 +115,7 @@ def test_a_policy_that_is_the_same_at_every_step_needs_no_state() -> None:
     rows = np.tile(np.eye(3)[[0, 2]], (4, 1, 1))
     rule = table(rows, 4, 2, 3)
     assert rule.probabilities.shape == (1, 2, 3)
-    policy = Policy(rule, Sensor("number", count=2), np.arange(3), 4, {})
+    policy = DeployedPolicy(rule, Sensor("number", count=2), np.arange(3), 4, {})
     assert policy.predict(1) == (2, None)
     assert policy.played().shape == (2, 3)
 

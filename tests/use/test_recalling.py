@@ -20,6 +20,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players import discover
 from resetfree.players.primal.uniform import Uniform
 from resetfree.problems.blueprint import Blueprint, blueprint
+from resetfree.problems.contract import ChoicePolicy
 from resetfree.runs.recall import recall
 
 LAKE = "gym:FrozenLake-v1"
@@ -193,6 +194,7 @@ def test_numbered_observations_are_told_apart_as_in_the_run(walk: Any, tmp_path:
     )
     found = rf.load(file).policy
     problem = run.problem
+    assert isinstance(found.rule, ChoicePolicy)
     assert found.sensor.seen is not None
     assert problem is not None
     n = len(found.sensor.seen)

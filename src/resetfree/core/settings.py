@@ -117,9 +117,9 @@ def check(value: Any, declared: Any, what: str) -> None:
 
     what: the setting as the sentence calls it.
 
-    >>> check(-1.0, NonNegative | None, "'reg' of linear-ucb")
+    >>> check(-1.0, NonNegative | None, "'reg' of my-player")
     Traceback (most recent call last):
-    resetfree.core.errors.InvalidInput: The 'reg' of linear-ucb must be a finite number that is not negative, or None.
+    resetfree.core.errors.InvalidInput: The 'reg' of my-player must be a finite number that is not negative, or None.
     Got -1.0 instead.
     """
     if not accepts(value, declared):
@@ -132,9 +132,9 @@ def check_fields(record: Any, owner: str) -> None:
     >>> @dataclass
     ... class Player:
     ...     rounds: PositiveInt = 8
-    >>> check_fields(Player(rounds=0), "model-search")
+    >>> check_fields(Player(rounds=0), "my-player")
     Traceback (most recent call last):
-    resetfree.core.errors.InvalidInput: The 'rounds' of model-search must be a positive integer. Got 0 instead.
+    resetfree.core.errors.InvalidInput: The 'rounds' of my-player must be a positive integer. Got 0 instead.
     """
     if dataclasses.is_dataclass(record):
         cls: Any = type(record)

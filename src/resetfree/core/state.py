@@ -1,36 +1,52 @@
 """A player's state as named arrays and back: what checkpoints hold. Nothing is pickled.
 
-A state is a dataclass whose fields are NumPy arrays, numbers, Booleans, text, or again dataclasses or named tuples of
-those. A field with metadata {"saved": False} is a constant that `init` makes anew.
+A state is any tree of dataclasses, named tuples, tuples, lists and dictionaries with text as keys, whose leaves are
+NumPy or JAX arrays, numbers, Booleans, text or None. Its structure stays what `init` made: the same fields, keys and
+lengths; an array may change its shape, and None may become a leaf. A field with metadata {"saved": False} is a constant
+that `init` makes anew. One with {"replayed": True} repeats the episodes that were played: it is not saved either, and
+the part of the state that has it has a method `replay(self, episode)`, which gets them one by one (see `replay`).
 
 Compiled code trusts what a state holds, and a file may come from anybody. So what is loaded into a state of resetfree's
 own must look like what `init` made: type and shape the same, numbers finite, whole numbers from 0. Metadata says where
 it may be otherwise: {"grows": (0,)} the axes whose length may differ, {"least": -1} the least whole number (None: any),
-{"fixed": True} nothing but the value that `init` makes. What else must hold, as ranges of indices, a method
+{"fixed": True} nothing but the value that is there before. What else must hold, as ranges of indices, a method
 `check_loaded(self)` of the state says with InvalidInput. A user's own state may be anything of the same kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from resetfree.core.arrays import DTYPE
 from resetfree.core.errors import InvalidInput
 
 OWN = f"{__name__.partition('.')[0]}."
+NOTHING = np.empty(0, dtype="S1")  # None among the saved arrays
+END = "\x1a"  # behind a text that is empty or ends with NUL, which NumPy would drop
+Saved = Mapping[str, np.ndarray[Any, Any]]
 
 
-def _items(state: Any) -> list[tuple[str, Any]]:
-    if is_dataclass(state):
-        return [(f.name, getattr(state, f.name)) for f in fields(state) if f.metadata.get("saved", True)]
-    return list(zip(state._fields, state, strict=True))
+def _children(state: Any) -> list[tuple[str, Any, Mapping[str, Any]]] | None:
+    """Names, values and metadata of what a state consists of; None of a leaf."""
+    if is_dataclass(state) and not isinstance(state, type):
+        kept = (f for f in fields(state) if f.metadata.get("saved", True) and not f.metadata.get("replayed"))
+        return [(f.name, getattr(state, f.name), f.metadata) for f in kept]
+    if isinstance(state, tuple | list):
+        names = getattr(state, "_fields", None) or map(str, range(len(state)))
+        return [(name, value, {}) for name, value in zip(names, state, strict=True)]
+    if isinstance(state, dict):
+        return [(name, value, {}) for name, value in state.items()]
+    return None
 
 
 def dump(state: Any, prefix: str = "") -> dict[str, np.ndarray[Any, Any]]:
-    """Every saved field as an array, nested ones with dotted names.
+    """Every saved leaf as an array, nested ones with dotted names.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -39,22 +55,66 @@ def dump(state: Any, prefix: str = "") -> dict[str, np.ndarray[Any, Any]]:
     ...     k: int = 0
     >>> dump(S(np.array([1.5, 2.5]), 3))
     {'theta': array([1.5, 2.5]), 'k': array(3)}
+    >>> dump({"layers": [np.zeros(2), None], "scale": (0.5,)}, "primal.")
+    {'primal.layers.0': array([0., 0.]), 'primal.layers.1': array([], dtype='|S1'), 'primal.scale.0': array(0.5)}
     """
     result: dict[str, np.ndarray[Any, Any]] = {}
-    for name, value in _items(state):
-        if is_dataclass(value) or hasattr(value, "_fields"):
-            result |= dump(value, f"{prefix}{name}.")
-        elif isinstance(value, np.ndarray | int | float | bool | str):
-            result[prefix + name] = np.asarray(value)
-        else:
-            raise InvalidInput(
-                f"A player's state must hold arrays and numbers. Got {type(value).__name__} in '{prefix}{name}'."
-            )
+    for name, leaf in _leaves(state, prefix):
+        if name in result:
+            raise InvalidInput(f"The names in a player's state must differ. Got '{name}' twice.")
+        result[name] = _array(leaf, name)
     return result
 
 
-def load(state: Any, saved: dict[str, np.ndarray[Any, Any]], prefix: str = "") -> None:
-    """Put what `dump` gave back into a fresh state of the same player, bit for bit; checked, see above.
+def _leaves(state: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    children = _children(state)
+    if children is None:
+        yield prefix.removesuffix(".") or "state", state
+        return
+    for name, value, _ in children:
+        if not isinstance(name, str):
+            raise InvalidInput(f"A player's state must have text as keys. Got {name!r} in '{prefix}' instead.")
+        yield from _leaves(value, f"{prefix}{name}.")
+
+
+def _array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
+    """One leaf, in a form that a file holds."""
+    if leaf is None:
+        return NOTHING
+    if isinstance(leaf, str):
+        return np.asarray(leaf if leaf and leaf[-1] not in ("\0", END) else leaf + END)
+    if not (isinstance(leaf, np.ndarray | np.generic | bool | int | float | complex) or _is_jax(leaf)):
+        raise InvalidInput(f"A player's state must hold arrays and numbers. Got {type(leaf).__name__} in '{name}'.")
+    try:
+        array = np.asarray(leaf)
+    except TypeError as error:  # what JAX keeps no plain numbers of, as typed random keys
+        raise InvalidInput(
+            f"A player's state must hold plain numbers. Got {leaf.dtype} in '{name}' instead."
+        ) from error
+    if array.dtype.isbuiltin == 2:  # a type of another package, as bfloat16
+        array = array.view(f"<u{array.dtype.itemsize}")
+    return array if array.dtype.hasobject else array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def check_arrays(saved: Saved) -> None:
+    """Refuse what a file cannot hold: what could only be pickled, and types that are not the same everywhere."""
+    for name, array in saved.items():
+        if DTYPE.fullmatch(array.dtype.str) is None:
+            raise InvalidInput(
+                f"A checkpoint must hold arrays of numbers or text. Got {array.dtype} in '{name}' instead."
+            )
+
+
+def _is_jax(leaf: Any) -> bool:
+    """Whether this is an array of JAX, which is there only if somebody has imported it."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(leaf, jax.Array)
+
+
+def load(state: Any, saved: Saved, prefix: str = "") -> Any:
+    """The fresh state of a player with what `dump` gave put back, bit for bit; checked, see above.
+
+    Dataclasses and arrays are filled where they are; what cannot be changed (tuples, numbers) is made anew.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -64,32 +124,89 @@ def load(state: Any, saved: dict[str, np.ndarray[Any, Any]], prefix: str = "") -
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The checkpoint's 'theta' must be float64. Got <U1 instead.
     """
-    about = {f.name: f.metadata for f in fields(state)} if is_dataclass(state) else {}
-    for name, value in _items(state):
-        key = prefix + name
-        if is_dataclass(value) or hasattr(value, "_fields"):
-            load(value, saved, f"{key}.")
-            continue
+    return _load(state, saved, prefix, {}, False)
+
+
+def _load(state: Any, saved: Saved, prefix: str, about: Mapping[str, Any], own: bool) -> Any:
+    """`about`: metadata of the field that holds it; `own`: whether it is part of a state of resetfree's own."""
+    children = _children(state)
+    if children is None:
+        key = prefix.removesuffix(".") or "state"
         if key not in saved:
             raise InvalidInput(f"The checkpoint has no '{key}': it belongs to another player or version.")
-        _check(key, value, saved[key], about.get(name, {}), type(state).__module__.startswith(OWN))
-        if isinstance(value, np.ndarray) and value.shape == saved[key].shape:
-            value[...] = saved[key]
-        elif isinstance(value, np.ndarray):
-            setattr(state, name, np.ascontiguousarray(saved[key], dtype=value.dtype))
-        elif isinstance(value, bool | int | float | str):
-            setattr(state, name, type(value)(saved[key][()]))
-    if hasattr(state, "check_loaded"):
-        state.check_loaded()
+        return _restored(key, state, saved[key], about, own)
+    named = is_dataclass(state) or hasattr(state, "_fields")
+    own = type(state).__module__.startswith(OWN) if named else own
+    loaded = {
+        name: _load(value, saved, f"{prefix}{name}.", known if is_dataclass(state) else about, own)
+        for name, value, known in children
+    }
+    made = _with(state, loaded)
+    if hasattr(made, "check_loaded"):
+        made.check_loaded()
+    return made
+
+
+def _with(state: Any, loaded: dict[str, Any]) -> Any:
+    """A tree with other children: the same object where that can be changed."""
+    if isinstance(state, tuple):
+        make = getattr(type(state), "_make", type(state))
+        return make(loaded.values())
+    if isinstance(state, list):
+        state[:] = loaded.values()
+    elif isinstance(state, dict):
+        state.update(loaded)
+    else:
+        if type(state).__dataclass_params__.frozen:
+            state = copy.copy(state)
+        for name, value in loaded.items():
+            object.__setattr__(state, name, value)
+    return state
+
+
+def _restored(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str, Any], own: bool) -> Any:
+    """One leaf, of the type that `init` made, or what it has become since in a user's own state."""
+    nothing = saved.dtype == NOTHING.dtype and saved.shape == (0,) and getattr(fresh, "dtype", None) != saved.dtype
+    if fresh is None or (nothing and not own):
+        if not nothing and own:
+            raise InvalidInput(f"The checkpoint's '{key}' must be nothing. Got {saved.dtype} instead.")
+        return None if nothing else _unlike(saved)
+    if not isinstance(fresh, bool | int | float | complex | str):
+        like = np.asarray(fresh)
+        if like.dtype.isbuiltin == 2 and saved.dtype == np.dtype(f"<u{like.dtype.itemsize}"):
+            saved = saved.view(like.dtype)
+    _check(key, fresh, saved, about, own)
+    if isinstance(fresh, str):
+        return type(fresh)(str(saved[()]).removesuffix(END))
+    if isinstance(fresh, bool | int | float | complex):
+        return type(fresh)(saved[()])
+    if isinstance(fresh, np.generic):
+        return fresh.dtype.type(saved[()])
+    if not isinstance(fresh, np.ndarray):
+        made = sys.modules["jax"].device_put(saved, fresh.sharding)
+        if made.dtype != saved.dtype:
+            raise InvalidInput(f"The checkpoint's '{key}' is {saved.dtype}, which JAX has not enabled here.")
+        return made
+    if fresh.shape == saved.shape and fresh.dtype.newbyteorder("<") == saved.dtype and fresh.flags.writeable:
+        fresh[...] = saved
+        return fresh
+    return np.ascontiguousarray(saved, dtype=fresh.dtype if own else None).reshape(saved.shape)
+
+
+def _unlike(saved: np.ndarray[Any, Any]) -> Any:
+    """A leaf where `init` made None: a plain number or text where it may have been one."""
+    if saved.ndim == 0 and saved.dtype.kind == "U":
+        return str(saved[()]).removesuffix(END)
+    return saved.item() if saved.ndim == 0 and saved.dtype.str in ("|b1", "<i8", "<f8", "<c16") else saved
 
 
 def _check(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str, Any], own: bool) -> None:
     """One array or number against what `init` made; `own`: of resetfree's own players."""
     like = np.asarray(fresh)
-    kinds = "fi" if isinstance(fresh, float) else like.dtype.kind
+    kinds = "fi" if isinstance(fresh, float) else "iu" if type(fresh) is int else like.dtype.kind
     if saved.dtype.kind not in kinds or (own and like.ndim and saved.dtype != like.dtype):
         raise InvalidInput(f"The checkpoint's '{key}' must be {like.dtype}. Got {saved.dtype} instead.")
-    if saved.ndim != like.ndim:
+    if saved.ndim != like.ndim and (own or not like.ndim):
         raise InvalidInput(f"The checkpoint's '{key}' must have {like.ndim} axes. Got {saved.ndim} instead.")
     if not own:
         return
@@ -103,6 +220,27 @@ def _check(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str
         raise InvalidInput(f"The checkpoint's '{key}' must hold finite numbers. Got others instead.")
     if saved.dtype.kind == "i" and saved.size and least is not None and saved.min() < least:
         raise InvalidInput(f"The checkpoint's '{key}' must hold numbers from {least}. Got {saved.min()} instead.")
+
+
+def is_replayed(state: Any) -> bool:
+    """Whether a part of the state repeats the episodes that were played."""
+    return next(_replayed(state), None) is not None
+
+
+def replay(state: Any, episodes: Iterable[Any]) -> None:
+    """Let a fresh state repeat the episodes that its player had seen; comes before `load`."""
+    parts = list(_replayed(state))
+    if parts:
+        for episode in episodes:
+            for part in parts:
+                part.replay(episode)
+
+
+def _replayed(state: Any) -> Iterator[Any]:
+    if is_dataclass(state) and any(f.metadata.get("replayed") for f in fields(state)):
+        yield state
+    for _, value, _ in _children(state) or ():
+        yield from _replayed(value)
 
 
 def require(good: Any, what: str) -> None:

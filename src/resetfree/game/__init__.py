@@ -1,1 +1,1 @@
-"""The game between a primal player (policy) and a dual player (multiplier): contract, loop, and who suits a problem."""
+"""The game between a primal player (policy) and a dual player (multiplier): contract, loop, capabilities and `auto`."""

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_fields
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.action_spaces import Choices
+from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
 
 P = TypeVar("P")
 D = TypeVar("D")
@@ -80,9 +82,11 @@ class Player(ABC):
 class PrimalPlayer(Player, Generic[P]):
     """Chooses the policy. Planning is a pure function of the state: asking twice changes nothing."""
 
+    action_spaces: ClassVar[tuple[type, ...]] = (Choices,)  # what its policies can play: add `Box` if they can
+
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> P:
-        """A fresh state: a dataclass of arrays and numbers (see `state`)."""
+        """A fresh state: a tree of arrays and numbers (see `core.state`)."""
 
     @abstractmethod
     def plan(self, state: P, s1: State, lam: float) -> Plan:
@@ -93,12 +97,23 @@ class PrimalPlayer(Player, Generic[P]):
         """Learn from a round; may change `state` and return it."""
 
 
+def check_actions(primal: PrimalPlayer[Any], problem: Problem) -> None:
+    """Refuse a problem whose actions the primal player cannot play."""
+    if not isinstance(problem.actions, primal.action_spaces):
+        way = f" {LIST_THEM}" if Choices in primal.action_spaces else ""
+        raise InvalidInput(
+            f"The player '{primal.name}' must be given actions that are "
+            f"{' or '.join(space.__name__ for space in primal.action_spaces)}. "
+            f"Got '{problem.name}', whose actions are {problem.actions}, instead.{way}"
+        )
+
+
 class DualPlayer(Player, Generic[D]):
     """Chooses the multiplier function, seen one start at a time."""
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> D:
-        """A fresh state: a dataclass of arrays and numbers (see `state`)."""
+        """A fresh state: a tree of arrays and numbers (see `core.state`)."""
 
     @abstractmethod
     def multiplier(self, state: D, s1: State, ask: Callable[[float], Plan]) -> float:

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, check_actions
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.operators.request import Operator
 
 P = TypeVar("P")
 D = TypeVar("D")
@@ -49,15 +50,17 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
     """A game before its first round; everything random in it comes from `seed`."""
     if episodes < 1:
         raise InvalidInput(f"The 'episodes' of a game must be a positive integer. Got {episodes} instead.")
+    check_actions(primal, problem)
     rng = np.random.default_rng(seed)
     s1 = None if problem.persistent else problem.first_start(rng.random())
     return Game(0, s1, primal.init(problem, episodes, seed), dual.init(problem, episodes, seed), rng)
 
 
-def stand(problem: Problem, game: Game) -> None:
-    """Have a reset performed if the next episode cannot start without one."""
+def stand(problem: Problem, game: Game, operator: Operator | None = None) -> None:
+    """Have a reset performed if the next episode cannot start without one; by the problem's own operator, if None."""
     if game.s1 is None:
-        game.s1 = problem.perform_reset(game.rng.random(), game.why)
+        given = () if operator is None else (operator,)
+        game.s1 = problem.perform_reset(game.rng.random(), game.why, *given)
 
 
 def play(

@@ -1,16 +1,15 @@
-"""Players, one class per file, found by looking into the folders: adding one is adding one file."""
+"""Players, one class per file, found by looking into the folders and at entry points: adding one is adding one file."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Mapping
-from functools import cache
+from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.arguments import shown
+from resetfree.core.discovery import Registry, Unfit, checked_class, classes_in
+from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
 from resetfree.game.contract import DualPlayer, PrimalPlayer
 
@@ -18,27 +17,29 @@ Role: TypeAlias = Literal["primal", "dual"]
 BASES: dict[Role, Any] = {"primal": PrimalPlayer, "dual": DualPlayer}
 
 
-@cache
-def discover(role: Role) -> dict[str, Any]:
+def _registry(role: Role) -> Registry[Any]:
+    def look(module: ModuleType) -> dict[str, Any]:
+        return {cls.name: cls for cls in classes_in(module, BASES[role])}
+
+    def accept(name: str, found: Any) -> Any:
+        if not isinstance(found, type) or not issubclass(found, tuple(BASES.values())):
+            raise Unfit(f"must be a class that implements PrimalPlayer or DualPlayer, and is {shown(found)}")
+        return checked_class(name, found, BASES[role]) if issubclass(found, BASES[role]) else None
+
+    folders = (f"{__name__}.{role}", f"{__name__}.baselines")
+    return Registry(f"{role} player", group="resetfree.players", accept=accept, folders=folders, look=look)
+
+
+PLAYERS: dict[Role, Registry[Any]] = {role: _registry(role) for role in BASES}
+
+
+def discover(role: Role) -> Registry[Any]:
     """Every player class of a role by name.
 
     >>> "linear-ucb" in discover("primal"), "projected-gradient" in discover("dual")
     (True, True)
     """
-    found: dict[str, Any] = {}
-    for name in _modules(role) + _modules("baselines"):
-        module = importlib.import_module(name)
-        for cls in vars(module).values():
-            if not inspect.isclass(cls):
-                continue
-            if issubclass(cls, BASES[role]) and cls.__module__ == module.__name__ and not inspect.isabstract(cls):
-                found[cls.name] = cls  # type: ignore[attr-defined]
-    return dict(sorted(found.items()))
-
-
-def _modules(folder: str) -> list[str]:
-    package = importlib.import_module(f"{__name__}.{folder}")
-    return [info.name for info in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")]
+    return PLAYERS[role]
 
 
 def settings(cls: Any) -> dict[str, Any]:
@@ -46,18 +47,34 @@ def settings(cls: Any) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(cls)}
 
 
-def make_player(role: Role, player: str | Any, options: Mapping[str, Any] | None = None) -> Any:
-    """A player by name with some hyperparameters set, or the player itself."""
-    if not isinstance(player, str):
+def player_class(role: Role, name: str) -> Any:
+    """The class that a registered name or module:Class means.
+
+    The second imports what it names, so it is for what a user typed, and never for what a run file says.
+    """
+    return discover(role).load(name) if ":" in name else discover(role).find(name)
+
+
+def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = None) -> Any:
+    """A player by its registered name or its class, with some hyperparameters set, or the player itself."""
+    if isinstance(player, str):
+        player = discover(role).find(player)
+    if not isinstance(player, type):
         if not isinstance(player, BASES[role]):
             raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {type(player).__name__} instead.")
         _check_names(role, type(player), options)
         return dataclasses.replace(player, **options) if options else player
-    known = discover(role)
-    if player not in known:
-        raise UnknownName(f"{role} player", player, known)
-    _check_names(role, known[player], options)
-    return known[player](**(options or {}))
+    if not issubclass(player, BASES[role]) or not dataclasses.is_dataclass(player):
+        raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {player.__name__} instead.")
+    _check_names(role, player, options)
+    for field in dataclasses.fields(player):
+        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if needed and field.init and field.name not in (options or {}):
+            raise InvalidInput(
+                f"The {role} player '{player.name}' needs its setting '{field.name}': "  # type: ignore[attr-defined]
+                f"give it with --set {role}.{field.name}=VALUE, or in settings."
+            )
+    return player(**(options or {}))
 
 
 def _check_names(role: Role, cls: Any, options: Mapping[str, Any] | None) -> None:

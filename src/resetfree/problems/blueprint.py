@@ -15,6 +15,7 @@ import numpy as np
 
 from resetfree.core.arrays import plain_dtype
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features import discover as feature_maps
@@ -24,7 +25,6 @@ from resetfree.problems.finite.transitions import Floats
 MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
 LARGEST = 2**24  # H S A of a table that is made because a file says so
 SIZES = {
-    "n_actions": int,
     "horizon": int,
     "n_transitions": int,
     "n_contexts": int,
@@ -42,14 +42,16 @@ def blueprint(problem: Problem, s1: State) -> dict[str, Any]:
     >>> found["n_states"], found["observation"], found["actions"]["values"]
     (12, {'kind': 'number', 'first': 0, 'count': 12}, [0, 1, 2, 3, 4])
     """
+    said = problem.description(s1)
     return {
         **{name: kind(getattr(problem, name)) for name, kind in SIZES.items()},
         "n_states": None if problem.n_states is None else int(problem.n_states),
+        "n_actions": problem.actions.n,
         "reward_noise": float(problem.reward_noise),
         "low": plain_bounds(problem.low), "high": plain_bounds(problem.high), "phi": problem.phi is not None,
         "features": plain_features(problem.features),
-        "actions": plain_array(action_array(getattr(problem, "actions", None), problem.n_actions)),
-        "observation": observation_form(problem, s1),
+        "actions": plain_array(action_array(problem.actions)),
+        "observation": said.observation,
     }  # fmt: skip
 
 
@@ -64,9 +66,8 @@ class Blueprint(Problem):
         plain = _checked(plain)
         self.name = name
         self.n_states = plain["n_states"]
-        self.horizon, self.n_actions, self.n_transitions = (
-            plain[key] for key in ("horizon", "n_actions", "n_transitions")
-        )
+        self.horizon, self.n_transitions = plain["horizon"], plain["n_transitions"]
+        self.actions = actions_from(plain)
         self.n_contexts, self.stationary, self.end_resets = (
             plain[key] for key in ("n_contexts", "stationary", "end_resets")
         )
@@ -114,16 +115,31 @@ def check_start(problem: Problem, s1: Any) -> None:
         raise InvalidInput(f"its start must be {what}, and is {str(s1)[:40]}")
 
 
-def action_array(actions: Any, n_actions: int) -> np.ndarray[Any, Any] | None:
-    """[A, ...] what the learner's actions stand for; None where they are not numbers of one shape."""
-    if actions is None:
-        return np.arange(n_actions)
+def action_array(actions: ActionSpace) -> np.ndarray[Any, Any] | None:
+    """[n, ...] what choices stand for, None where they are not numbers of one shape; [2, ...] the bounds of a box."""
+    if isinstance(actions, Box):
+        return np.stack([actions.low, actions.high])
+    if actions.values is None or isinstance(actions.values, np.ndarray):
+        return np.arange(actions.n) if actions.values is None else actions.values
     if all(isinstance(one, int) for one in actions):
         return np.array(actions, dtype=np.int64)
     arrays = [one for one in actions if isinstance(one, np.ndarray) and one.dtype.kind in "biuf"]
     if len(arrays) < len(actions) or len({(one.dtype, one.shape) for one in arrays}) > 1:
         return None
     return np.stack(arrays)
+
+
+def actions_from(plain: dict[str, Any]) -> ActionSpace:
+    """The actions of a checked blueprint; choices whose values a file cannot hold are numbers alone."""
+    n, listed = plain["n_actions"], plain.get("actions")
+    values = None if listed is None else array_from(listed, "list of actions")
+    if n is not None:
+        if values is not None and len(values) != n:
+            raise InvalidInput(f"it lists {len(values)} actions for {n}")
+        return Choices(n, values)
+    if values is None or values.ndim < 2 or len(values) != 2:
+        raise InvalidInput("its box of actions must have two bounds")
+    return Box(*values)
 
 
 def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:
@@ -147,36 +163,6 @@ def array_from(plain: Any, what: str) -> np.ndarray[Any, Any]:
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"the {what} in it cannot be read ({error})") from error
     return array
-
-
-def observation_form(problem: Problem, s1: State) -> dict[str, Any] | None:
-    """How an observation becomes a state, as plain data; None where only the problem can tell."""
-    env = getattr(problem, "env", None)
-    if env is None:  # what is observed is the state
-        if problem.n_states is not None:
-            return {"kind": "number", "first": 0, "count": int(problem.n_states)}
-        if isinstance(s1, int | float | np.number):
-            return {"kind": "scalar"}
-        shape = np.shape(s1 if problem.low is None or isinstance(s1, np.ndarray) else problem.low)
-        return {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
-    space = space_form(env.observation_space)
-    if "seen" in problem.saved():
-        form = {"kind": "numbered", "count": int(problem.n_states or 1) - 1, "space": space}
-    elif problem.n_states is not None:
-        first = int(env.observation_space.start)
-        form = {"kind": "number", "first": first, "count": int(env.observation_space.n)}
-    else:
-        form = {"kind": "vector", "space": space}
-    function = getattr(getattr(problem, "terms", None), "function", None)
-    return form if function is None else {**form, "kind": f"function-{form['kind']}"}
-
-
-def space_form(space: Any) -> dict[str, Any] | None:
-    """The shape of an observation, or those of its parts; None for what is no array."""
-    if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
-        parts = [space_form(part) for part in space.spaces]
-        return {"parts": parts} if all(part is not None for part in parts) else None
-    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}
 
 
 def features_from(plain: Any) -> FeatureMap:
@@ -235,9 +221,12 @@ def _checked(plain: Any) -> dict[str, Any]:
     n_states = plain.get("n_states")
     if n_states is not None and (type(n_states) is not int or not 1 <= n_states <= LARGEST):
         raise InvalidInput(f"its 'n_states' cannot be {n_states!r}")
-    if min(plain["horizon"], plain["n_actions"]) < 1 or plain["n_transitions"] > plain["horizon"]:
+    n_actions = plain.get("n_actions", 0)
+    if n_actions is not None and (type(n_actions) is not int or not 1 <= n_actions <= LARGEST):
+        raise InvalidInput(f"its 'n_actions' cannot be {n_actions!r}")
+    if plain["horizon"] < 1 or plain["n_transitions"] > plain["horizon"]:
         raise InvalidInput("its sizes cannot be")
-    if math.prod((plain["horizon"], n_states or 1, plain["n_actions"])) > LARGEST:
+    if math.prod((plain["horizon"], n_states or 1, n_actions or 1)) > LARGEST:
         raise InvalidInput(f"its tables would have more than {LARGEST} entries")
     return plain
 

@@ -1,4 +1,4 @@
-"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, and one episode.
+"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, a policy, one episode.
 
 Legend: S states, A actions, H actions per episode, s_1 its start, tau the step at which a reset state is entered.
 Readings of the episode's end (docs/readings.md, A4):
@@ -9,19 +9,26 @@ Readings of the episode's end (docs/readings.md, A4):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core import state
 from resetfree.core.arguments import is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.operators.request import Operator
 
+# What every problem is told by; the name is not among them, since one problem may go by two.
+SIZES = ("horizon", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
 State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
+LIST_THEM = "Give actions=5 for a grid of 5 points per dimension, or the list of actions to choose from."
 Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Episode | None"], State]
 
 
@@ -33,7 +40,7 @@ class Episode:
     """
 
     states: NDArray[Any]  # s_1, s_2, ... up to the last state seen (a reset state if `reset`)
-    actions: NDArray[np.int64]  # a_1, a_2, ...
+    actions: NDArray[Any]  # a_1, a_2, ...: int [n] of `Choices`, float [n, A] of a `Box`
     rewards: Floats  # one per action
     reset: bool  # whether a reset state was entered
     next_start: State  # None where somebody must perform a reset before the next episode: see `Problem.perform_reset`
@@ -55,6 +62,87 @@ class Episode:
         return float(self.rewards.sum())
 
 
+class Policy(ABC):
+    """What is done in each state, as a value: arrays, and an action that step, state and chance decide.
+
+    It needs neither its player nor its problem. A dataclass of arrays and numbers (see `core.state`) that has a `kind`
+    can be exported to a file and read again; `axes` names the sizes of its arrays, by which a file is checked: A
+    actions (numbers in an action of a `Box`), S states, D numbers in a state, d features, L layers (1, or one per
+    step), any other letter a size of its own.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Steer(Policy):
+    ...     weight: np.ndarray  # [A, D]
+    ...     kind = "steer"
+    ...     axes = {"weight": "AD"}
+    ...     def act(self, h, s, u):
+    ...         return np.tanh(self.weight @ s)
+    >>> Steer(np.array([[0.0, 1.0]])).act(1, np.array([5.0, 0.0]), 0.5)
+    array([0.])
+    """
+
+    kind: ClassVar[str] = ""  # its name in files; none for what holds code and cannot be saved
+    axes: ClassVar[Mapping[str, str]] = {}  # letters for the axes of each array
+
+    @abstractmethod
+    def act(self, h: int, s: State, u: Any) -> Any:
+        """The action at step h = 1..H in state s: an index of `Choices`, or a vector [A] of a `Box`.
+
+        u: the only source of chance, uniform on [0, 1): a number for `Choices`, [A] numbers for a `Box`, or one that
+          stands for all of them.
+        """
+
+    def mode(self, h: int, s: State) -> Any:
+        """The action without chance: what u = 1/2 gives, unless a policy has a better answer."""
+        return self.act(h, s, np.float64(0.5))
+
+    def same(self, other: Any) -> bool:
+        """Whether another policy is the same value, bit for bit; one that holds code is the same as itself only."""
+        if type(other) is not type(self) or not self.kind:
+            return self is other
+        ours, theirs = state.dump(self), state.dump(other)
+        return ours.keys() == theirs.keys() and all(
+            array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name]) for name, array in ours.items()
+        )
+
+    def modal(self) -> Policy:
+        """The policy that takes the mode everywhere."""
+        return Modal(self)
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the step of the episode makes no difference."""
+        return False
+
+
+@dataclass(frozen=True)
+class Modal(Policy):
+    """Another policy without its chance."""
+
+    policy: Policy
+
+    def act(self, h: int, s: State, u: Any) -> Any:
+        """The mode of the other, whatever u is."""
+        return self.policy.mode(h, s)
+
+
+class ChoicePolicy(Policy):
+    """A policy that chooses among n actions: called with (h, s) it gives their probabilities."""
+
+    @abstractmethod
+    def __call__(self, h: int, s: State) -> Floats:
+        """[n] probabilities at step h = 1..H in state s."""
+
+    def act(self, h: int, s: State, u: float) -> int:
+        """One action, drawn by u."""
+        return draw(self(h, s).cumsum(), u)
+
+    def mode(self, h: int, s: State) -> int:
+        """The most probable action, the first of equals."""
+        return int(np.argmax(self(h, s)))
+
+
 @dataclass(frozen=True, slots=True)
 class Intervention:
     """One reset that somebody performed."""
@@ -68,6 +156,15 @@ class Intervention:
     seconds: float  # between the two
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Description:
+    """What a problem says of itself, once: two problems are compared by it, and a run file keeps what it can of it."""
+
+    identity: dict[str, Any]  # everything that decides how episodes go and what a learner sees
+    observation: dict[str, Any] | None = None  # how an observation becomes a state; None if only the problem can tell
+    function: Callable[[Any], Any] | None = None  # of the raw observation, where its result is the state
+
+
 class Problem(ABC):
     """What a learner sees: sizes, features and episodes; neither transitions nor rewards nor the reset set.
 
@@ -76,7 +173,6 @@ class Problem(ABC):
 
     name: str
     horizon: int
-    n_actions: int
     n_states: int | None  # None where states are not finite
     stationary: bool  # whether the learner may pool its data over the steps of an episode
     n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
@@ -95,6 +191,20 @@ class Problem(ABC):
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it
 
+    @cached_property
+    def actions(self) -> ActionSpace:
+        """What can be done: `Choices` or a `Box`. A problem sets this, or `n_actions` where actions are numbers."""
+        return Choices(self.n_actions)
+
+    @cached_property
+    def n_actions(self) -> int:
+        """How many actions there are to choose among; raises InvalidInput where they are a `Box`."""
+        if "actions" not in vars(self) and type(self).actions is Problem.actions:
+            raise NotImplementedError(f"{type(self).__name__} must set 'actions' or 'n_actions'")
+        if self.actions.n is None:
+            raise InvalidInput(f"The actions of '{self.name}' are {self.actions} and cannot be counted. {LIST_THEM}")
+        return self.actions.n
+
     @property
     @abstractmethod
     def n_uniforms(self) -> int:
@@ -108,16 +218,42 @@ class Problem(ABC):
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
         """Play one episode with `u` [n_uniforms] as its only source of chance."""
 
-    def perform_reset(self, u: float, why: str) -> State:
-        """Have a reset performed, and tell where the agent stands then; asked of persistent problems only.
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """Have a reset performed, and return where the agent stands then; for persistent problems only.
 
         why: "start", "reset" or "resume".
+        operator: who performs it; None for whoever does as a rule.
         """
         raise NotImplementedError
 
     def interventions(self) -> list[Intervention]:
         """The resets that were performed since this was last asked, with who performed them and how long it took."""
         return []
+
+    def description(self, s1: State = None) -> Description:
+        """What identifies the problem, and how it meets an environment; `s1` shows what a state is, where it is known.
+
+        By default: the sizes, the features, the name, and those of its parts that cannot change while it is played.
+        """
+        parts = {name: part for name, part in vars(self).items() if is_frozen(part) and name != "actions"}
+        if self.actions.n is None:
+            parts["actions"] = self.actions
+        return Description({**self._sizes(), "name": self.name, **parts}, self._observation(s1))
+
+    def _sizes(self) -> dict[str, Any]:
+        return {"n_actions": self.actions.n, **{name: getattr(self, name, None) for name in SIZES}}
+
+    def _observation(self, s1: State) -> dict[str, Any] | None:
+        """How observations are read where what is observed is the state."""
+        if self.n_states is not None:
+            return {"kind": "number", "first": 0, "count": int(self.n_states)}
+        if isinstance(s1, int | float | np.number):
+            return {"kind": "scalar"}
+        shape = np.shape(s1 if self.low is None or isinstance(s1, np.ndarray) else self.low)
+        return {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
+
+    def close(self) -> None:  # noqa: B027 (nothing to let go of, as a rule)
+        """Let go of what it holds open: called when a run of a problem that was given by name ends."""
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """What the problem itself learned while it was played, and a run must keep to go on."""
@@ -175,6 +311,11 @@ def first_start(problem: Problem, rng: np.random.Generator) -> State:
     """Where a problem begins: a persistent one is put there by a reset."""
     u = rng.random()
     return problem.perform_reset(u, "start") if problem.persistent else problem.first_start(u)
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value is a frozen dataclass: what it holds stays as it is."""
+    return is_dataclass(value) and bool(getattr(type(value), "__dataclass_params__").frozen)  # noqa: B009
 
 
 def draw(cumulative: Floats, u: float) -> int:

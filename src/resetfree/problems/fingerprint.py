@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.problems.contract import Problem
-from resetfree.problems.finite.mdp import FiniteProblem
+from resetfree.problems.contract import Problem, is_frozen
 
 LISTED = 64  # entries of an array that are written out; larger ones are told by their hash
-SIZES = ("name", "horizon", "n_actions", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
-FINITE = ("start", "restart", "contexts", "noise", "boundary")  # what an episode depends on besides the model's arrays
 
 
 def fingerprint(problem: Problem) -> str:
@@ -27,13 +24,7 @@ def fingerprint(problem: Problem) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    parts: dict[str, Any] = {name: getattr(problem, name, None) for name in SIZES if name != "name"}
-    if isinstance(problem, FiniteProblem):
-        mdp = problem._mdp
-        parts |= mdp.model._asdict() | {name: getattr(mdp, name) for name in FINITE}
-    else:
-        # A problem of another kind: its name, and those of its parts that cannot change while it is played.
-        parts |= {"name": problem.name} | {name: part for name, part in vars(problem).items() if _is_frozen(part)}
+    parts = problem.description().identity
     for name in sorted(parts):
         _feed(digest, name, parts[name])
     return digest.hexdigest()
@@ -66,10 +57,6 @@ def describe(value: Any) -> Any:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _is_frozen(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and bool(getattr(type(value), "__dataclass_params__").frozen)  # noqa: B009
-
-
 def _hash(array: np.ndarray[Any, Any]) -> str:
     digest = hashlib.sha256()
     _feed(digest, "", array)
@@ -78,7 +65,7 @@ def _hash(array: np.ndarray[Any, Any]) -> str:
 
 def _feed(digest: Any, name: str, value: Any) -> None:
     """Names, types and shapes go in with the bytes, so that no two different problems spell the same."""
-    if _is_frozen(value):
+    if is_frozen(value):
         for field in dataclasses.fields(value):
             _feed(digest, f"{name}.{field.name}", getattr(value, field.name))
     elif isinstance(value, np.ndarray) and not value.dtype.hasobject:

@@ -1,16 +1,15 @@
-"""Registered problems: a decorator in one file per problem, found by looking into the folder, never listed by hand."""
+"""Registered problems: a decorator in one file per problem, found in the folder and at entry points, never listed."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from types import ModuleType
 from typing import Any, TypeVar
 
-from resetfree.core.arguments import words
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.arguments import shown, words
+from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.settings import check_options, parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,39 +44,50 @@ class ProblemSpec:
         return self.size(**given)
 
 
-_FOUND: dict[str, ProblemSpec] = {}
-
-
 def register(id: str, summary: str, size: Callable[..., int] | None = None) -> Callable[[F], F]:
-    """Register a factory whose keyword arguments, all with defaults, are the problem's options.
+    """Mark a factory whose keyword arguments, all with defaults, are the problem's options: discovery finds it.
 
     size: see `ProblemSpec.entries`; needed where an option is a whole number or text that the size depends on.
     """
 
-    def add(factory: F) -> F:
-        if id in _FOUND and _FOUND[id].factory.__module__ != factory.__module__:
-            raise InvalidInput(f"A problem's id must be its own. Got '{id}', which is registered already.")
-        _FOUND[id] = ProblemSpec(id, summary, factory, size)
+    def mark(factory: F) -> F:
+        factory.registered = ProblemSpec(id, summary, factory, size)  # type: ignore[attr-defined]
         return factory
 
-    return add
+    return mark
 
 
-@cache
-def _discover() -> None:
-    package = importlib.import_module("resetfree.problems.zoo")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+def _look(module: ModuleType) -> dict[str, ProblemSpec]:
+    """The factories that a module defines and marks."""
+    own = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
+    return {spec.id: spec for one in own if isinstance(spec := getattr(one, "registered", None), ProblemSpec)}
 
 
-def problems() -> dict[str, ProblemSpec]:
+def _accept(name: str, found: Any) -> ProblemSpec:
+    """What an entry point names: a factory that is marked."""
+    spec = getattr(found, "registered", None)
+    if not isinstance(spec, ProblemSpec):
+        raise Unfit(f"must be a function with @register(id, summary) above it, and is {shown(found)}")
+    if spec.id != name:
+        raise Unfit(f"is registered as '{spec.id}' and its entry point is called '{name}': give both one name")
+    for option, parameter in inspect.signature(spec.factory).parameters.items():
+        if parameter.default is parameter.empty:
+            raise Unfit(f"must have a default for its option '{option}'")
+    return spec
+
+
+PROBLEMS: Registry[ProblemSpec] = Registry(
+    "problem", group="resetfree.problems", accept=_accept, folders=("resetfree.problems.zoo",), look=_look
+)
+
+
+def problems() -> Mapping[str, ProblemSpec]:
     """Every registered problem by id.
 
     >>> "grid-v0" in problems()
     True
     """
-    _discover()
-    return dict(sorted(_FOUND.items()))
+    return PROBLEMS
 
 
 def make(id: str, **options: Any) -> Any:
@@ -89,9 +99,6 @@ def make(id: str, **options: Any) -> Any:
     Traceback (most recent call last):
     resetfree.core.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
     """
-    known = problems()
-    if words(id, "id of a problem") not in known:
-        raise UnknownName("problem", id, known)
-    spec = known[id]
+    spec = PROBLEMS.find(words(id, "id of a problem"))
     check_options(spec.factory, options, f"problem '{id}'")
     return spec.factory(**options)

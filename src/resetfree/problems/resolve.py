@@ -1,19 +1,32 @@
-"""From what a user types to a problem: a registered id, gym:ID of a Gymnasium environment, or module:factory."""
+"""From what a user types to a problem: a registered id, gym:ID, FAMILY:NAME of another package, or module:factory."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
+from resetfree.core.arguments import shown
+from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
 from resetfree.core.naming import imported
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
-from resetfree.problems.gym.options import NAMES, from_options
-from resetfree.problems.registry import make, problems
+from resetfree.problems.gym.options import NAMES, from_options, of_adapter
+from resetfree.problems.registry import PROBLEMS, make
 
 GYM = "gym:"
+
+
+def _accept(name: str, found: Any) -> Callable[..., Any]:
+    if not callable(found):
+        raise Unfit(f"must be a function of the name of an environment, and is {shown(found)}")
+    return cast("Callable[..., Any]", found)
+
+
+# Schemes of other packages beside `gym:`: a function of what follows the colon, and of options.
+FAMILIES: Registry[Callable[..., Any]] = Registry("family", group="resetfree.families", accept=_accept)
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -49,11 +62,8 @@ def option_names(problem: str) -> list[str] | None:
     ['slip', 'horizon']
     """
     if ":" not in problem:
-        known = problems()
-        if problem not in known:
-            raise UnknownName("problem", problem, known)
-        return list(known[problem].options)
-    if problem.startswith(GYM):
+        return list(PROBLEMS.find(problem).options)
+    if in_family(problem):
         return None
     takes = _parameters(_factory(problem))
     return None if takes is None else [*takes, *(name for name in NAMES if name not in takes)]
@@ -73,22 +83,40 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
         return make(problem, **options)
     if problem.startswith(GYM):
         return from_options(problem, options)
+    family = _family(problem)
+    if family is not None:
+        rest = {key: value for key, value in options.items() if of_adapter(key)}
+        own = {key.removeprefix("make."): value for key, value in options.items() if key not in rest}
+        return _adapted(partial(family, problem.partition(":")[2], **own), rest, problem)
     factory = _factory(problem)
     takes = _parameters(factory)
     own = {key: value for key, value in options.items() if takes is None or key in takes}
     rest = {key: value for key, value in options.items() if key not in own}
+    return _adapted(partial(factory, **own), rest, problem, takes or ())
+
+
+def _adapted(make: Callable[[], Any], rest: dict[str, Any], problem: str, takes: Sequence[str] = ()) -> Any:
+    """What a user's factory makes, as a problem; `rest` are the options for the adapter of an environment."""
     try:
-        made = factory(**own)
+        made = make()
     except ResetFreeError:
         raise
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
         raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
-    if hasattr(made, "step") and hasattr(made, "reset"):  # an environment, as far as one can tell without Gymnasium
-        return from_options(made, rest, problem)
+    # An environment, as far as one can tell without Gymnasium.
+    if hasattr(made, "step") and hasattr(made, "reset") and not isinstance(made, Problem):
+        try:
+            adapted = from_options(made, rest, problem)
+        except BaseException:
+            if hasattr(made, "close"):
+                made.close()
+            raise
+        adapted.remake = make
+        return adapted
     if rest:
-        raise UnknownName(f"option of factory '{problem}'", next(iter(rest)), takes or ())
+        raise UnknownName(f"option of factory '{problem}'", next(iter(rest)), takes)
     if not isinstance(made, Problem) and (not hasattr(made, "problem") or isinstance(made, type)):
         raise InvalidInput(
             f"The factory '{problem}' must return a FiniteMDP, a Problem or a gymnasium.Env. "
@@ -102,10 +130,21 @@ def resolve_model(problem: str, options: dict[str, Any]) -> Any:
     made = resolve(problem, options)
     if not isinstance(made, Problem):
         return made
+    made.close()  # its table is read, and nothing is played
     no_table = getattr(made, "no_table", "")
     if no_table:
         raise NotCertifiable(no_table)
     return model_behind(made)
+
+
+def in_family(problem: str) -> bool:
+    """Whether an environment is meant, of Gymnasium or of a family that another package brings."""
+    return problem.startswith(GYM) or FAMILIES.knows(problem.partition(":")[0])
+
+
+def _family(problem: str) -> Callable[..., Any] | None:
+    """The function of a scheme that another package brings, None where the text before the colon is no scheme."""
+    return FAMILIES.find(problem.partition(":")[0]) if in_family(problem) else None
 
 
 def _parameters(factory: Any) -> list[str] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, NotCertifiable
@@ -17,12 +18,23 @@ from resetfree.problems.resolve import resolve
 
 @dataclass(frozen=True)
 class World:
-    """A problem, the model behind it if it is known, and how to ask for it again."""
+    """A problem, the model behind it if it is known, and how to ask for it again.
+
+    As a context manager it closes at the end what was made for it, and nothing that was given ready-made.
+    """
 
     problem: Problem
     mdp: FiniteMDP | None
     name: str
     options: dict[str, Any]
+    made_here: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.made_here:
+            self.problem.close()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -38,10 +50,14 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     (4, FiniteMDP(12 states, 5 actions, horizon 4, 2 reset states))
     """
     given = problem
-    if isinstance(problem, str):
+    if isinstance(problem, World):  # whoever made it closes it
+        given = dataclasses.replace(problem, made_here=False)
+    elif isinstance(problem, str):
         given = resolve(problem, dict(options or {}))
-    elif options:
+    if options and not isinstance(problem, str):
         raise InvalidInput("Only a problem that is given by name takes options. Got a problem that is made instead.")
+    if isinstance(given, World):
+        return given
     if not isinstance(given, Problem):
         if not hasattr(given, "problem") or isinstance(given, type):  # a class is no problem yet
             raise InvalidInput(
@@ -54,4 +70,4 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     except NotCertifiable:
         mdp = None
     name = problem if isinstance(problem, str) else given.name
-    return World(given, mdp, name, dict(options or {}))
+    return World(given, mdp, name, dict(options or {}), made_here=isinstance(problem, str))

@@ -1,7 +1,8 @@
 """A digest of what a run file holds, chained from commit to commit: what was changed afterwards shows, and where.
 
-Each commit adds SHA-256(the digest before, the rounds and interventions since, what the file holds besides). The chain
-begins with the spec. A mark of four bytes per round (CRC-32) tells which round was changed.
+Each commit adds SHA-256(the digest before, the rounds and interventions since, what the file holds besides, SHA-256 of
+the transitions since). The chain begins with the spec. A mark of four bytes per round (CRC-32), transitions included,
+tells which round was changed.
 
 What it can prove: a file whose digest does not fit is not what was written; no damage and no edit of cells passes. What
 it cannot prove: whoever rewrites a file with the code below gives it a chain of its own. Only playing the run again
@@ -15,29 +16,31 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.columns import COLUMNS, STARTS
 from resetfree.theory.certificates.record import Fit
 
 TABLE = (
     "CREATE TABLE digests (k INTEGER NOT NULL, interventions INTEGER NOT NULL, checkpoint BLOB NOT NULL, "
-    "certificates BLOB NOT NULL, meta BLOB NOT NULL, marks BLOB NOT NULL, digest BLOB NOT NULL)"
+    "certificates BLOB NOT NULL, meta BLOB NOT NULL, problem BLOB NOT NULL, transitions BLOB NOT NULL, "
+    "marks BLOB NOT NULL, digest BLOB NOT NULL)"
 )
-INSERT = "INSERT INTO digests VALUES (?, ?, ?, ?, ?, ?, ?)"
-# Besides rounds, interventions and spec: tables whose contents are replaced, so that only the newest can be checked.
+INSERT = f"INSERT INTO digests VALUES ({', '.join('?' * 9)})"
+# Tables whose contents are replaced, so that only the newest can be checked; to all others rows are added.
 HELD = {
     "checkpoint": "SELECT k, part, seconds, rng, s1, arrays FROM checkpoints ORDER BY k, part, rowid",
     "certificates": "SELECT claim, json FROM certificates ORDER BY rowid",
     "meta": "SELECT key, json FROM meta ORDER BY rowid",
+    "problem": "SELECT part, arrays FROM problem ORDER BY part, rowid",
 }
+Move: TypeAlias = tuple[int, str, bytes]  # a row of transitions: the round, form and bytes
 NOTHING = hashlib.sha256().digest()
 MARK = np.dtype("<u4")
-_STARTS = [COLUMNS.index(name) for name in ("s1", "next_start")]
-_NUMBERS = [i for i in range(len(COLUMNS)) if i not in _STARTS]
+_NUMBERS = [i for i in range(len(COLUMNS)) if i not in STARTS]
 
 
 def beginning(spec: str) -> bytes:
@@ -56,15 +59,20 @@ def canonical(rows: Sequence[tuple[Any, ...]], as_text: bool) -> list[memoryview
     numbers, width = memoryview(block.tobytes()), 8 * block.shape[1]
     found = [numbers[at : at + width] for at in range(0, len(numbers), width)]
     if as_text:
-        texts = ([str(row[i]) for i in _STARTS] for row in rows)
+        texts = ([str(row[i]) for i in STARTS] for row in rows)
         words = (f"{len(start)}:{start}{end}".encode() for start, end in texts)
         found = [memoryview(bytes(one) + text) for one, text in zip(found, words, strict=True)]
     return found
 
 
-def marks(found: Iterable[memoryview]) -> bytes:
-    """Four bytes for each round."""
-    return np.fromiter(map(zlib.crc32, found), dtype=MARK).tobytes()
+def marks(found: Iterable[memoryview]) -> NDArray[np.uint32]:
+    """A number for each round."""
+    return np.fromiter(map(zlib.crc32, found), dtype=MARK)
+
+
+def canonical_move(k: int, form: str, data: bytes) -> bytes:
+    """The bytes of the transitions of one round."""
+    return b"%d;%b;%d:%b" % (k, form.encode(), len(data), data)
 
 
 def held(connection: sqlite3.Connection, part: str) -> bytes:
@@ -90,7 +98,7 @@ class Chain:
     parts: dict[str, bytes] = field(default_factory=lambda: dict.fromkeys(HELD, NOTHING))
 
     def __post_init__(self) -> None:
-        self._next, self._marks = hashlib.sha256(self.digest), bytearray()
+        self._next, self._moves, self._marks = hashlib.sha256(self.digest), hashlib.sha256(), bytearray()
 
     @classmethod
     def of(cls, connection: sqlite3.Connection, as_text: bool) -> Chain:
@@ -99,14 +107,19 @@ class Chain:
         if row is None:
             raise ValueError("it has no digest")
         _check(row)
-        return cls(as_text, row[6], row[0], row[1], dict(zip(HELD, row[2:5], strict=True)))
+        return cls(as_text, row[8], row[0], row[1], dict(zip(HELD, row[2:6], strict=True)))
 
-    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Rounds that are written."""
+    def add(self, rows: Sequence[tuple[Any, ...]], moves: Iterable[Move] = ()) -> None:
+        """Rounds that are written, and the transitions of all of them or none."""
         if rows:
             found = canonical(rows, self.as_text)
             self._next.update(b"".join(found))
-            self._marks += marks(found)
+            made = marks(found)
+            told = [canonical_move(*move) for move in moves]
+            if told:
+                self._moves.update(b"".join(told))
+                made = np.fromiter(map(zlib.crc32, told, made.tolist()), dtype=MARK)
+            self._marks += made.tobytes()
             self.k += len(rows)
 
     def intervened(self, texts: Iterable[str]) -> None:
@@ -118,9 +131,10 @@ class Chain:
     def write(self, connection: sqlite3.Connection, *changed: str) -> None:
         """Add the digest of what came since to the transaction; `changed`: which of HELD were written."""
         self.parts |= {part: held(connection, part) for part in changed}
-        self._next.update(_end(self.k, self.interventions, self.parts.values()))
+        parts = [*self.parts.values(), self._moves.digest()]
+        self._next.update(_end(self.k, self.interventions, parts))
         self.digest = self._next.digest()
-        connection.execute(INSERT, (self.k, self.interventions, *self.parts.values(), bytes(self._marks), self.digest))
+        connection.execute(INSERT, (self.k, self.interventions, *parts, bytes(self._marks), self.digest))
         self.__post_init__()
 
 
@@ -133,21 +147,17 @@ class Check:
             _check(row)
         self._as_text, self._connection = as_text, connection
         self._texts = [text for (text,) in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
-        self._marks = np.frombuffer(b"".join(row[5] for row in self._commits), dtype=MARK)
+        self._then = np.frombuffer(b"".join(row[7] for row in self._commits), dtype=MARK)
         self._digest = beginning(spec)
         self._next = hashlib.sha256(self._digest)
         self._at, self._k, self._interventions = 0, 0, 0
-        self._wrong: list[NDArray[np.int64]] = []
+        self._marks: list[NDArray[np.uint32]] = []
         self._what = ""
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Rounds, in order."""
         found = canonical(rows, self._as_text)
-        now = np.frombuffer(marks(found), dtype=MARK)
-        then = self._marks[self._k : self._k + len(now)]
-        differ = np.ones(len(now), dtype=np.bool_)
-        differ[: len(then)] = now[: len(then)] != then
-        self._wrong.append(self._k + 1 + np.flatnonzero(differ))
+        self._marks.append(marks(found))
         done = 0
         while done < len(found):
             if self._at == len(self._commits):
@@ -161,21 +171,45 @@ class Check:
     def result(self) -> Fit:
         """What does not fit, after all rounds."""
         self._pass()
-        wrong = np.concatenate([*self._wrong, np.empty(0, dtype=np.int64)]).astype(np.int64)
-        missing = len(self._marks) - self._k
-        if missing > 0:
-            wrong = np.append(wrong, np.arange(self._k + 1, self._k + 1 + missing))
-        if len(wrong):
-            return Fit(len(wrong), f"round {int(wrong[0])}")
-        what = self._what
+        now = np.concatenate([*self._marks, np.empty(0, dtype=MARK)])
+        moved = self._transitions(now)
+        then, known = self._then, min(len(now), len(self._then))
+        differ = np.ones(max(len(now), len(then)), dtype=np.bool_)
+        differ[:known] = now[:known] != then[:known]
+        if differ.any():
+            return Fit(int(differ.sum()), f"round {int(differ.argmax()) + 1}")
+        what = self._what or moved
         if not what and (self._at < len(self._commits) or not self._commits):
             what = "the list of its commits"
         if not what and len(self._texts) != self._interventions:
             what = "its interventions"
-        for part, then in zip(HELD, self._commits[-1][2:5] if self._commits else (), strict=False):
+        for part, then in zip(HELD, self._commits[-1][2:6] if self._commits else (), strict=False):
             if not what and held(self._connection, part) != then:
                 what = f"its {part}"
         return Fit(0, what)
+
+    def _transitions(self, now: NDArray[np.uint32]) -> str:
+        """Put the transitions into the marks of their rounds; what does not fit besides, "" if nothing.
+
+        Row by row: a few of them may be larger than all rounds together.
+        """
+        at, sums, last = 0, [hashlib.sha256() for _ in [*self._commits, None]], 0
+        cursor = self._connection.execute("SELECT k, form, data FROM transitions ORDER BY k")
+        crc, ends = now.tolist(), [row[0] for row in self._commits]
+        for k, form, data in cursor:
+            if not isinstance(form, str) or not isinstance(data, bytes):
+                raise ValueError("its transitions cannot be read")
+            told = canonical_move(k, form, data)
+            if 1 <= k <= len(crc):
+                crc[k - 1] = zlib.crc32(told, crc[k - 1])
+            while at < len(ends) and k > ends[at]:
+                at += 1
+            sums[at].update(told)  # after the last commit: nobody has written them
+            last = k
+        now[:] = crc
+        then = [*(row[6] for row in self._commits), NOTHING]
+        wrong = (k for k, a, b in zip([*ends, last], sums, then, strict=True) if a.digest() != b)
+        return next((f"the transitions up to round {k}" for k in wrong), "")
 
     def _pass(self) -> None:
         """Close every commit whose rounds are all there."""
@@ -202,5 +236,5 @@ def _end(k: int, interventions: int, parts: Iterable[bytes]) -> bytes:
 def _check(row: tuple[Any, ...]) -> None:
     """A row of the table, which somebody else may have written; raises ValueError."""
     whole = all(isinstance(n, int) and n >= 0 for n in row[:2])
-    if not whole or not all(isinstance(blob, bytes) for blob in row[2:]) or len(row[5]) % MARK.itemsize:
+    if not whole or not all(isinstance(blob, bytes) for blob in row[2:]) or len(row[7]) % MARK.itemsize:
         raise ValueError("its digests cannot be read")

@@ -13,7 +13,7 @@ from typing import Any
 
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.gym.options import DOTTED, of_adapter
-from resetfree.problems.registry import problems
+from resetfree.problems.registry import PROBLEMS
 from resetfree.runs.runfile import named
 
 LARGEST = 2**28  # of `ProblemSpec.size`: what is made and solved within seconds and a gigabyte
@@ -42,10 +42,10 @@ def followed(
         again = f"say it again with --set {key}={shlex.quote(str(value))}."
         if names_code(problem, key, value):
             raise InvalidInput(f"{named(path)} names code for '{key}'. Nothing is run because a file names it: {again}")
-        if ":" in problem and _too_large(value):
+        if problem not in PROBLEMS.own and _too_large(value):
             raise InvalidInput(f"{named(path)} asks for '{key}' = {value}, which is much: {again}")
     options = {**spec["problem_options"], **said}
-    known, file_s = problems().get(problem), {k: v for k, v in spec["problem_options"].items() if k not in said}
+    known, file_s = PROBLEMS.get(problem), {k: v for k, v in spec["problem_options"].items() if k not in said}
     counts = {key: value for key, value in file_s.items() if key != "seed" and type(value) is not float}
     if known is not None and counts and known.entries(options) > LARGEST:
         words = " ".join(f"--set {key}={shlex.quote(str(value))}" for key, value in counts.items())
@@ -67,8 +67,8 @@ def names_code(problem: str, key: str, value: Any) -> bool:
     group, _, setting = key.partition(".")
     if ":" in value or (group in DOTTED and setting == "function"):
         return True
-    # Registered problems and the adapter import nothing else; what others do with text nobody knows.
-    own = ":" not in problem or of_adapter(key)
+    # Our own problems and the adapter import nothing else; what others do with text nobody knows.
+    own = problem in PROBLEMS.own or of_adapter(key)
     return not own and WORD.fullmatch(value) is None
 
 

@@ -1,4 +1,6 @@
-"""All rounds of a run in one SQLite file: what was played and the checkpoint that belongs to it become true together.
+"""All rounds of a run in one SQLite file. Rounds and their transitions are appended, and never written again.
+
+A checkpoint holds the small rest, now and then: whoever goes on takes the newest one and the rounds since.
 
 The file is in WAL mode while it is written, so that others read it meanwhile, with synchronous = FULL: a commit comes
 every few seconds only, so a flush to the disk for each costs nothing that can be measured, and a power cut takes no
@@ -12,25 +14,24 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
-from resetfree.problems.contract import Intervention
+from resetfree.problems.contract import Episode, Intervention
 from resetfree.runs.columns import COLUMNS
-from resetfree.runs.digest import Chain, beginning
+from resetfree.runs.digest import Chain
+from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
+from resetfree.runs.recorded import NEGATIVE_ZERO, Played, Waiting
 from resetfree.runs.runfile import (
-    APPLICATION_ID,
     BROKEN,
-    FORMAT,
     MOST_TEXT,
     Checkpoint,
     check_header,
@@ -39,17 +40,22 @@ from resetfree.runs.runfile import (
     named,
     read_checkpoint,
     read_columns,
+    read_played,
+    read_problem,
     read_spec,
-    schema,
     sentences,
     start_type,
     surroundings,
     write_checkpoint,
+    write_problem,
 )
 from resetfree.theory.certificates.record import Fit
 
 BATCH = 4096  # rounds held in memory; more of them wait in the open transaction
+END = COLUMNS.index("next_start")
+WEIGHT = 2**24  # bytes of transitions held in memory, likewise
 INSERT = f"INSERT INTO rounds ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+INSERT_MOVES = "INSERT INTO transitions (k, form, data) VALUES (?, ?, ?)"
 
 
 class Ledger:
@@ -58,6 +64,8 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
+        self._waiting = Waiting()  # the episodes of the pending rounds
+        self._problem: dict[str, NDArray[Any]] = {}  # as it was last written
         self._known = False  # whether it held something before, or something has been saved in it
         self.broken = False  # whether a write failed: then nothing more is tried
         try:
@@ -65,6 +73,7 @@ class Ledger:
                 self.spec = read_spec(connection, path)
                 (last,) = connection.execute("SELECT max(k) FROM rounds").fetchone()
                 self._chain = _chain(connection, path)
+                self._zeros = start_type(connection) == "REAL"
         except BaseException:
             connection.close()
             raise
@@ -82,41 +91,41 @@ class Ledger:
         """
         if path is None:
             connection = sqlite3.connect("", isolation_level=None)  # in memory, and on the disk if it grows large
-            _fill(connection, spec, starts)
+            fill(connection, spec, starts)
             return cls(connection, None, None)
-        lock = _lock(path)
+        held = lock(path)
         try:
             if path.exists() or path.is_symlink():
                 if not overwrite:
                     raise RunError(f"The run file '{path}' exists. Resume it, overwrite it, or name another file.")
                 check_header(path)
-            _write_new(path, spec, starts)
+            write_new(path, spec, starts)
             try:
-                return cls(_writer(path), path, lock)
+                return cls(open_writer(path), path, held)
             except RunError as error:
-                _remove(Path(os.path.realpath(path)))  # an empty run would be in the way
+                remove(Path(os.path.realpath(path)))  # an empty run would be in the way
                 raise_unsaved(path, error)
         except BaseException:
-            lock.release()
+            held.release()
             raise
 
     @classmethod
     def reopen(cls, path: Path) -> Self:
         """A run that goes on."""
         check_header(path)  # before a lock is put beside what is not a run file
-        lock = _lock(path)
+        held = lock(path)
         try:
-            connection = _writer(path)
+            connection = open_writer(path)
             with sentences(path):
                 (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 connection.close()
                 raise damaged(path, ValueError(verdict))
-            ledger = cls(connection, path, lock)
+            ledger = cls(connection, path, held)
             ledger._known = True
             return ledger
         except BaseException:
-            lock.release()
+            held.release()
             raise
 
     @property
@@ -129,23 +138,41 @@ class Ledger:
         """Whether it was created here and nothing is saved in it."""
         return not self._known
 
-    def append(self, row: tuple[Any, ...]) -> None:
-        """Take one round, a plain number or text for each of COLUMNS; it is safe after the next `commit`."""
+    def append(self, row: tuple[Any, ...], episode: Episode | None = None) -> None:
+        """Take one round, a plain number or text for each of COLUMNS; it is safe after the next `commit`.
+
+        episode: what was played; None for a run that nobody will go on with. What is in no file keeps none.
+        """
+        if episode is not None and self.path is not None:
+            self._waiting.add(episode)
         self._pending.append(row)
         self.last = row[0]
-        if len(self._pending) >= BATCH:
+        if len(self._pending) >= BATCH or self._waiting.weight >= WEIGHT:
             with self._writing():
                 self._spill()
 
-    def commit(self, checkpoint: Checkpoint | None = None) -> None:
-        """Make all rounds so far true, together with the checkpoint that belongs to them."""
+    def commit(self, checkpoint: Checkpoint | None = None, problem: dict[str, NDArray[Any]] | None = None) -> None:
+        """Make all rounds so far true.
+
+        checkpoint: of the last of them.  problem: what the problem itself knows after it; None for what is there.
+        """
         with self._writing():
             self._spill()
-            if checkpoint is not None:
-                write_checkpoint(self._connection, checkpoint)
-            self._chain.write(self._connection, *([] if checkpoint is None else ["checkpoint"]))
-            self._connection.execute("COMMIT")
+            self._write(checkpoint, problem)
         self._known = True
+
+    def _write(self, checkpoint: Checkpoint | None, problem: dict[str, NDArray[Any]] | None, *changed: str) -> None:
+        """End the open transaction with what is replaced, and the digest of it all."""
+        written = [*changed]
+        if checkpoint is not None:
+            write_checkpoint(self._connection, checkpoint)
+            written.append("checkpoint")
+        if problem and not _same(problem, self._problem):
+            write_problem(self._connection, problem)
+            written.append("problem")
+            self._problem = {name: array.copy() for name, array in problem.items()}
+        self._chain.write(self._connection, *written)
+        self._connection.execute("COMMIT")
 
     def resets(self) -> int:
         """How many of the rounds so far ended in a reset."""
@@ -161,8 +188,7 @@ class Ledger:
                 self._spill()
                 self._connection.executemany("INSERT INTO interventions (json) VALUES (?)", rows)
                 self._chain.intervened(text for (text,) in rows)
-                self._chain.write(self._connection)
-                self._connection.execute("COMMIT")
+                self._write(None, None)
             self._known = True
 
     def saved(self) -> tuple[int, float]:
@@ -170,35 +196,31 @@ class Ledger:
         with sentences(self.path):
             return _newest(self._connection, self.path, self.last)
 
-    def resume(self, accept: Callable[[Checkpoint | None], object] | None = None) -> Checkpoint | None:
-        """Go back to the newest checkpoint: return it, and drop the rounds after it; they will be played again.
+    def newest(self) -> tuple[Checkpoint | None, dict[str, NDArray[Any]]]:
+        """The newest checkpoint, and what the problem itself knew after the last round.
 
         Refused where something does not fit its digest: what would be built on it is worth nothing.
-        accept: gets the checkpoint before anything is dropped; where it raises, the file stays as it is.
         """
-        k, _ = self.saved()
+        self.saved()
         with sentences(self.path):
             fit = self.contents().fit  # all that will be read again when the run has ended
             if not fit.whole:
                 raise unfit(self.path, fit)
-            checkpoint = read_checkpoint(self._connection, self.path)
-        if accept is not None:
-            accept(checkpoint)
+            self._problem = read_problem(self._connection, self.path)
+            return read_checkpoint(self._connection, self.path), self._problem
+
+    def played(self, first: int, last: int) -> Iterator[Played]:
+        """The rounds `first` to `last`, one by one."""
+        with sentences(self.path):
+            yield from read_played(self._connection, self.path, first, last)
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Note that the run goes on from its last round, where the checkpoint says how it stands."""
         with self._writing():
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("DELETE FROM rounds WHERE k > ?", (k,))
-            self._connection.execute("DELETE FROM digests WHERE k > ?", (k,))
-            self._chain = _chain(self._connection, self.path)
-            later = self._connection.execute(  # resets that were performed stay performed
-                "SELECT json FROM interventions ORDER BY rowid LIMIT -1 OFFSET ?", (self._chain.interventions,)
-            )
-            self._chain.intervened(text for (text,) in later)
-            note = json.dumps({"k": k, **surroundings()})
+            note = json.dumps({"k": checkpoint.k, **surroundings()})
             self._connection.execute("INSERT INTO meta (key, json) VALUES ('resumed', ?)", (note,))
-            self._chain.write(self._connection, "meta", "certificates", "checkpoint")
-            self._connection.execute("COMMIT")
-        self.last = k
-        return checkpoint
+            self._write(checkpoint, None, "meta")
 
     def certify(self, certificates: Iterable[Certificate]) -> None:
         """Put these certificates in the place of those before."""
@@ -207,8 +229,7 @@ class Ledger:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("DELETE FROM certificates")
             self._connection.executemany("INSERT INTO certificates (claim, json) VALUES (?, ?)", rows)
-            self._chain.write(self._connection, "certificates")
-            self._connection.execute("COMMIT")
+            self._write(None, None, "certificates")
 
     def contents(self) -> Contents:
         """What has been committed, read back."""
@@ -218,13 +239,18 @@ class Ledger:
         """Close, and remove a file that nothing was ever written to."""
         self.close()
         if self.path is not None:
-            _remove(self.path)
+            remove(self.path)
 
-    def close(self) -> None:
-        """Fold the log into the file and let go of it; what was not committed is gone."""
+    def abandon(self) -> None:
+        """Forget what was not committed; nothing more can be written."""
+        self.broken = True
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Fold the log into the file and let go of it; what was not committed is gone."""
+        self.abandon()
         if self.path is not None:
             with suppress(
                 sqlite3.Error
@@ -245,8 +271,16 @@ class Ledger:
         """Move what is pending into the open transaction."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
+        forms, data = self._waiting.take()
+        assert len(forms) in (0, len(self._pending))
+        if self._zeros and forms:
+            ends = (row[END] for row in self._pending)
+            zeros = (end == 0.0 and math.copysign(1.0, end) < 0 for end in ends)
+            forms = [form + NEGATIVE_ZERO if zero else form for form, zero in zip(forms, zeros, strict=True)]
+        numbers = [row[0] for row in self._pending[: len(forms)]]
         self._connection.executemany(INSERT, self._pending)
-        self._chain.add(self._pending)
+        self._connection.executemany(INSERT_MOVES, zip(numbers, forms, data, strict=True))
+        self._chain.add(self._pending, zip(numbers, forms, data, strict=True))
         self._pending.clear()
 
     @contextmanager
@@ -258,10 +292,7 @@ class Ledger:
             with sentences(self.path):
                 yield
         except BaseException:
-            self.broken = True
-            with suppress(sqlite3.Error):
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+            self.abandon()
             raise
 
 
@@ -350,6 +381,13 @@ def unfit(path: Path | None, fit: Fit) -> RunError:
     )
 
 
+def _same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> bool:
+    return one.keys() == other.keys() and all(
+        a.dtype == other[name].dtype and a.shape == other[name].shape and a.tobytes() == other[name].tobytes()
+        for name, a in one.items()
+    )
+
+
 def _chain(connection: sqlite3.Connection, path: Path | None) -> Chain:
     try:
         return Chain.of(connection, start_type(connection) == "TEXT")
@@ -363,87 +401,3 @@ def _newest(connection: sqlite3.Connection, path: Path | None, n_rounds: int) ->
     if not (good and 0 <= found[0] <= n_rounds):
         raise damaged(path, ValueError(f"its checkpoint is of round {found[0]}, and it has {n_rounds} rounds"))
     return found[0], found[1]
-
-
-def _lock(path: Path) -> WriterLock:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise RunError(f"A run file must lie in a folder. Got '{path.parent}', which is none.") from error
-    except OSError as error:
-        raise RunError(f"The folder of the run file '{path}' cannot be made: {error.strerror}.") from error
-    if path.is_dir():
-        raise RunError(f"A run file must be a file. Got the folder '{path}' instead.")
-    return WriterLock(path).acquire()
-
-
-def _writer(path: Path) -> sqlite3.Connection:
-    connection = connect(path, "rw")
-    with sentences(path):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:
-            connection.close()
-            raise
-    return connection
-
-
-def _write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
-    """A new file appears whole or not at all, and one that it replaces stays until then."""
-    target = os.path.realpath(path)
-    draft = Path(f"{target}.new")
-    beside = [Path(f"{draft}-journal"), draft]
-    try:
-        for leftover in beside:
-            leftover.unlink(missing_ok=True)
-        with sentences(path):
-            connection = sqlite3.connect(draft, isolation_level=None)
-            try:
-                _fill(connection, spec, starts)
-            finally:
-                connection.close()
-        for log in (Path(f"{target}-wal"), Path(f"{target}-shm")):  # SQLite would read an old file's log into the new
-            log.unlink(missing_ok=True)
-        draft.replace(target)
-        folder = os.open(os.path.dirname(target), os.O_RDONLY)  # a power cut must not take the new name back
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise RunError(f"The run file '{path}' cannot be written: {error.strerror}.") from error
-    except RunError as error:
-        raise_unsaved(path, error)
-    finally:
-        with suppress(OSError):
-            for leftover in beside:
-                leftover.unlink(missing_ok=True)
-
-
-def _remove(path: Path) -> None:
-    """A run file, and its log where that could not be folded into it."""
-    for ending in ("", "-wal", "-shm"):
-        Path(f"{path}{ending}").unlink(missing_ok=True)
-
-
-def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
-    """Raise the sentence for a run of which nothing could be saved, and nothing is left."""
-    if lacks_room(error):
-        words = f"{named(path)} could not be written: the disk is full. Free some space and try again."
-        raise RunError(words) from error
-    raise error
-
-
-def _fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> None:
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("BEGIN")
-    for statement in schema(starts):
-        connection.execute(statement)
-    text = json.dumps(spec, allow_nan=False)
-    connection.execute("INSERT INTO spec (json) VALUES (?)", (text,))
-    note = json.dumps({"format": FORMAT, **surroundings()})
-    connection.execute("INSERT INTO meta (key, json) VALUES ('created', ?)", (note,))
-    Chain(starts == "TEXT", beginning(text)).write(connection, "meta")
-    connection.execute("COMMIT")

@@ -5,6 +5,7 @@ A run file suffices: neither the environment nor its packages are needed, and no
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,23 +15,36 @@ from numpy.typing import NDArray
 from resetfree.core import state as states
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import discover
-from resetfree.problems.blueprint import Blueprint, action_array, array_from, check_start, number, observation_form
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.action_spaces import Box
+from resetfree.problems.blueprint import Blueprint, action_array, check_start, number
+from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
+from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.stepping import playable
 from resetfree.runs.ledger import unfit
-from resetfree.runs.runfile import connect, decode_start, named, read_checkpoint, sentences
+from resetfree.runs.recorded import checked
+from resetfree.runs.runfile import (
+    connect,
+    decode_start,
+    named,
+    read_checkpoint,
+    read_played,
+    read_problem,
+    sentences,
+)
 from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.record import Record
-from resetfree.use.policy import Policy
-from resetfree.use.predictor import Seen, Table, table
+from resetfree.use.policy import DeployedPolicy
+from resetfree.use.predictor import FeatureSource, table
 from resetfree.use.sensors import sensor_from
 
 # What code that is handed a stranger's arrays may raise.
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
-class Learned(NamedTuple):
+class TrainedPlayer(NamedTuple):
     """The primal player and what it knew after the last round."""
 
     player: PrimalPlayer[Any]
@@ -49,7 +63,7 @@ class Played(Record, Protocol):
         """Where it was played, if that is at hand."""
 
     @property
-    def learned(self) -> Learned | None:
+    def learned(self) -> TrainedPlayer | None:
         """The player and its state, if it was played here."""
 
 
@@ -60,11 +74,12 @@ class Memory(NamedTuple):
     s1: State  # where the agent stood, or last started
     lam: float  # the multiplier of the last round
     arrays: dict[str, NDArray[Any]] | None  # of the checkpoint; None where the player's state is at hand
+    seen: NDArray[Any] | None = None  # how the run numbered observations, where it did and the file tells
 
 
 def recall(
     run: Played, problem: Problem | None = None, *, player: PrimalPlayer[Any] | None = None, lam: float | None = None
-) -> Policy:
+) -> DeployedPolicy:
     """The policy that a run had learned by its newest checkpoint.
 
     problem: where it was learned, for what a file cannot hold: a user's functions, features of pairs.
@@ -84,7 +99,7 @@ def recall(
         check_start(world, memory.s1)
         made, state = _player_of(run, world, player, memory)
         with np.errstate(all="ignore"):  # a stranger's numbers may overflow: what comes of them is checked
-            if hasattr(made, "greedy"):  # nothing is explored any more
+            if isinstance(made, Exploits):  # nothing is explored any more
                 rule = made.greedy(state, memory.lam)
             else:
                 rule = made.plan(state, memory.s1, memory.lam).policy
@@ -115,51 +130,56 @@ def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, me
             )
         player = player_from("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
     state = player.init(world, run.spec["episodes"], run.spec["seed"])
-    states.load(state, memory.arrays, "primal.")
-    return player, state
+    if run.path is not None and states.is_replayed(state):
+        with closing(connect(run.path, "ro")) as connection, sentences(run.path):
+            played = checked(world, read_played(connection, run.path, 1, memory.k))
+            states.replay(state, (one.episode for one in played))
+    return player, states.load(state, memory.arrays, "primal.")
 
 
-def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> Policy:
+def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> DeployedPolicy:
     """The rule of a plan with what it needs to meet the environment."""
     if hasattr(rule, "greedy"):
         rule = rule.greedy()
-    if world.n_states is not None:
-        if callable(rule):
-            rule = np.array([[rule(h + 1, s) for s in range(world.n_states)] for h in range(world.horizon)])
-        rule = table(rule, world.horizon, world.n_states, world.n_actions)
-    elif not callable(rule):
-        raise InvalidInput("its player's policy is none of vector states")
+    rule = _value(rule, world)
     plain = run.spec.get("blueprint") or {}
     if problem is None:
-        actions: Any = None if plain.get("actions") is None else array_from(plain["actions"], "list of actions")
-        if actions is None:
+        if plain.get("actions") is None:
             raise InvalidInput("its actions are none that a file can hold")
         form, function = plain.get("observation"), None
     else:
-        own = getattr(problem, "actions", None)
-        found = action_array(own, problem.n_actions)
-        actions = own if found is None else found
-        form = observation_form(problem, memory.s1)
-        function = getattr(getattr(problem, "terms", None), "function", None)
-    if len(actions) != world.n_actions:
-        raise InvalidInput(f"it lists {len(actions)} actions for {world.n_actions}")
+        told = problem.description(memory.s1)
+        form, function = told.observation, told.function
+    found = action_array(world.actions)
+    actions: Any = found
+    if isinstance(world.actions, Box) or found is None:
+        actions = world.actions if isinstance(world.actions, Box) else list(world.actions)
     seen = _seen(problem, memory)
     sensor = sensor_from(form, seen, function)
-    if isinstance(rule, Table) and sensor.count > rule.probabilities.shape[1]:
+    if isinstance(rule, TabularPolicy) and sensor.count > rule.probabilities.shape[1]:
         raise InvalidInput(f"it counts {sensor.count} observations for {rule.probabilities.shape[1]} states")
     about = {
         "problem": run.spec["problem"], "primal": run.spec["primal"]["name"], "episodes": memory.k, "lam": memory.lam
     }  # fmt: skip
     features = None
     if world.features is not None and world.low is not None and world.high is not None:
-        features = Seen(world.features, world.low, world.high)
-    return Policy(rule, sensor, actions, world.horizon, about, features, problem)
+        features = FeatureSource(world.features, world.low, world.high)
+    return DeployedPolicy(rule, sensor, actions, world.horizon, about, features, problem)
+
+
+def _value(rule: Any, world: Problem) -> Policy:
+    """The rule as a value that needs nothing else; a table where states and actions are counted."""
+    if isinstance(rule, Policy) or callable(rule) or world.n_states is None:
+        policy = rule = playable(rule, world)
+        if world.n_states is None or not isinstance(policy, ChoicePolicy):
+            return policy
+    return table(rule, world.horizon, world.n_states, world.n_actions)
 
 
 def _seen(problem: Problem | None, memory: Memory) -> NDArray[Any] | None:
     """How the run numbered observations, where it did."""
     if memory.arrays is not None:
-        return memory.arrays.get("problem.seen")
+        return memory.seen
     return None if problem is None else problem.saved().get("seen")
 
 
@@ -182,13 +202,14 @@ def _newest(path: Path) -> Memory:
             checkpoint = read_checkpoint(connection, path)
             k = 0 if checkpoint is None else checkpoint.k
             row = connection.execute("SELECT s1, lam FROM rounds WHERE k = ?", (k,)).fetchone()
+            seen = read_problem(connection, path).get("seen")
     finally:
         connection.close()
     if checkpoint is None or k == 0 or row is None:
         raise RunError(f"{named(path)} has learned nothing yet: it holds no checkpoint after an episode.")
     try:
         s1 = decode_start(row[0]) if isinstance(row[0], str) else row[0]
-        return Memory(k, s1, _multiplier(row[1]), checkpoint.arrays)
+        return Memory(k, s1, _multiplier(row[1]), checkpoint.arrays, seen)
     except (ValueError, TypeError, RecursionError) as error:
         raise RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.") from error
 

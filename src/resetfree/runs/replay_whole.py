@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from resetfree.core import state
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable, ResetFreeError
-from resetfree.game.contract import Round
 from resetfree.game.loop import Game, play
-from resetfree.problems.contract import Problem
 from resetfree.problems.world import World
 from resetfree.runs import runfile
+from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.statements import BROKEN
@@ -88,31 +87,19 @@ def _play(run: Run, setup: Setup, at: int) -> tuple[list[int], set[str], dict[st
     )  # fmt: skip
     differ: list[int] = []
     names: set[str] = set()
-    then = _state(problem, game) if at == 0 else {}
+    then = _state(game) if at == 0 else {}
     for k, this in enumerate(rounds):
-        wrong = [name for name, value in _columns(this).items() if not _same(c[name][k], value)]
+        wrong = [name for name, value in zip(COLUMNS, columns_of(this), strict=True) if not _same(c[name][k], value)]
         names |= set(wrong)
         differ += [k] if wrong else []
         if game.k == at:
-            then = _state(problem, game)
+            then = _state(game)
     return [*differ, *range(game.k, len(run))], names, then
 
 
-def _columns(this: Round) -> dict[str, Any]:
-    exact = this.exact or (np.nan, np.nan)
-    return {
-        "s1": this.s1, "lam": this.lam, "v_r_hat": this.plan.v_r, "v_c_hat": this.plan.v_c,
-        "upper": this.plan.upper, "cost_signal": this.cost_signal, "reset": this.episode.reset,
-        "reward": np.add.reduce(this.episode.rewards), "steps": len(this.episode.actions),
-        "next_start": this.episode.next_start,
-        "v_r": exact[0], "v_c": exact[1], "original_return": this.episode.original_return,
-    }  # fmt: skip
-
-
-def _state(problem: Problem, game: Game) -> dict[str, Any]:
+def _state(game: Game) -> dict[str, Any]:
     """What a checkpoint of this moment holds."""
     arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
-    arrays |= {f"problem.{name}": array for name, array in problem.saved().items()}
     copies = {name: np.array(array) for name, array in arrays.items()}
     return {**copies, **_stand(dict(game.rng.bit_generator.state), game.s1)}
 

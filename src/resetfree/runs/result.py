@@ -20,14 +20,14 @@ from resetfree.players import Role
 from resetfree.problems.contract import Intervention, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.runs.recall import Learned, recall
+from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.statements import player_of, problem_of, recomputed
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit
 from resetfree.theory.oracle.dynamic_programming import Solution, solve
 from resetfree.theory.regret import Rounds
-from resetfree.use.policy import Policy
+from resetfree.use.policy import DeployedPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Run:
     seconds: float
     interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
     problem: Problem | None = field(default=None, repr=False)  # where it is at hand
-    learned: Learned | None = field(default=None, repr=False)  # of a run that was played here
+    learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run that was played here
     fit: Fit | None = None  # None for a run that was in no file and no ledger
 
     def __len__(self) -> int:
@@ -104,6 +104,6 @@ class Run:
         return certify(self)
 
     @cached_property
-    def policy(self) -> Policy:
+    def policy(self) -> DeployedPolicy:
         """What was learned up to the newest checkpoint, to be used: `predict`, `evaluate`, `export`."""
         return recall(self)

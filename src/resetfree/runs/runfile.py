@@ -25,14 +25,15 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import is_special
 from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.problems.contract import State
+from resetfree.problems.contract import Episode, State
 from resetfree.runs import digest
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.columns import COLUMNS, STARTS
+from resetfree.runs.recorded import NEGATIVE_ZERO, Played, unpacked
 from resetfree.runs.spec import validate
 from resetfree.theory.certificates.record import Fit
 
 APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
-FORMAT = 2  # the only one that this version reads
+FORMAT = 3  # the only one that this version reads
 MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
@@ -53,7 +54,9 @@ def schema(start_type: str) -> list[str]:
         "CREATE TABLE meta (key TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE spec (json TEXT NOT NULL)",
         f"CREATE TABLE rounds ({columns})",
+        "CREATE TABLE transitions (k INTEGER PRIMARY KEY, form TEXT NOT NULL, data BLOB NOT NULL)",
         "CREATE TABLE checkpoints (k INTEGER, part INTEGER, seconds REAL, rng TEXT, s1 TEXT, arrays BLOB)",
+        "CREATE TABLE problem (part INTEGER, arrays BLOB)",
         "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE interventions (json TEXT NOT NULL)",
         digest.TABLE,
@@ -62,7 +65,7 @@ def schema(start_type: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a game stands, as plain data: enough to go on bit for bit."""
+    """Where a game stands, as plain data: with the transitions up to it, enough to go on bit for bit."""
 
     k: int
     seconds: float  # spent on the run so far, over all sessions
@@ -166,7 +169,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
         )
     if 0 < found < FORMAT:
         raise RunError(
-            f"The run file '{path}' has format {found}, whose rounds carry no digest, and this version of resetfree "
+            f"The run file '{path}' has format {found}, which holds no transitions, and this version of resetfree "
             f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
@@ -264,23 +267,72 @@ def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkp
         raise damaged(path, error) from error
 
 
+def read_problem(connection: sqlite3.Connection, path: Path | None) -> dict[str, NDArray[Any]]:
+    """What the problem itself knew after the last round of the file."""
+    rows = connection.execute("SELECT arrays FROM problem ORDER BY part").fetchall()
+    try:
+        return unpack(b"".join(row[0] for row in rows)) if rows else {}
+    except BROKEN as error:
+        raise damaged(path, error) from error
+
+
+def read_played(connection: sqlite3.Connection, path: Path | None, first: int, last: int) -> Iterator[Played]:
+    """The rounds `first` to `last` with their episodes, one by one; `recorded.check_episode` looks at what they say."""
+    cursor = connection.execute(
+        "SELECT k, s1, reset, next_start, original_return, form, data FROM rounds LEFT JOIN transitions USING (k) "
+        "WHERE k BETWEEN ? AND ? ORDER BY k",
+        (first, last),
+    )
+    as_text = start_type(connection) == "TEXT"
+    try:
+        for k, s1, reset, end, own, form, data in cursor:
+            states, actions, rewards = unpacked(form, data)
+            if as_text:
+                s1, end = decode_start(s1), decode_start(end)
+            elif form.endswith(NEGATIVE_ZERO):
+                end = -0.0
+            episode = Episode(states, actions, rewards, bool(reset), end, math.nan if own is None else float(own))
+            yield Played(k, s1, episode)
+    except BROKEN as error:
+        raise damaged(path, error) from error
+
+
 def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:
     """Put a checkpoint in the place of the one before, inside the caller's transaction."""
     connection.execute("DELETE FROM checkpoints")
-    packed = memoryview(pack(checkpoint.arrays))
     head = (checkpoint.k, checkpoint.seconds, json.dumps(checkpoint.rng), encode_start(checkpoint.s1))
-    for part, at in enumerate(range(0, len(packed), PART)):
-        row = (head[0], part, *head[1:], packed[at : at + PART])
+    for part, data in _parts(checkpoint.arrays):
+        row = (head[0], part, *head[1:], data)
         connection.execute("INSERT INTO checkpoints (k, part, seconds, rng, s1, arrays) VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def check_arrays(arrays: dict[str, NDArray[Any]]) -> None:
-    """Refuse what could only be pickled."""
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biufcUS":
-            raise InvalidInput(
-                f"A checkpoint must hold arrays of numbers or text. Got {array.dtype} in '{name}' instead."
-            )
+def write_problem(connection: sqlite3.Connection, arrays: dict[str, NDArray[Any]]) -> None:
+    """Put what the problem itself knows in the place of what it knew before, inside the caller's transaction."""
+    connection.execute("DELETE FROM problem")
+    connection.executemany("INSERT INTO problem (part, arrays) VALUES (?, ?)", _parts(arrays))
+
+
+def _parts(arrays: dict[str, NDArray[Any]]) -> Iterator[tuple[int, memoryview]]:
+    packed = memoryview(pack(arrays))
+    for part, at in enumerate(range(0, len(packed), PART)):
+        yield part, packed[at : at + PART]
+
+
+def plain_row(row: tuple[Any, ...], as_text: bool) -> tuple[Any, ...]:
+    """The columns of a round with starts as SQLite takes them.
+
+    as_text: whether starts are kept as text.
+    """
+    first, last = STARTS
+    s1, end = row[first], row[last]
+    if as_text:
+        s1, end = encode_start(s1), encode_start(end)
+    elif type(s1) is not type(end) or not isinstance(s1, int | float):
+        kind = int if isinstance(s1, int | np.integer) else float
+        s1, end = kind(s1), None if end is None else kind(end)
+    else:
+        return row
+    return (*row[:first], s1, *row[first + 1 : last], end, *row[last + 1 :])
 
 
 def encode_start(s1: State) -> str:

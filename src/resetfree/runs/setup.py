@@ -10,9 +10,10 @@ from typing import Any
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
 from resetfree.game.auto import choose
-from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, check_actions
 from resetfree.game.loop import FEEDBACK, Game, begin
-from resetfree.players import Role, make_player
+from resetfree.players import Role, discover, make_player, player_class
+from resetfree.players.pairing import partner_of
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe
@@ -70,17 +71,16 @@ def prepare(
     whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
     whole(seed, "'seed' of a run", 0)
     words(feedback, "'feedback' of a run")
+    primal, dual = _named("primal", primal), _named("dual", dual)
     primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
     players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
+    check_actions(players["primal"], world.problem)
     told = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, told)
-    if source == "unknown":
-        _check_without_bound(world, players, int(episodes), int(seed))
-        source = None
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
@@ -88,6 +88,10 @@ def prepare(
     try:
         game = begin(world.problem, made["primal"], made["dual"], episodes=int(episodes), seed=int(seed))
         statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
+    except ResetFreeError:
+        if source == "unknown":
+            _check_without_bound(world, players, int(episodes), int(seed))  # says what is missing
+        raise
     except OverflowError as error:
         given = {name: value for role in made for name, value in _settings(made[role]).items()}
         raise InvalidInput(
@@ -96,10 +100,11 @@ def prepare(
     spec = {
         "problem": world.name, "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
-        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound, "B_source": source,
+        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound,
+        "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
         "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
-        "n_actions": world.problem.n_actions, "chosen": why, "persistent": world.problem.persistent,
+        "n_actions": world.problem.actions.n, "chosen": why, "persistent": world.problem.persistent,
         "blueprint": blueprint(world.problem, game.s1),
     }  # fmt: skip
     return Setup(world, made["primal"], made["dual"], spec, game)
@@ -108,21 +113,30 @@ def prepare(
 def _chosen(
     world: World, primal: Any, dual: Any, feedback: str, B: float | None, settings: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Any, Any, str, Mapping[str, Mapping[str, Any]], str | None]:
-    """What `auto` stands for here, and why; a player that is named is kept, with the paper's partner for it."""
+    """What `auto` stands for here, and why; a player that is named is kept, with its partner."""
     if isinstance(primal, str) and primal == "auto":
-        found = choose(world.problem, bound_known=B is not None or world.mdp is not None)
+        known = B is not None or world.mdp is not None
+        found = choose(world.problem, discover("primal").own, bound_known=known)
         told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
         if not (isinstance(dual, str) and dual == "auto"):
             told["dual"] = dict(settings.get("dual", {}))
         merged = {**settings, **told}
         dual = found.dual if isinstance(dual, str) and dual == "auto" else dual
         return found.primal, dual, found.feedback if feedback == "auto" else feedback, merged, found.why
-    dual = "projected-gradient" if isinstance(dual, str) and dual == "auto" else dual
-    return primal, dual, "optimistic" if feedback == "auto" else feedback, settings, None
+    partner = partner_of(primal)
+    if isinstance(dual, str) and dual == "auto":
+        dual = partner.dual
+        settings = {**settings, "dual": {**partner.settings, **settings.get("dual", {})}}
+    return primal, dual, partner.feedback if feedback == "auto" else feedback, settings, None
+
+
+def _named(role: Role, player: Any) -> Any:
+    """The class that module:Class names: the arguments of a run are the user's own words, unlike those of a file."""
+    return player_class(role, player) if isinstance(player, str) and ":" in player else player
 
 
 def player_from(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A player with its settings."""
+    """A player with its settings; `player` is a registered name, a class or the player itself."""
     return make_player(role, player, settings.get(role, {}))
 
 

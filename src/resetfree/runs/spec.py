@@ -11,7 +11,7 @@ _NONE = type(None)
 KEYS: dict[str, _Kinds] = {
     "problem": (str,), "problem_options": (dict,), "primal": (dict,), "dual": (dict,), "feedback": (str,),
     "episodes": (int,), "seed": (int,), "B": (int, float, _NONE), "B_source": (str, _NONE), "statements": (dict,),
-    "fingerprint": (str,), "horizon": (int,), "n_states": (int, _NONE), "n_actions": (int,),
+    "fingerprint": (str,), "horizon": (int,), "n_states": (int, _NONE), "n_actions": (int, _NONE),
     "chosen": (str, _NONE), "persistent": (bool,),
 }  # fmt: skip
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}

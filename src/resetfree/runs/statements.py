@@ -19,7 +19,8 @@ from resetfree.problems.blueprint import number
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe, fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import make, problems
+from resetfree.problems.registry import problems
+from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.asked import UNKNOWN
@@ -39,7 +40,7 @@ def problem_of(spec: Spec, mdp: FiniteMDP | None, at_hand: Problem | None) -> Pr
     elif at_hand is not None:
         problem = at_hand
     elif name in problems():
-        problem = make(name, **followed(spec)).problem()
+        problem = find_world(name, followed(spec)).problem
     else:
         raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
     if fingerprint(problem) != spec.get("fingerprint", fingerprint(problem)):

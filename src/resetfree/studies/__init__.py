@@ -1,1 +1,23 @@
-"""Many runs: suites that compare methods, sweeps, and the engines that play them (local processes, Ray, one GPU)."""
+"""Many runs: sweeps, suites that compare methods, and the engines that play them (local processes, Ray, one GPU).
+
+A trial of a sweep is a run file, and is finished when its file is: so whatever is killed, looking at the files tells
+what is still to be played, and nothing is counted twice. Read `plan` first (what is played), then `sweep_runner`.
+"""
+
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.gathering import gather
+from resetfree.studies.plan import SweepPlan, parse_plan, read_plan
+from resetfree.studies.sweep_runner import Count, SweepStopped, run_sweep
+from resetfree.studies.trial import Trial
+
+__all__ = [
+    "Count",
+    "SweepFolder",
+    "SweepPlan",
+    "SweepStopped",
+    "Trial",
+    "gather",
+    "parse_plan",
+    "read_plan",
+    "run_sweep",
+]

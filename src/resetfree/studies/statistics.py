@@ -1,21 +1,25 @@
-"""What the outcomes of many seeds say: means with intervals, the Pareto front, and who dominates whom."""
+"""Numbers over seeds: mean, interquartile mean, and 95 % bootstrap intervals of both.
+
+Legend: n seeds, m numbers of each (measures at episodes), R resamples. All numbers of a resample come from the same
+seeds, so curves are resampled as wholes; the same number of seeds is always resampled in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from resetfree.studies.suites.suite_runner import Played
-from resetfree.studies.suites.trials import Outcome
+from resetfree.core.compiled import jit
+from resetfree.problems.finite.transitions import Floats
 
 RESAMPLES = 4000
-SEED = 20_240  # of the resampling: the same numbers give the same interval
-MEASURES = ("regret", "resets", "realised", "last_reset", "seconds", "certificate")
-SUBJECT = "auto"  # the method of which it is asked whether another dominates it
+SEED = 20_240
+ENDS = (0.025, 0.975)
+AT_ONCE = 250  # resamples whose counts are floats at one time
+STATISTICS = ("mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high")
 
 
 @dataclass(frozen=True)
@@ -28,149 +32,92 @@ class Interval:
 
 
 def interval(values: ArrayLike) -> Interval:
-    """Mean and percentile bootstrap interval; the resampling is seeded.
+    """Mean and percentile bootstrap interval of one number per seed.
 
     >>> interval([2.0, 2.0, 2.0])
     Interval(mean=2.0, low=2.0, high=2.0)
     """
-    x = np.asarray(values, dtype=np.float64)
-    draws = np.random.default_rng(SEED).integers(len(x), size=(RESAMPLES, len(x)))
-    low, high = np.quantile(x[draws].mean(axis=1), [0.025, 0.975])
-    return Interval(float(x.mean()), float(low), float(high))
+    mean, low, high = mean_intervals(np.asarray(values, dtype=np.float64)[:, None])
+    return Interval(float(mean[0]), float(low[0]), float(high[0]))
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of a table: a method on a case, pooled or not."""
-
-    case: str
-    episodes: int
-    method: str
-    kind: str
-    guaranteed: bool
-    pooled: bool
-    width: float | None  # None where it has none
-    bound: float | None  # B, the largest of the instances
-    trials: int
-    done: int
-    stopped: int
-    failed: int
-    measures: dict[str, Interval] | None  # over the seeds that were played to the end; None if none was
-    most_realised: int | None  # resets that happened, the largest of the seeds
-    covered: float | None  # share of the seeds whose anytime bound on Resets held after every episode
-    note: str | None  # why it was not run, or what it raised first
-    front: bool = False  # whether no other learner has fewer resets and less regret
-
-    @property
-    def complete(self) -> bool:
-        """Whether every seed was played to the end: only then is the row compared with others."""
-        return self.trials > 0 and self.done == self.trials
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
+def mean_intervals(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """[m] means and both ends of their intervals; values: [n, m]."""
+    n, counts = len(values), _counts(len(values))
+    means = np.empty((RESAMPLES, values.shape[1]))
+    for at in range(0, RESAMPLES, AT_ONCE):
+        means[at : at + AT_ONCE] = counts[at : at + AT_ONCE].astype(np.float64) @ values / n
+    low, high = np.quantile(means, ENDS, axis=0)
+    return values.mean(axis=0), low, high
 
 
-@dataclass(frozen=True)
-class Dominator:
-    """A row that has fewer resets than the subject beyond the interval, at a regret that is not larger beyond it."""
+def summarise(values: Floats) -> tuple[NDArray[np.int64], dict[str, Floats]]:
+    """How many seeds have each number, [m], and the statistics of each, [m]; values: [n, m], nan where there is none.
 
-    case: str
-    method: str
-    kind: str
-    pooled: bool
-    resets: Interval  # its resets less the subject's, seed by seed
-    regret: Interval  # its regret less the subject's, seed by seed
-    clear: bool  # whether its mean regret is not larger either
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A suite's rows by case, and for each case where the subject was played to the end, who dominates it."""
-
-    rows: dict[str, list[Row]]
-    dominators: dict[str, list[Dominator]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "cases": {case: [row.to_dict() for row in rows] for case, rows in self.rows.items()},
-            "subject": SUBJECT,
-            "dominators": {case: [asdict(d) for d in found] for case, found in self.dominators.items()},
-        }
-
-
-def summarise(played: Sequence[Played]) -> Summary:
-    """Tables and comparisons of what was played."""
-    rows: dict[str, list[Row]] = {}
-    dominators: dict[str, list[Dominator]] = {}
-    for label in dict.fromkeys(p.entry.case.label for p in played):
-        here = [p for p in played if p.entry.case.label == label]
-        found = [_row(p) for p in here]
-        ours = [i for i, row in enumerate(found) if row.complete]
-        learners = [i for i in ours if found[i].kind != "oracle"]  # who is told the model is no competitor
-        best = front([(_mean(found[i], "resets"), _mean(found[i], "regret")) for i in learners])
-        on_front = {i for i, is_best in zip(learners, best, strict=True) if is_best}
-        rows[label] = [_with_front(row, i in on_front) for i, row in enumerate(found)]
-        complete = [here[i] for i in ours]
-        subject = [p for p in complete if p.entry.method.name == SUBJECT]
-        if subject:  # its pooled version, where there is one
-            dominators[label] = _dominators(max(subject, key=lambda p: p.entry.pooled), complete)
-    return Summary(rows, dominators)
-
-
-def front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Which points no other one beats: less in one coordinate and not more in the other.
-
-    >>> front([(1.0, 5.0), (2.0, 3.0), (2.0, 4.0), (3.0, 3.0)])
-    [True, True, False, False]
+    >>> n, found = summarise(np.array([[0.0], [1.0], [2.0], [1000.0]]))
+    >>> n.tolist(), found["mean"].tolist(), found["iqm"].tolist()
+    ([4], [250.75], [1.5])
     """
-    return [not any(x <= a and y <= b and (x < a or y < b) for x, y in points) for a, b in points]
+    there = np.isfinite(values)
+    result = {name: np.full(values.shape[1], np.nan) for name in STATISTICS}
+    patterns, member = np.unique(there, axis=1, return_inverse=True)  # nearly always one: everything is there
+    for p in range(patterns.shape[1]):
+        seeds, columns = np.flatnonzero(patterns[:, p]), np.flatnonzero(member == p)
+        if len(seeds):
+            whole = np.ascontiguousarray(values[np.ix_(seeds, columns)])
+            found = (*mean_intervals(whole), interquartile_mean(whole), *_trimmed_ends(whole))
+            for name, numbers in zip(STATISTICS, found, strict=True):
+                result[name][columns] = numbers
+    return there.sum(axis=0), result
 
 
-def dominates(other: Sequence[Outcome], subject: Sequence[Outcome]) -> tuple[Interval, Interval] | None:
-    """Differences of Resets and Regret if `other` dominates `subject`, else None.
+def interquartile_mean(values: Floats) -> Floats:
+    """[m] mean without the least and the largest quarter (rounded down) of [n, m].
 
-    The seeds are the same and so are their random numbers, so differences are taken seed by seed. Resets must be fewer
-    beyond the interval of the difference; regret may be larger only within it.
+    >>> interquartile_mean(np.arange(9.0)[:, None]).tolist()
+    [4.0]
     """
-    resets = interval([a.resets - b.resets for a, b in zip(other, subject, strict=True)])
-    regret = interval([a.regret - b.regret for a, b in zip(other, subject, strict=True)])
-    return (resets, regret) if resets.high < 0 and regret.low <= 0 else None
+    n = len(values)
+    return np.asarray(np.sort(values, axis=0)[n // 4 : n - n // 4].mean(axis=0))
 
 
-def _dominators(subject: Played, complete: Sequence[Played]) -> list[Dominator]:
-    result = []
-    for p in complete:
-        method = p.entry.method
-        found = None if method.name == SUBJECT else dominates(p.outcomes, subject.outcomes)
-        if found is not None:
-            resets, regret = found
-            label = p.entry.case.label
-            result.append(Dominator(label, method.name, method.kind, p.entry.pooled, resets, regret, regret.mean <= 0))
-    return sorted(result, key=lambda d: d.resets.mean)
+def _trimmed_ends(values: Floats) -> Floats:
+    """[2, m] both ends of the intervals of the interquartile means."""
+    n, m = values.shape
+    trimmed = np.empty((m, RESAMPLES))
+    for j in range(m):
+        order = np.argsort(values[:, j], kind="stable")
+        _trimmed_means(values[order, j], order, _counts(n), n // 4, trimmed[j])
+    return np.asarray(np.quantile(trimmed, ENDS, axis=1))
 
 
-def _row(p: Played) -> Row:
-    entry, method = p.entry, p.entry.method
-    done = [o for o in p.outcomes if o.status == "done"]
-    failed = [o for o in p.outcomes if o.status == "failed"]
-    note = entry.inapplicable if entry.inapplicable is not None else failed[0].error if failed else None
-    return Row(
-        case=entry.case.label, episodes=entry.case.episodes, method=method.name, kind=method.kind,
-        guaranteed=method.guaranteed, pooled=entry.pooled, width=p.width if method.widths else None,
-        bound=max((o.bound for o in p.outcomes), default=None), trials=len(p.outcomes), done=len(done),
-        stopped=len(p.outcomes) - len(done) - len(failed), failed=len(failed),
-        measures={name: interval([getattr(o, name) for o in done]) for name in MEASURES} if done else None,
-        most_realised=max((o.realised for o in done), default=None),
-        covered=float(np.mean([o.covered for o in done])) if done else None, note=note,
-    )  # fmt: skip
+@lru_cache(maxsize=8)
+def _counts(n: int) -> NDArray[np.uint8]:
+    """[R, n] how often each resample of n seeds draws each of them; 256 times happens to none."""
+    rng = np.random.default_rng(SEED)
+    counts = np.empty((RESAMPLES, n), dtype=np.uint8)
+    for row in counts:
+        row[:] = np.bincount(rng.integers(n, size=n), minlength=n)
+    return counts
 
 
-def _with_front(row: Row, on_front: bool) -> Row:
-    return Row(**{**row.__dict__, "front": on_front})
+@jit
+def _trimmed_means(values: Floats, order: NDArray[np.int64], counts: NDArray[np.uint8], cut: int, out: Floats) -> None:
+    """out[r]: mean of resample r of n values without its `cut` least and its `cut` largest.
 
-
-def _mean(row: Row, name: str) -> float:
-    assert row.measures is not None
-    return row.measures[name].mean
+    A resample is how often it drew each value, so values are sorted once for all.
+    values, order: [n] sorted, and where each stood before.  counts: [R, n] by where a value stood before; every row
+    adds up to n.
+    """
+    n = len(values)
+    for r in range(len(out)):
+        drawn, total = 0, 0.0
+        for i in range(n):
+            after = drawn + counts[r, order[i]]
+            kept = min(after, n - cut) - max(drawn, cut)
+            if kept > 0:
+                total += kept * values[i]
+            drawn = after
+            if drawn >= n - cut:
+                break
+        out[r] = total / (n - 2 * cut)

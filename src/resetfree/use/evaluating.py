@@ -21,14 +21,16 @@ import numpy as np
 from resetfree.core.arguments import shown, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import MOST_EPISODES
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.gym import from_gym
 from resetfree.problems.world import find_world
 from resetfree.theory.certificates.anytime import resets_lower, resets_upper
 from resetfree.theory.certificates.record import Record
 from resetfree.use import intervals
-from resetfree.use.predictor import Predictor, Table
+from resetfree.use.predictor import Predictor
 
 Starts: TypeAlias = Literal["fresh", "continuing"]
 Interval: TypeAlias = tuple[float, float]
@@ -202,7 +204,7 @@ def evaluate(
         played = list(_play(policy.played(deterministic), world, starts, episodes, steps, seed))
     finally:
         world.interventions()  # they were the evaluation's, and no run's
-        if made_here and hasattr(world, "close"):
+        if made_here:
             world.close()
     returns = np.array([one.total_reward for one, _ in played])
     own = np.array([one.original_return for one, _ in played])
@@ -219,7 +221,7 @@ def continuing_return(run: Record, original: bool = False) -> Floats:
     original: in the environment's own rewards, where the run has them.
 
     >>> import resetfree as rf
-    >>> run = rf.learn("grid-v0", primal="uniform", episodes=50, seed=1)
+    >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> found = continuing_return(run)
     >>> bool(np.isclose(found[-1], run.columns["reward"].sum() / run.columns["steps"].sum()))
     True
@@ -249,23 +251,27 @@ def _play(
 
 
 def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
-    """The problem that an argument means, and whether it was made here."""
-    if hasattr(problem, "step") and hasattr(problem, "reset"):
+    """The problem that an argument means, and whether it is opened here: then it is closed after its use."""
+    if hasattr(problem, "step") and hasattr(problem, "reset") and not isinstance(problem, Problem):
         given = {"horizon": policy.horizon, **options}
-        if isinstance(policy.actions, np.ndarray) and policy.actions.ndim > 1:
+        if isinstance(policy.actions, Box):
+            given.setdefault("actions", "box")
+        elif isinstance(policy.actions, np.ndarray) and policy.actions.ndim > 1:
             given.setdefault("actions", list(policy.actions))
         return from_gym(problem, **given), False
     if options and not isinstance(problem, str):
         raise InvalidInput(f"Only an environment, or a problem that is given by name, takes options. Got {problem!r}.")
-    return find_world(problem, options).problem, isinstance(problem, str)
+    found = find_world(problem, options)
+    return found.problem, found.made_here or getattr(found.problem, "closed", False)
 
 
 def _check_fit(policy: Predictor, world: Problem) -> None:
     """A policy must be of states and actions like these, and of episodes as long if it depends on the step."""
-    n_states = policy.rule.probabilities.shape[1] if isinstance(policy.rule, Table) else None
+    n_states = policy.rule.probabilities.shape[1] if isinstance(policy.rule, TabularPolicy) else world.n_states
     d = None if world.low is None else len(world.low)
     for what, ours, theirs in (
-        ("actions", policy.n_actions, world.n_actions),
+        ("actions", policy.n_actions, world.actions.n),
+        ("numbers in an action", _size(policy.actions), _size(world.actions)),
         ("states", n_states, world.n_states),
         ("numbers in a state", policy.sensor.dimension if d is not None else None, d),
     ):
@@ -281,6 +287,10 @@ def _check_fit(policy: Predictor, world: Problem) -> None:
         )
     if policy.sensor.seen is not None and "seen" in world.saved():
         world.restore({"seen": policy.sensor.seen})
+
+
+def _size(actions: Any) -> int | None:
+    return actions.size if isinstance(actions, Box) else None
 
 
 def _plain(ends: tuple[float, ...]) -> list[float | None]:

@@ -20,37 +20,45 @@ from resetfree.core import arguments
 from resetfree.core import state as states
 from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
-from resetfree.players.primal.model_search import LinearScores
-from resetfree.players.primal.stored_linear import LinearValues
+from resetfree.players import discover
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.blueprint import LARGEST, bounds_from, features_from, plain_bounds, plain_features
+from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
-from resetfree.use.predictor import Predictor, Seen, Table, table
+from resetfree.use.predictor import FeatureSource, Predictor
 from resetfree.use.sensors import Sensor, sensor_from
 
 FORMAT = 1
-TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # names in the file that no rule may use
-TABLE = "table"
+TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # names in the file that no policy may use
+COUNTED = ("number", "numbered")  # kinds of observations
 KEYS = {"format", "kind", "horizon", "stationary", "observation", "features", "about"}
 Arrays = dict[str, NDArray[Any]]
-# Rules for vector states that a file may hold, with the sizes of their arrays: L layers (1 or H), A actions, D numbers
-# in a state, d features. Compiled code trusts them, so they are checked.
-RULES: dict[str, tuple[Any, dict[str, str]]] = {
-    "LinearScores": (LinearScores, {"weight": "AD", "offset": "A"}),
-    "LinearValues": (LinearValues, {"weight": "LdA", "root": "Add", "cap": "L"}),
-}
+
+
+def policy_kinds() -> dict[str, type[Policy]]:
+    """Every kind of policy that a file may hold: the classes that declare one, those of players and of this process.
+
+    >>> {"LinearScores", "LinearValues", "table"} <= set(policy_kinds())
+    True
+    """
+    discover("primal")  # imports the players, whose files declare their policies
+    found: list[Any] = [Policy]
+    for cls in found:
+        found += cls.__subclasses__()
+    own = [cls for cls in found if cls.__module__.startswith(states.OWN)]  # last: nobody takes our names
+    return {cls.kind: cls for cls in found + own if vars(cls).get("kind")}
 
 
 def write_policy(policy: Predictor, path: str | Path) -> Path:
     """Write a policy; a policy file that is there is replaced, a file of another kind never is."""
     path = arguments.path(path, "'path' of a policy")
-    if not isinstance(policy.actions, np.ndarray):
-        raise InvalidInput("The actions of this policy are not numbers of one shape, and a plain file holds no others.")
+    actions = _action_array(policy)
     kind, arrays = _parts(policy)
     about = {
         "format": FORMAT, "kind": kind, "horizon": policy.horizon, "stationary": policy.stationary,
-        "observation": policy.sensor.to_plain(), "features": _plain_seen(policy, kind), "about": policy.about,
+        "observation": policy.sensor.to_plain(), "features": _plain_seen(policy), "about": policy.about,
     }  # fmt: skip
-    arrays |= {ACTIONS: policy.actions, TEXT: np.array(json.dumps(about, allow_nan=False))}
+    arrays |= {ACTIONS: actions, TEXT: np.array(json.dumps(about, allow_nan=False))}
     if policy.sensor.seen is not None:
         arrays[SEEN] = policy.sensor.seen
     _policy_from(arrays)  # what could not be read again is not written
@@ -61,7 +69,7 @@ def write_policy(policy: Predictor, path: str | Path) -> Path:
 def describe_file(policy: Predictor) -> tuple[str, dict[str, list[int]]]:
     """The kind of a policy, and the arrays that its file holds with their shapes."""
     kind, arrays = _parts(policy)
-    return kind, {name: list(array.shape) for name, array in {**arrays, ACTIONS: np.asarray(policy.actions)}.items()}
+    return kind, {name: list(array.shape) for name, array in {**arrays, ACTIONS: _action_array(policy)}.items()}
 
 
 def read_predictor(path: str | Path) -> Predictor:
@@ -82,22 +90,29 @@ def read_predictor(path: str | Path) -> Predictor:
         raise RunError(f"The file '{path}' is not a policy file of resetfree, or is damaged: {why}.") from error
 
 
+def _action_array(policy: Predictor) -> NDArray[Any]:
+    """[n, ...] the environment's own actions, or [2, ...] the bounds of its box of them."""
+    actions = policy.actions
+    if isinstance(actions, Box):
+        return np.stack([actions.low, actions.high])
+    if not isinstance(actions, np.ndarray):
+        raise InvalidInput("The actions of this policy are not numbers of one shape, and a plain file holds no others.")
+    return actions
+
+
 def _parts(policy: Predictor) -> tuple[str, Arrays]:
-    """The kind of a policy's rule, and its arrays."""
-    rule: Any = policy.rule
-    if isinstance(rule, Table):
-        return TABLE, {"probabilities": rule.probabilities}
-    kind = type(rule).__name__
-    if kind not in RULES or RULES[kind][0] is not type(rule):
-        raise InvalidInput(f"A policy that is a {kind} holds code, and a plain file holds arrays only.")
+    """The kind of a policy, and its arrays."""
+    rule = policy.rule
+    if policy_kinds().get(rule.kind) is not type(rule):
+        raise InvalidInput(f"A policy that is a {type(rule).__name__} holds code, and a plain file holds arrays only.")
     arrays = states.dump(rule)
     if {TEXT, ACTIONS, SEEN} & set(arrays):
-        raise InvalidInput(f"A policy that is a {kind} has an array whose name a policy file needs itself.")
-    return kind, arrays
+        raise InvalidInput(f"A policy of kind '{rule.kind}' has an array whose name a policy file needs itself.")
+    return rule.kind, arrays
 
 
-def _plain_seen(policy: Predictor, kind: str) -> dict[str, Any] | None:
-    if kind == TABLE or policy.features is None or not _features_of(policy.rule):
+def _plain_seen(policy: Predictor) -> dict[str, Any] | None:
+    if policy.features is None or not _features_of(policy.rule):
         return None
     made, low, high = policy.features
     plain = plain_features(made)
@@ -134,28 +149,22 @@ def _policy_from(arrays: Arrays) -> Predictor:
             raise InvalidInput(f"its array '{name}' must hold finite numbers")
     sensor = sensor_from(about["observation"], seen)
     source = _seen_from(about["features"])
-    if about["kind"] == TABLE:
-        rule: Any = _table(arrays, sensor, horizon, len(actions))
+    rule = _rule(about["kind"], arrays, source)
+    if isinstance(rule, ChoicePolicy):
+        space: ActionSpace = Choices(len(actions), actions)
+    elif actions.ndim > 1 and len(actions) == 2 and actions.dtype.kind == "f":
+        space = Box(*actions)
     else:
-        rule = _rule(about["kind"], arrays, source)
-        _check_sizes(about["kind"], rule, sensor, horizon, len(actions))
-        _try(rule, sensor, horizon, len(actions))
-    policy = Predictor(rule, sensor, actions, horizon, about["about"], source)
+        raise InvalidInput("its actions must be the two bounds of a box")
+    _check_sizes(rule, sensor, horizon, space)
+    _try(rule, sensor, horizon, space)
+    policy = Predictor(rule, sensor, space if isinstance(space, Box) else actions, horizon, about["about"], source)
     if policy.stationary != about["stationary"]:
         raise InvalidInput("its arrays depend on the step where its text says they do not, or the other way round")
     return policy
 
 
-def _table(arrays: Arrays, sensor: Sensor, horizon: int, n_actions: int) -> Table:
-    if set(arrays) != {"probabilities"} or arrays["probabilities"].ndim != 3:
-        raise InvalidInput("a table must be one array 'probabilities' [1 or H, S, A]")
-    rows = arrays["probabilities"]
-    if sensor.kind not in ("number", "numbered") or rows.shape[1] < sensor.count or len(rows) not in (1, horizon):
-        raise InvalidInput(f"its table has shape {rows.shape}, which does not fit its observations or horizon")
-    return table(rows[0] if len(rows) == 1 else rows, horizon, rows.shape[1], n_actions)
-
-
-def _seen_from(plain: Any) -> Seen | None:
+def _seen_from(plain: Any) -> FeatureSource | None:
     if plain is None:
         return None
     if not isinstance(plain, dict) or set(plain) != {"name", "settings", "low", "high"}:
@@ -163,14 +172,14 @@ def _seen_from(plain: Any) -> Seen | None:
     low, high = bounds_from(plain["low"], "low"), bounds_from(plain["high"], "high")
     if low is None or high is None:
         raise InvalidInput("its features have no bounds")
-    return Seen(features_from({key: plain[key] for key in ("name", "settings")}), low, high)
+    return FeatureSource(features_from({key: plain[key] for key in ("name", "settings")}), low, high)
 
 
-def _rule(kind: Any, arrays: Arrays, source: Seen | None) -> Any:
-    """A rule of a known class, its fields from arrays; features are made as their map makes them, then filled."""
-    if not isinstance(kind, str) or kind not in RULES:
-        raise InvalidInput(f"policies of kind {kind!r} are unknown")
-    cls = RULES[kind][0]
+def _rule(kind: Any, arrays: Arrays, source: FeatureSource | None) -> Policy:
+    """A policy of a known class, its fields from arrays; features are made as their map makes them, then filled."""
+    cls: Any = policy_kinds().get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise InvalidInput(f"policies of kind {kind!r} are unknown: import what declares it")
     values: dict[str, Any] = {}
     used: set[str] = set()
     for one in dataclasses.fields(cls):
@@ -185,20 +194,21 @@ def _rule(kind: Any, arrays: Arrays, source: Seen | None) -> Any:
     if used != set(arrays):
         raise InvalidInput(f"it holds '{min(set(arrays) - used)}', which a {kind} has not")
     try:
-        return cls(**values)
+        made: Policy = cls(**values)
     except TypeError as error:
         raise InvalidInput(f"a {kind} cannot be made of {', '.join(sorted(values))} ({error})") from error
+    return made
 
 
-def _check_sizes(kind: str, rule: Any, sensor: Sensor, horizon: int, n_actions: int) -> None:
-    """Arrays of the sizes that the class says, all of float64."""
+def _check_sizes(rule: Any, sensor: Sensor, horizon: int, space: ActionSpace) -> None:
+    """Arrays of the sizes that the class says, all of float64: compiled code trusts them."""
     held = [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), np.ndarray)]
-    if set(held) != set(RULES[kind][1]):
-        raise InvalidInput(f"the arrays of a {kind} are {', '.join(RULES[kind][1])}, and not {', '.join(held)}")
-    known = {"A": n_actions, "D": sensor.dimension}
+    if set(held) != set(rule.axes):
+        raise InvalidInput(f"the arrays of a {rule.kind} are {', '.join(rule.axes)}, and not {', '.join(held)}")
+    known: dict[str, Any] = {"A": space.size if isinstance(space, Box) else space.n, "D": sensor.dimension}
     for name in _features_of(rule):
         known["d"] = getattr(rule, name).dimension
-    for name, axes in RULES[kind][1].items():
+    for name, axes in rule.axes.items():
         array = getattr(rule, name)
         if array.dtype != np.float64 or array.ndim != len(axes):
             raise InvalidInput(f"its array '{name}' must be numbers [{', '.join(axes)}]")
@@ -207,9 +217,13 @@ def _check_sizes(kind: str, rule: Any, sensor: Sensor, horizon: int, n_actions: 
                 raise InvalidInput(f"its array '{name}' has {n} for {axis} = {known[axis]}")
     if known.get("L", 1) not in (1, horizon):
         raise InvalidInput(f"it has {known['L']} layers for {horizon} steps")
+    if ("S" in known) != (sensor.kind in COUNTED) or known.get("S", 0) < sensor.count:
+        raise InvalidInput(f"its observations do not fit a {rule.kind} of {known.get('S', 'uncounted')} states")
+    if hasattr(rule, "check_loaded"):
+        rule.check_loaded()
 
 
-def _features(source: Seen, arrays: Arrays, prefix: str) -> Features:
+def _features(source: FeatureSource, arrays: Arrays, prefix: str) -> Features:
     """Features as their map makes them of no states, filled with what was saved.
 
     Compiled code trusts shapes and indices: whole numbers and Booleans must be what the map itself says, and other
@@ -231,18 +245,21 @@ def _features(source: Seen, arrays: Arrays, prefix: str) -> Features:
     return made
 
 
-def _try(rule: Any, sensor: Sensor, horizon: int, n_actions: int) -> None:
-    """A rule must give a distribution at the first and the last step."""
-    if sensor.kind not in ("vector", "scalar") or sensor.dimension is None:
+def _try(rule: Policy, sensor: Sensor, horizon: int, space: ActionSpace) -> None:
+    """A policy must give an action at the first and the last step."""
+    if sensor.kind not in COUNTED and sensor.dimension is None:
         raise InvalidInput("its observations are no vectors")
-    state: Any = np.float64(0.0) if sensor.kind == "scalar" else np.zeros(sensor.dimension)
+    state: Any = {"scalar": np.float64(0.0), "vector": np.zeros(sensor.dimension or 0)}.get(sensor.kind, 0)
     for h in (1, horizon):
         try:
-            row = np.asarray(rule(h, state), dtype=np.float64)
+            row = np.asarray(rule(h, state)) if isinstance(rule, ChoicePolicy) else np.zeros(0)
+            action = rule.mode(h, state)
         except Exception as error:
             raise InvalidInput(f"its arrays do not fit each other ({error})") from error
-        if row.shape != (n_actions,) or not (row >= 0).all() or abs(row.sum() - 1.0) > 1e-9:
-            raise InvalidInput(f"its arrays give no distribution over its {n_actions} actions")
+        if not space.holds(action):
+            raise InvalidInput("its arrays give no action of its own")
+        if row.size and (row.shape != (space.n,) or not (row >= 0).all() or abs(row.sum() - 1.0) > 1e-9):
+            raise InvalidInput(f"its arrays give no distribution over its {space.n} actions")
 
 
 def _replace(path: Path, packed: bytes) -> None:

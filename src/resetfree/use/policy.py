@@ -13,7 +13,7 @@ from resetfree.use.predictor import Predictor
 
 
 @dataclass(frozen=True, eq=False)
-class Policy(Predictor):
+class DeployedPolicy(Predictor):
     """What was learned: `predict` as Stable-Baselines3 users expect it, `evaluate`, `export`."""
 
     def evaluate(self, problem: Any = None, **options: Any) -> Evaluation:
@@ -29,8 +29,8 @@ class Policy(Predictor):
         return write_policy(self, path)
 
 
-def read_policy(path: str | Path) -> Policy:
-    """A policy from the file that `Policy.export` wrote: the same predictions, bit for bit.
+def read_policy(path: str | Path) -> DeployedPolicy:
+    """A policy from the file that `DeployedPolicy.export` wrote: the same predictions, bit for bit.
 
     >>> import tempfile, resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
@@ -40,4 +40,4 @@ def read_policy(path: str | Path) -> Policy:
     True
     """
     found = read_predictor(path)
-    return Policy(**{one.name: getattr(found, one.name) for one in fields(found)})
+    return DeployedPolicy(**{one.name: getattr(found, one.name) for one in fields(found)})

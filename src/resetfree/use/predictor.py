@@ -5,7 +5,6 @@ Legend: H actions per episode, S states, A actions; h = 1..H the step of the epi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,33 +13,17 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import flag, whole
 from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.model_search import LinearScores
-from resetfree.players.primal.stored_linear import LinearValues
-from resetfree.problems.contract import Problem, State, draw
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices
+from resetfree.problems.contract import ChoicePolicy, Policy, Problem
 from resetfree.problems.features import FeatureMap
+from resetfree.problems.finite.tabular_policy import TabularPolicy, tabulated
 from resetfree.problems.finite.transitions import Floats
 from resetfree.use.sensors import Sensor
 
 Steps = tuple[NDArray[np.int64]]  # [n] steps taken in the episode of each of n environments
 
 
-@dataclass
-class Table:
-    """pi_h(a|s) as an array; one layer stands for all steps."""
-
-    probabilities: Floats  # [1, S, A] or [H, S, A]
-
-    @property
-    def stationary(self) -> bool:
-        """Whether the step of the episode makes no difference."""
-        return len(self.probabilities) == 1
-
-    def __call__(self, h: int, s: State) -> Floats:
-        """Probabilities [A]."""
-        return np.asarray(self.probabilities[(h - 1) % len(self.probabilities), s])
-
-
-class Seen(NamedTuple):
+class FeatureSource(NamedTuple):
     """What features of vector states were made from."""
 
     map: FeatureMap
@@ -62,26 +45,29 @@ class Predictor:
     (3, (array([1]),))
     """
 
-    rule: Callable[[int, State], Floats] = field(repr=False)  # (h, s) -> probabilities [A]
+    rule: Policy = field(repr=False)
     sensor: Sensor = field(repr=False)
-    actions: NDArray[Any] | list[Any] = field(repr=False)  # [A, ...] the environment's own
+    actions: NDArray[Any] | list[Any] | Box = field(repr=False)  # [A, ...] the environment's own, or the box of them
     horizon: int
     about: dict[str, Any]  # where it comes from, as plain data
-    features: Seen | None = field(default=None, repr=False)
+    features: FeatureSource | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)  # where it was learned, if that is at hand
     _rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 
     @property
-    def n_actions(self) -> int:
-        """How many actions it chooses among."""
-        return len(self.actions)
+    def space(self) -> ActionSpace:
+        """What its actions are."""
+        return self.actions if isinstance(self.actions, Box) else Choices(len(self.actions), self.actions)
+
+    @property
+    def n_actions(self) -> int | None:
+        """How many actions it chooses among; None for a box."""
+        return self.space.n
 
     @property
     def stationary(self) -> bool:
         """Whether the step of the episode makes no difference to it."""
-        if isinstance(self.rule, LinearValues):
-            return len(self.rule.weight) == 1
-        return isinstance(self.rule, LinearScores) or bool(getattr(self.rule, "stationary", False))
+        return self.rule.stationary
 
     def predict(
         self,
@@ -93,35 +79,37 @@ class Predictor:
         """The action for an observation, or those for n of them, and the state for the next call.
 
         state: what the last call gave, None at first.  episode_start: [n] where an episode begins with this action.
-        deterministic: the most probable action (the first of equals); else one is drawn, see `set_random_seed`.
+        deterministic: the mode of the policy (the most probable action, the first of equals); else one is drawn, see
+          `set_random_seed`.
         """
         deterministic = flag(deterministic, "'deterministic' of predict")
         several = self.sensor.batch(observation)
         observations = [observation] if several is None else several
         taken = self._steps(state, episode_start, len(observations))
-        rows = [
-            self.rule(int(t) % self.horizon + 1, self.sensor(one)) for t, one in zip(taken, observations, strict=True)
-        ]
+        asked = [(int(t) % self.horizon + 1, self.sensor(one)) for t, one in zip(taken, observations, strict=True)]
         if deterministic:
-            chosen = [int(np.argmax(row)) for row in rows]
+            chosen = [self.rule.mode(h, s) for h, s in asked]
         else:
-            chosen = [draw(row.cumsum(), self._rng.random()) for row in rows]
+            chosen = [self.rule.act(h, s, self._chance()) for h, s in asked]
         after = None if self.stationary else (taken + 1,)
         return (self.action(chosen[0]) if several is None else self._actions(chosen)), after
 
     def probabilities(self, observation: Any, h: int = 1) -> Floats:
         """[A] with which each action is taken at step h of an episode; [n, A] for n observations."""
+        rule = self.rule
+        if not isinstance(rule, ChoicePolicy):
+            raise InvalidInput(f"Only a policy that chooses among actions has probabilities. Got {self.space} instead.")
         if isinstance(h, bool) or not isinstance(h, int | np.integer) or not 1 <= h <= self.horizon:
             raise InvalidInput(f"The step 'h' must be a whole number from 1 to {self.horizon}. Got {h!r} instead.")
         several = self.sensor.batch(observation)
         if several is None:
-            return np.array(self.rule(int(h), self.sensor(observation)))
-        rows = [self.rule(int(h), self.sensor(one)) for one in several]
-        return np.array(rows).reshape(len(several), self.n_actions)
+            return np.array(rule(int(h), self.sensor(observation)))
+        rows = [rule(int(h), self.sensor(one)) for one in several]
+        return np.array(rows).reshape(len(several), self.space.n or 0)
 
-    def action(self, index: int) -> Any:
-        """The environment's own action that an index stands for."""
-        one = self.actions[index]
+    def action(self, chosen: Any) -> Any:
+        """The environment's own action that an action of the policy stands for."""
+        one = self.space.native(chosen)
         return one.copy() if isinstance(one, np.ndarray) else one
 
     def set_random_seed(self, seed: int) -> None:
@@ -131,19 +119,18 @@ class Predictor:
 
     def played(self, deterministic: bool = True) -> Any:
         """In the form that `Problem.rollout` takes."""
-        rule = self.rule
-        if isinstance(rule, Table):
-            rows = np.eye(self.n_actions)[rule.probabilities.argmax(axis=2)] if deterministic else rule.probabilities
-            return rows[0] if rule.stationary else rows
-        if not deterministic:
-            return rule
-        one_of = np.eye(self.n_actions)
-        return lambda h, s: one_of[int(np.argmax(rule(h, s)))]
+        rule = self.rule.modal() if deterministic else self.rule
+        return np.asarray(rule) if isinstance(rule, TabularPolicy) else rule
 
-    def _actions(self, chosen: list[int]) -> Any:
+    def _actions(self, chosen: list[Any]) -> Any:
         if isinstance(self.actions, np.ndarray):
             return self.actions[np.array(chosen, dtype=np.int64)]
-        return [self.actions[index] for index in chosen]
+        own = [self.space.native(one) for one in chosen]
+        return np.stack(own) if isinstance(self.actions, Box) and own else own
+
+    def _chance(self) -> Any:
+        """What one action takes of it."""
+        return self._rng.random(self.actions.size) if isinstance(self.actions, Box) else self._rng.random()
 
     def _steps(self, state: Any, episode_start: Any, n: int) -> NDArray[np.int64]:
         """[n] actions that were taken in each episode before this one."""
@@ -166,14 +153,14 @@ class Predictor:
         return np.asarray(taken, dtype=np.int64)
 
 
-def table(policy: Any, horizon: int, n_states: int, n_actions: int) -> Table:
-    """Any array form of a policy (see `policy.as_policy`) as probabilities; layers that are all equal become one.
+def table(policy: Any, horizon: int, n_states: int, n_actions: int) -> TabularPolicy:
+    """Any form of a policy that `as_policy` takes as probabilities; layers that are all equal become one.
 
     >>> table(np.array([[0, 1], [0, 1]]), 2, 2, 2).probabilities.tolist()
     [[[1.0, 0.0], [0.0, 1.0]]]
     """
-    array = np.asarray(policy)
     shape = (horizon, n_states, n_actions)
+    array = tabulated(policy, shape, "policy")
     if array.dtype.kind in "iu" and array.shape in (shape[:2], shape[1:2]):
         if array.size and not (array.min() >= 0 and array.max() < n_actions):
             raise InvalidInput(f"A policy's actions must lie in 0..{n_actions - 1}. Got others instead.")
@@ -184,6 +171,6 @@ def table(policy: Any, horizon: int, n_states: int, n_actions: int) -> Table:
             f"Got {array.dtype} of shape {array.shape} instead."
         )
     rows = np.array(array if array.ndim == 3 else array[None], dtype=np.float64)
-    if not ((rows >= 0).all() and (np.abs(rows.sum(axis=2) - 1.0) <= 1e-9).all()):
-        raise InvalidInput("Each row of a policy must be a distribution. Got one that is none instead.")
-    return Table(rows[:1] if (rows == rows[0]).all() else rows)
+    found = TabularPolicy(rows[:1] if (rows == rows[0]).all() else rows)
+    found.check_loaded()
+    return found

@@ -118,7 +118,7 @@ class Sensor:
 
 
 def sensor_from(plain: Any, seen: NDArray[Any] | None, function: Callable[[Any], Any] | None = None) -> Sensor:
-    """What `to_plain` or `blueprint.observation_form` gave, checked: it may come from a file."""
+    """What `to_plain` or `Problem.description` gave, checked: it may come from a file."""
     if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
         raise InvalidInput("how observations are read is not written in it")
     kind = plain["kind"].removeprefix(FUNCTION)

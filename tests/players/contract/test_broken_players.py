@@ -23,7 +23,8 @@ from resetfree.players.testing.battery import (
     primal_checks,
 )
 from resetfree.players.testing.trial_problems import corners, played
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.contract import Policy, Problem, State
 
 
 @dataclass
@@ -267,6 +268,83 @@ class TakesAll(OnVectors):
 
 
 @dataclass
+class Push(Policy):
+    """Around one action of a box."""
+
+    centre: NDArray[np.float64]  # [A]
+    width: float
+
+    def act(self, h: int, s: State, u: Any) -> Any:
+        return np.clip(self.centre + self.width * (u - 0.5), 0.0, 1.0)
+
+
+@dataclass
+class Pushed:
+    """Sums of actions and of what they paid."""
+
+    sums: NDArray[np.float64]  # [3] of actions, rewards, and their products
+    n: int
+    hidden: NDArray[np.float64] = field(metadata={"saved": False})
+
+
+@dataclass(frozen=True)
+class Pushes(PrimalPlayer[Pushed]):
+    """Pushes all the way where pushing has paid; it keeps the contract, and takes nothing but boxes."""
+
+    name: ClassVar[str] = "pushes"
+    action_spaces: ClassVar[tuple[type, ...]] = (Box,)
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> Pushed:
+        return Pushed(np.zeros(3), 0, np.zeros(1))
+
+    def plan(self, state: Pushed, s1: State, lam: float) -> Plan:
+        n = max(state.n, 1)
+        slope = state.sums[2] / n - state.sums[0] * state.sums[1] / n**2
+        centre = 0.5 if state.n < 50 else float(slope > 0)
+        return Plan(Push(np.array([centre]), 1.0), 0.5, 0.5)
+
+    def update(self, state: Pushed, round: Round) -> Pushed:
+        a, r = round.episode.actions[:, 0], round.episode.rewards
+        state.sums += [a.sum(), r.sum(), (a * r).sum()]
+        state.n += len(r)
+        return state
+
+
+@dataclass(frozen=True)
+class ClaimsBox(Good):
+    """Says that it takes boxes, and counts actions."""
+
+    action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
+
+
+class Outside(Pushes):
+    """Would leave the box by certain chances, which no game has met so far."""
+
+    def plan(self, state: Pushed, s1: State, lam: float) -> Plan:
+        return Plan(Leaving(np.array([0.5]), 0.0), 0.5, 0.5) if state.n < 3 else super().plan(state, s1, lam)
+
+
+class Leaving(Push):
+    def act(self, h: int, s: State, u: Any) -> Any:
+        return np.where(np.isin(u, (0.1, 0.9)), 2.0, self.centre)
+
+
+class Unmoved(Pushes):
+    def update(self, state: Pushed, round: Round) -> Pushed:
+        return state
+
+
+class Drifts(Pushes):
+    """The policy that it handed out follows what it is asked later."""
+
+    def plan(self, state: Pushed, s1: State, lam: float) -> Plan:
+        plan = super().plan(state, s1, lam)
+        state.hidden[0] = 0.25 if lam > 10.0 else plan.policy.centre[0]  # only the battery asks for that much
+        plan.policy.centre = state.hidden
+        return plan
+
+
+@dataclass
 class Weight:
     theta: float
     turns: int
@@ -365,7 +443,8 @@ PRIMAL: list[tuple[str, Any]] = [
     ("save-and-load", Unsaved()),
     ("plain-state", Objects()), ("learns", Stubborn()), ("bad-input", Crashes()), ("bad-input", AnyBound()),
     ("settings", Unwritable()), ("settings", Thawed()),
-    *((f"works-{corner}", Stumbles(corner=corner)) for corner in corners() if corner != "physical"),
+    *((f"works-{corner}", Stumbles(corner=corner)) for corner in corners() if corner not in ("physical", "box")),
+    ("works-box", ClaimsBox()), ("policy-rows", Outside()), ("learns", Unmoved()), ("planning-is-pure", Drifts()),
     ("works-layered", Refuses(B=1.0)), ("works-layered", Pretends()), ("works-layered", Late()),
     ("learns", VectorsUnread()), ("planning-is-pure", VectorsWaver()),
 ]  # fmt: skip
@@ -395,11 +474,12 @@ def test_good_players_break_nothing() -> None:
     check_primal(Good())
     check_primal(SaysSo())
     check_primal(OnVectors())
+    check_primal(Pushes())
     check_dual(GoodDual())
 
 
 def test_who_takes_vectors_only_must_refuse_the_rest() -> None:
-    finite = {f"works-{corner}" for corner in corners() if corner != "vectors"}
+    finite = {f"works-{corner}" for corner in corners() if corner not in ("vectors", "box")}
     assert broken(primal_checks(), TakesAll()) == finite | {"learns"}
 
 
@@ -411,7 +491,7 @@ def test_finite_players_may_refuse_vectors_but_dual_players_may_not() -> None:
                 raise InvalidInput("The states must be finite.")
             return super().init(problem, episodes, seed)
 
-    assert broken(dual_checks(), Finite()) == {"works-vectors"}
+    assert broken(dual_checks(), Finite()) == {"works-vectors", "works-box"}
     with pytest.raises(InvalidInput, match="A policy of 'vectors' must be a function"):
         played(corners()["vectors"], Good(), GoodDual(), 1)
 
@@ -441,11 +521,11 @@ def test_what_is_broken_is_said_in_one_sentence() -> None:
 def test_a_state_that_cannot_be_saved_is_named() -> None:
     @dataclass
     class Listed(Means):
-        things: list[int] = field(default_factory=list)
+        things: set[int] = field(default_factory=set)
 
     class Keeps(Good):
         def init(self, problem: Problem, episodes: int, seed: int) -> Means:
             return Listed(**vars(super().init(problem, episodes, seed)))
 
-    with pytest.raises(ContractBroken, match=r"must keep a state of arrays and numbers.*list in 'things'"):
+    with pytest.raises(ContractBroken, match=r"must keep a state of arrays and numbers.*set in 'things'"):
         primal_checks()["plain-state"](Keeps())

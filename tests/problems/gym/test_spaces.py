@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
+from resetfree.problems.action_spaces import Choices
 from resetfree.problems.features import make_features
 from resetfree.problems.features.random_fourier import RandomFourier
 from resetfree.problems.features.user import UserFeatures
@@ -216,6 +217,7 @@ def test_continuous_actions_need_a_grid_or_a_list() -> None:
     assert [a.tolist() for a in list_actions(box, "2,3", "x")] == [[x, y] for x in (-1, 1) for y in (0, 2, 4)]
     assert [a.tolist() for a in list_actions(box, [[0, 1], [0.5, 4]], "x")] == [[0, 1], [0.5, 4]]
     problem = rf.from_gym("gym:Pendulum-v1", actions=5, reward_range=(-17, 0), horizon=20)
+    assert isinstance(problem.actions, Choices)
     assert [a.tolist() for a in problem.actions] == [[-2], [-1], [0], [1], [2]]
     assert problem.actions[0].dtype == np.float32
     assert len(next(rf.simulate(problem, even(problem), 1)).actions) == 20

@@ -51,9 +51,9 @@ class Plant(Problem):
         self._detail = f"it ran into state {episode.states[-1]}"
         return Episode(episode.states, episode.actions, episode.rewards, episode.reset, self.at)
 
-    def perform_reset(self, u: float, why: str) -> State:
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         asked, then = datetime.now(UTC).isoformat(), time.monotonic()
-        answer = self.operator.perform(Request(self.name, why, self._detail))
+        answer = (operator or self.operator).perform(Request(self.name, why, self._detail))
         answered = datetime.now(UTC).isoformat()
         self._performed.append(
             Intervention(0, why, answer.note or self._detail, answer.who, asked, answered, time.monotonic() - then)

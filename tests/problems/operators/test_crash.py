@@ -26,7 +26,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def kill_test(folder: Path, episodes: int, kills: int, seed: int) -> None:
     words = [sys.executable, str(DRIVER), str(folder), str(episodes), str(kills), str(seed)]
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=surroundings)
     assert (done.returncode, done.stdout) == (0, f"{kills}\n"), done.stderr
     run = rf.load(folder / "a.rfrun")

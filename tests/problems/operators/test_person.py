@@ -310,11 +310,17 @@ def test_no_more_resets_than_were_asked_for(tmp_path: Path) -> None:
             learn(max_resets=bad)
 
 
+class Old(Plant):
+    """One that nobody can be handed to."""
+
+    def perform_reset(self, u: float, why: str) -> Any:  # type: ignore[override]
+        return super().perform_reset(u, why)
+
+
 def test_an_operator_is_for_problems_that_need_one() -> None:
     operator = OperatorReset(lambda request: None)
     with pytest.raises(InvalidInput, match="'grid-v0' resets itself: no operator can be asked"):
         rf.learn("grid-v0", episodes=3, operator=operator)
-    plant = Plant()
-    del plant.operator
-    with pytest.raises(InvalidInput, match="'plant' must have an attribute 'operator'"):
-        learn(plant, operator=operator)
+    with pytest.raises(InvalidInput, match=r"'perform_reset' of the problem 'plant' must take \(u, why, operator\)"):
+        learn(Old(), operator=operator)
+    assert len(learn(Old())) == 60

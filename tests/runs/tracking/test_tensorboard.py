@@ -112,8 +112,8 @@ def test_a_full_disk_is_said_and_does_not_hang(tmp_path: Path) -> None:
     code = """
 import resource, sys
 from pathlib import Path
-from resetfree.errors import RunError
-from resetfree.tracking import TensorBoard
+from resetfree.core.errors import RunError
+from resetfree.runs.tracking.tensorboard import TensorBoard
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     board = TensorBoard(Path(sys.argv[1]))

@@ -10,7 +10,7 @@ import pytest
 
 from resetfree.show.cli import main
 from resetfree.studies.suites import suite_runner as running
-from resetfree.studies.suites.method import methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import SUITES
 
 TWO = ("--methods", "algorithm 1,fixed penalty B", "--jobs", "1")

@@ -13,6 +13,7 @@ from tests.show.studio.serving import GRID, until
 
 import resetfree as rf
 from resetfree.show.studio import limits
+from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.drawing import options_of
 from resetfree.show.studio.files import Folder
 from resetfree.show.studio.following import Following
@@ -29,6 +30,10 @@ def sessions(tmp_path: Path) -> Any:
     made = Sessions(Folder(tmp_path))
     yield made
     made.stop_all()
+
+
+def test_the_page_begins_with_what_auto_takes_beside_algorithm_1() -> None:
+    assert catalogue()["lanes"] == [[one["primal"], "auto"] for one in TWO]
 
 
 def finished(session: Session) -> None:

@@ -6,23 +6,28 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from resetfree.core.errors import RunError, UnknownName
+from resetfree.core.errors import InvalidInput, RunError, UnknownName
+from resetfree.players.primal.uniform import Uniform
+from resetfree.players.shared.method import Method, Setting, penalised
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn
-from resetfree.studies.statistics import Interval, dominates, front, interval, summarise
+from resetfree.studies.engines.runner import Stop
+from resetfree.studies.statistics import Interval, interval
+from resetfree.studies.suites import methods as suite_methods
 from resetfree.studies.suites import suite_runner as running
 from resetfree.studies.suites import trials
-from resetfree.studies.suites.method import Method, Setting, methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.standings import compare, dominates, front
 from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance
-from resetfree.studies.suites.suite_runner import BenchStopped, Played, run_suite
-from resetfree.studies.suites.trials import Outcome, Trial, ground, run_trial
+from resetfree.studies.suites.suite_runner import BenchStopped, PlayedEntry, run_suite
+from resetfree.studies.suites.trials import Measured, MethodTrial, ground, run_trial
 from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, score, tuning_trials
 from resetfree.theory.certificates.anytime import resets_upper
 
@@ -39,8 +44,8 @@ def short(**changes: Any) -> Suite:
     return replace(find_suite("smoke", ["grid-v0", "doors-v0"]), **changes)
 
 
-def trial(method: str = "algorithm 1", **changes: Any) -> Trial:
-    return replace(Trial("grid-v0", method, True, 0.1, False, GRID, 3, 40), **changes)
+def trial(method: str = "algorithm 1", **changes: Any) -> MethodTrial:
+    return replace(MethodTrial("grid-v0", method, True, 0.1, False, GRID, 3, 40), **changes)
 
 
 @pytest.fixture
@@ -56,13 +61,13 @@ def extra(monkeypatch: pytest.MonkeyPatch) -> Callable[[Method], Method]:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[MethodTrial]:
     """Every trial that is played in this process."""
-    seen: list[Trial] = []
+    seen: list[MethodTrial] = []
 
-    def run(trial: Trial, limit: float) -> Outcome:
+    def run(trial: MethodTrial, limit: float, stop: Stop) -> Measured:
         seen.append(trial)
-        return run_trial(trial, limit)
+        return run_trial(trial, limit, stop)
 
     monkeypatch.setattr(running, "run_trial", run)
     return seen
@@ -95,6 +100,53 @@ def test_suites_have_the_problems_and_seeds_they_should() -> None:
         find_suite("smal")
     with pytest.raises(UnknownName, match="Did you mean 'grid-v0'"):
         find_suite("small", ["grid-v1"])
+
+
+# -- the methods
+
+
+def test_the_methods_and_their_order() -> None:
+    """Files of results, pages and pictures are read in this order."""
+    order = """
+        Ghosh 2022; Ghosh 2022, first start; Ghosh 2024; OPDOP; OPDOP, fast; OptCMDP; OptPrimalDual;
+        OptPrimalDual, fast; Triple-Q; greedy composite; greedy composite, penalty B; greedy composite, rare;
+        LSVI-UCB++; LSVI-UCB++, running bounds; perturbed history; auto; support elimination;
+        support elimination, proved width; algorithm 1; algorithm 1, ridge b^2; algorithm 1, realised;
+        fixed penalty B/4; fixed penalty B; fixed penalty 4B; no constraint; leave no trace; leave no trace, one way;
+        medal; olsvi.fh; olsvi.fh, penalty B; mdp-exp2; mdp-exp2, penalty B; ucrl2; ucrl2, penalty B;
+        slucb-qvi, tau = 1/20; slucb-qvi, tau = 0; shield with known support; one-step shield; constant safe policy;
+        uniform; ucbvi, hoeffding; ucbvi, bernstein; ucbvi, bernstein, cost width; ucbvi, proved width; rlsvi
+    """
+    assert list(methods()) == " ".join(order.split()).split("; ")
+
+
+def test_a_player_says_its_own_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One class, defined here, is a row of the tables: nothing else names it, and a subclass says its own."""
+
+    class Patient(Uniform):
+        name: ClassVar[str] = "patient"
+
+        @staticmethod
+        def methods() -> list[Method]:
+            return [Method("patient", "ours", "Waits.", penalised(lambda s: Patient(), 0.0), widths=(), pools=False)]
+
+    class Quiet(Patient):
+        name: ClassVar[str] = "quiet"
+
+    found: dict[str, Any] = {"primal": {"patient": Patient, "quiet": Quiet}, "dual": {}}
+    monkeypatch.setattr(suite_methods, "discover", found.__getitem__)
+    methods.cache_clear()
+    try:
+        assert list(methods()) == ["auto", "patient"]
+        with Results(tmp_path / "r.jsonl", "smoke") as results:
+            played = run_suite(short(), [methods()["patient"]], results, jobs=1)
+        assert [[o.status for o in p.outcomes] for p in played] == [["done", "done"]] * 2
+        found["dual"] = {"other": Patient}
+        methods.cache_clear()
+        with pytest.raises(InvalidInput, match="'patient' twice"):
+            methods()
+    finally:
+        methods.cache_clear()
 
 
 # -- one trial
@@ -158,7 +210,7 @@ def test_an_error_is_kept_and_stops_nothing(extra: Callable[[Method], Method], t
     not_here = replace(two()[0], name="not here", inapplicable=lambda mdp: "It cannot.")
     with Results(tmp_path / "r.jsonl", "smoke") as results:
         played = run_suite(short(), [broken, not_here, *two()], results, jobs=1)
-    summary = summarise(played)
+    summary = compare(played)
     rows = [row for row in summary.rows["grid-v0"] if row.method == "broken"]
     assert [row.failed for row in rows] == [2, 2]
     assert rows[0].note == "ValueError: no such luck"
@@ -200,17 +252,17 @@ def test_widths_are_chosen_on_tuning_trials_only() -> None:
     assert not {t.seed for t in tuning} & {t.seed for t in reported.values()}
     assert not {t.key for t in tuning} & set(reported)
     # On the tuning trials 0.1 is best; reported ones that speak for another width change nothing.
-    outcomes = {t.key: Outcome("done", t.episodes, regret=abs(t.width - 0.1), bound=2.0) for t in tuning}
-    outcomes |= {key: Outcome("done", t.episodes, regret=-1e9 * (t.width == 0.2)) for key, t in reported.items()}
+    outcomes = {t.key: Measured("done", t.episodes, regret=abs(t.width - 0.1), bound=2.0) for t in tuning}
+    outcomes |= {key: Measured("done", t.episodes, regret=-1e9 * (t.width == 0.2)) for key, t in reported.items()}
     assert choose_width(this, suite, outcomes) == 0.1
     assert choose_width(entry(replace(two()[0], widths=())), suite, {}) == 0.0
     assert choose_width(entry(replace(two()[0], widths=(0.3,))), suite, {}) == 0.3
 
 
 def test_the_score_weighs_resets_with_the_bound() -> None:
-    assert score(Outcome("done", 10, regret=3.0, resets=2.0, bound=5.0), 10) == 13.0
-    assert score(Outcome("stopped", 5, regret=3.0, resets=2.0, bound=5.0), 10) == 26.0
-    assert score(Outcome("failed", 5), 10) == float("inf")
+    assert score(Measured("done", 10, regret=3.0, resets=2.0, bound=5.0), 10) == 13.0
+    assert score(Measured("stopped", 5, regret=3.0, resets=2.0, bound=5.0), 10) == 26.0
+    assert score(Measured("failed", 5), 10) == float("inf")
 
 
 def test_seeds_take_turns_on_the_instances() -> None:
@@ -224,7 +276,7 @@ def test_seeds_take_turns_on_the_instances() -> None:
 # -- the file
 
 
-def test_what_is_in_the_file_is_not_played_again(counted: list[Trial], tmp_path: Path) -> None:
+def test_what_is_in_the_file_is_not_played_again(counted: list[MethodTrial], tmp_path: Path) -> None:
     file = tmp_path / "new" / "r.jsonl"
     with Results(file, "smoke") as results:
         first = run_suite(short(), two(), results, jobs=1)
@@ -245,15 +297,15 @@ def test_what_is_in_the_file_is_not_played_again(counted: list[Trial], tmp_path:
 
 
 def test_an_interrupted_comparison_goes_on(
-    monkeypatch: pytest.MonkeyPatch, counted: list[Trial], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, counted: list[MethodTrial], tmp_path: Path
 ) -> None:
     file = tmp_path / "r.jsonl"
 
-    def interrupted(trial: Trial, limit: float) -> Outcome:
+    def interrupted(trial: MethodTrial, limit: float, stop: Stop) -> Measured:
         if len(counted) == 7:
             raise KeyboardInterrupt
         counted.append(trial)
-        return run_trial(trial, limit)
+        return run_trial(trial, limit, stop)
 
     with Results(file, "smoke") as results, monkeypatch.context() as patch:
         patch.setattr(running, "run_trial", interrupted)
@@ -302,9 +354,9 @@ def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     ):
         Results(results.path, "smoke")
     with Results(tmp_path / "r", "smoke") as results:
-        results.add(trial(), Outcome("done"))
+        results.add(trial(), Measured("done"))
         with pytest.raises(RunError, match="kept once"):
-            results.add(trial(), Outcome("done"))
+            results.add(trial(), Measured("done"))
 
 
 # -- statistics
@@ -328,8 +380,8 @@ def test_the_front_on_hand_data() -> None:
     ]  # fmt: skip
 
 
-def outcomes(resets: list[float], regret: list[float], **more: Any) -> tuple[Outcome, ...]:
-    return tuple(Outcome("done", 9, regret=y, resets=x, **more) for x, y in zip(resets, regret, strict=True))
+def outcomes(resets: list[float], regret: list[float], **more: Any) -> tuple[Measured, ...]:
+    return tuple(Measured("done", 9, regret=y, resets=x, **more) for x, y in zip(resets, regret, strict=True))
 
 
 def test_who_dominates_on_hand_data() -> None:
@@ -351,15 +403,15 @@ def test_who_dominates_on_hand_data() -> None:
 def test_a_summary_names_the_front_and_the_dominators() -> None:
     base = two()[0]
 
-    def played(name: str, kind: Any, *rest: Outcome) -> Played:
-        return Played(entry(replace(base, name=name, kind=kind)), 0.1, rest)
+    def played(name: str, kind: Any, *rest: Measured) -> PlayedEntry:
+        return PlayedEntry(entry(replace(base, name=name, kind=kind)), 0.1, rest)
 
-    summary = summarise([
+    summary = compare([
         played("auto", "ours", *outcomes([10.0, 12.0], [5.0, 7.0], covered=True, realised=3)),
         played("better", "baseline", *outcomes([5.0, 6.0], [5.0, 7.0])),
         played("greedy", "baseline", *outcomes([50.0, 60.0], [-9.0, -9.0])),
         played("knows", "oracle", *outcomes([0.0, 0.0], [-20.0, 0.0])),
-        played("slow", "baseline", Outcome("stopped", 3), *outcomes([0.0], [0.0])),
+        played("slow", "baseline", Measured("stopped", 3), *outcomes([0.0], [0.0])),
     ])  # fmt: skip
     rows = {row.method: row for row in summary.rows["grid-v0"]}
     assert {name for name, row in rows.items() if row.front} == {"better", "greedy"}
@@ -368,4 +420,4 @@ def test_a_summary_names_the_front_and_the_dominators() -> None:
     found = summary.dominators["grid-v0"]
     assert [(d.method, d.kind, d.clear) for d in found] == [("knows", "oracle", True), ("better", "baseline", True)]
     json.dumps(summary.to_dict(), allow_nan=False)
-    assert summarise([played("other", "ours", *outcomes([1.0], [1.0]))]).dominators == {}
+    assert compare([played("other", "ours", *outcomes([1.0], [1.0]))]).dominators == {}

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import resetfree as rf
+from resetfree.game.capabilities import Comparator
 from resetfree.theory.assumptions import dual_class, reachable_starts
 from resetfree.theory.certificates import RATES, certify, primal_bound, truth
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.replay import Comparator, dual_side
+from resetfree.theory.certificates.claims_dual import dual_side
 
 
 def star(run: rf.Run) -> Comparator | str:
@@ -85,7 +86,7 @@ def test_the_chance_of_realised_costs_is_bounded_by_what_is_known_before(dual: s
     found = {c.claim: c for c in certify(run)}
     b, level = cap or run.spec["B"], log(2 / DELTA)
     assert run.columns["lam"].max() < b
-    bound = primal_bound(run) + found["the dual player's online regret against lambda* is at most its bound"].rhs
+    bound = primal_bound(run).most + found["the dual player's online regret against lambda* is at most its bound"].rhs
     chance = min(bound + b * sqrt(300 * level / 2), 2 * bound + 4 * (e - 2) * b**2 * level)
     assert found[RATES[2]].rhs == pytest.approx(chance, rel=1e-12)
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Discrete
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
-from resetfree.game.contract import Statement
+from resetfree.game.capabilities import Proof
 from resetfree.players import discover
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.politex import Politex
@@ -102,9 +102,8 @@ def test_rewards_that_are_deterministic_change_nothing() -> None:
 class Deaf(UCBVI):
     """Says that its width is for deterministic rewards, wherever it plays."""
 
-    def statement(self, problem: Problem, episodes: int) -> Statement:
-        said = super().statement(problem, episodes)
-        return dataclasses.replace(said, constants={**said.constants, "noise": 0.0})
+    def proof(self, problem: Problem) -> Proof:
+        return super().proof(problem)._replace(noise=0.0)
 
 
 def test_a_width_for_less_noise_than_there_is_proves_nothing() -> None:

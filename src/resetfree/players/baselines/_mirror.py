@@ -17,6 +17,7 @@ from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.transitions import Floats
 
+FAST = 100.0  # factor on the steps in the fast rows of the comparison; one round number for all, not tuned
 TRAP = (
     "each state's values are summed over episodes from different starts, so where multipliers differ by start resets "
     "can grow linearly (politex-trap-v0)"

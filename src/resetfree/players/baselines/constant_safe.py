@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.safe_sets import safe_sets
@@ -61,6 +62,12 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
     def update(self, state: ConstantSafeState, round: Round) -> ConstantSafeState:
         """Learns nothing."""
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Never reset, and it learns nothing."""
+        build, text = penalised(lambda s: ConstantSafe(), 0.0), "Uniform over the truly safe actions, no learning."
+        return [Method("constant safe policy", "oracle", text, build, rank=58, widths=(), pools=False, guaranteed=True)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No resets on any path, if every start that can occur has a reset-free policy."""

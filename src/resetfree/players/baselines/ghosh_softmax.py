@@ -14,13 +14,15 @@ From memory: the constants of alpha and of the width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Statement
 from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.shared.method import Build, Method, against
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
@@ -51,6 +53,26 @@ class GhoshSoftmax(LinearUCB):
     def caps(self, horizon: int) -> Floats:
         """[H] the cap H at every step."""
         return np.full(horizon, float(horizon))
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Nothing: what it varies is better."""
+        return None
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With one multiplier for all starts (2022), and with one that is searched in the episode (2024)."""
+
+        def build(dual: str, **own: Any) -> Build:
+            return lambda s: against(GhoshSoftmax(s.B, **s.own), dual, "optimistic", B=s.B, **own)
+
+        text, same = "Softmax LSVI-UCB with cap H,", "The same, its multiplier learning only from episodes that begin"
+        lines = [
+            ("2022", f"{text} one multiplier for all starts.", build("one-multiplier")),
+            ("2022, first start", f"{same} where the first one did.", build("one-multiplier", first_start_only=True)),
+            ("2024", f"{text} multiplier searched in the episode.", build("search")),
+        ]
+        return [Method(f"Ghosh {name}", "baseline", summary, one, rank=10) for name, summary, one in lines]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered: the theorem of the original lacks its margin, and that of the paper its cap."""

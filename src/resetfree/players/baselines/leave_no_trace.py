@@ -25,6 +25,7 @@ from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.requirements import restarts_are_told, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
@@ -126,6 +127,20 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
             )  # fmt: skip
         state.k += 1
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Its width is epsilon."""
+
+        def build(returns: bool) -> Build:
+            return penalised(lambda s: LeaveNoTrace(epsilon=s.width, pooled=s.pooled, returns=returns), 0.0)
+
+        text = "Forward and reset Q-learners, abort where min Q_reset < 0.7."
+        one_way = "The same with no episodes spent on the way back."
+        return [
+            Method("leave no trace", "baseline", text, build(True), rank=50),
+            Method("leave no trace, one way", "baseline", one_way, build(False), rank=50),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

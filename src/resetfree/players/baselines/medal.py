@@ -22,6 +22,7 @@ from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import restarts_are_told, sizes
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import model_behind
@@ -111,6 +112,14 @@ class Medal(PrimalPlayer[MedalState]):
             q, n, episode.states[:m].astype(np.int64), episode.actions, successors(episode), gains, dead,
             np.ones(m, dtype=np.bool_), discount, self.rate,
         )  # fmt: skip
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Its width is epsilon."""
+        build = penalised(lambda s: Medal(epsilon=s.width, pooled=s.pooled), 0.0)
+        return [
+            Method("medal", "oracle", "Forward and backward Q-learners, given ten trajectories of pi*.", build, rank=51)
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

@@ -23,6 +23,7 @@ from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier, restarts_are_told, sizes
 from resetfree.problems.contract import Problem, State
@@ -95,6 +96,20 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     def steps_of(self, problem: Problem, episodes: int) -> int:
         """The length of an artificial episode."""
         return self.length or max(1, round(float(max(episodes, 1) * problem.horizon) ** 0.25))
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Without and with a penalty for a reset."""
+
+        def build(factor: float) -> Build:
+            return penalised(lambda s: OlsviFH(**s.own), factor)
+
+        text = "LSVI-UCB, artificial episodes of T^(1/4) steps; resets are free."
+        same = "The same with a constant penalty B for a reset."
+        return [
+            Method("olsvi.fh", "baseline", text, build(0.0), rank=52),
+            Method("olsvi.fh, penalty B", "baseline", same, build(1.0), rank=52),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""

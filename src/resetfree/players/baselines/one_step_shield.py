@@ -17,6 +17,7 @@ from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.shielded_kernel import one_step_actions, shielded_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.transitions import Bools
@@ -70,6 +71,13 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
         """Count."""
         state.seen.learn(round.episode)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """A shield that looks one step ahead."""
+        build = penalised(lambda s: OneStepShield(**s.own), 0.0)
+        text = "UCBVI among actions that cannot be reset at the next step."
+        return [Method("one-step shield", "oracle", text, build, rank=57)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

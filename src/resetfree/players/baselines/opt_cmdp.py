@@ -26,8 +26,10 @@ from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.opt_cmdp_kernel import zero_budget_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.mdp import FiniteMDP
 
 LARGEST_PASS = 200_000_000  # H S^2 A, the work of one plan, that is still sensible (about a second)
 
@@ -97,6 +99,19 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
         """Count the episode."""
         state.table.learn(round.episode)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Solved inside the episode; it needs no multiplier."""
+
+        def too_large(mdp: FiniteMDP) -> str | None:
+            work = mdp.horizon * mdp.n_states**2 * mdp.n_actions
+            why = f"it plans over all triples (s, a, s'), and there are {work:,} here"
+            return None if work <= LARGEST_PASS else why
+
+        text = "Efroni et al. 2020: best allowed model without resets."
+        build = penalised(lambda s: OptCmdp(**s.own), 0.0)
+        return [Method("OptCMDP", "baseline", text, build, rank=12, inapplicable=too_large)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not covered: tuned intervals, or constants that are not proved here."""

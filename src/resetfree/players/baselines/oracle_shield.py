@@ -18,6 +18,7 @@ from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.shielded_kernel import shielded_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.safe_sets import safe_sets
@@ -71,6 +72,13 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
         """Count."""
         state.seen.learn(round.episode)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Never reset."""
+        text = "UCBVI among the truly safe actions: no resets at all."
+        build = penalised(lambda s: OracleShield(**s.own), 0.0)
+        return [Method("shield with known support", "oracle", text, build, rank=56, guaranteed=True)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No resets on any path, if every start that can occur has a reset-free policy."""

@@ -27,6 +27,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.shielded_kernel import one_step_actions
 from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -85,6 +86,33 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     def kappa(self, horizon: int) -> float:
         """The inflation 2 H / (tau - tau_0) + 1 with tau_0 = 0."""
         return 2.0 * horizon / self.tau + 1.0 if self.tau > 0 else 1.0
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With a threshold above zero, which it needs, and with that of the reset-free problem."""
+
+        def needs_safe_actions(mdp: FiniteMDP) -> str | None:
+            found = without_safe_action(mdp)
+            return found and (
+                "It needs a known safe action in every state, and in state "
+                f"{mdp.state_names[found[1]]} at step {found[0]} every action can be reset at once."
+            )
+
+        def threshold_zero(mdp: FiniteMDP) -> str | None:
+            return (
+                "It needs a threshold above zero: at zero no action but the known safe one ever has a confidence bound "
+                "that is small enough, so its safe set never grows."
+            )
+
+        def build(tau: float) -> Build:
+            return penalised(lambda s: SlucbQvi(**s.own, tau=tau), 0.0)
+
+        text = "Each step's risk at most 1/20, told a safe action per state."
+        same, name = "The same with the threshold of the reset-free problem.", "slucb-qvi, tau ="
+        return [
+            Method(f"{name} 1/20", "oracle", text, build(0.05), rank=55, inapplicable=needs_safe_actions),
+            Method(f"{name} 0", "oracle", same, build(0.0), rank=55, inapplicable=threshold_zero),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another constraint."""

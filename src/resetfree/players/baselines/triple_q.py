@@ -29,6 +29,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.triple_q_kernel import learn_tables, start_frame
 from resetfree.players.dual.virtual_queue import frames
 from resetfree.players.shared.counts import LARGEST
+from resetfree.players.shared.method import Method, Players, Setting, against
 from resetfree.players.shared.requirements import check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -92,6 +93,16 @@ class TripleQ(PrimalPlayer[TripleQState]):
         if state.k % state.frame == 0:
             start_frame(state.q, state.c, state.n, state.lift)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With its virtual queue."""
+        text = "Wei, Liu, Ying 2021: two Q-tables and a queue."
+
+        def build(s: Setting) -> Players:
+            return against(TripleQ(scale=s.width), "virtual-queue", "optimistic")
+
+        return [Method("Triple-Q", "baseline", text, build, rank=14, pools=False)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered."""

@@ -20,6 +20,7 @@ from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.ucrl2_kernel import extended_plan
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 
@@ -86,6 +87,20 @@ class UCRL2(PrimalPlayer[UCRL2State]):
         factor_p = 14.0 * n_states * log(2.0 * n_actions * t / self.delta)
         factor_r = 3.5 * log(2.0 * n_states * n_actions * t / self.delta)
         return self.scale**2 * factor_p, self.scale**2 * factor_r
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Without and with a penalty for a reset; its width is a factor on its radii."""
+
+        def build(factor: float) -> Build:
+            return penalised(lambda s: UCRL2(**s.own), factor)
+
+        text = "L1 balls, extended value iteration, doubling epochs; resets are free."
+        same = "The same with a constant penalty B for a reset."
+        return [
+            Method("ucrl2", "baseline", text, build(0.0), rank=54),
+            Method("ucrl2, penalty B", "baseline", same, build(1.0), rank=54),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""

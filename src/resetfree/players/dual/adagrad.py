@@ -11,15 +11,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from resetfree.core.settings import Positive, PositiveBound
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, bounded, functions, signal
+from resetfree.game.capabilities import Comparator, DualHistory
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
+from resetfree.players.shared.multiplier_functions import (
+    FeasibleSet,
+    Functions,
+    Theta,
+    bounded,
+    functions,
+    signal,
+    square_over,
+)
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class AdagradState:
     """Where the ascent stands, and how much it has been pushed so far."""
 
     theta: Theta
@@ -29,7 +42,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class AdagradNorm(DualPlayer[Learned]):
+class AdagradNorm(FunctionPlayer[AdagradState]):
     """theta <- P_U(theta + eta_k x_k) with eta_k = gamma / sqrt(|x_1|^2 + ... + |x_k|^2).
 
     Dual regret against any u in U: at most (D_u^2 / (2 gamma) + gamma) sqrt(sum_k |x_k|^2), D_u = max_k |theta_k - u|;
@@ -53,16 +66,16 @@ class AdagradNorm(DualPlayer[Learned]):
         default = among.diameter / math.sqrt(2.0) or 1.0
         return default if self.gamma is None else self.gamma
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> AdagradState:
         """Start at theta = 0, no cost seen."""
         among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        return Learned(among.zero(), 0.0, self._gamma(among), among)
+        return AdagradState(among.zero(), 0.0, self._gamma(among), among)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: AdagradState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
         return state.among.at(state.theta, s1)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: AdagradState, round: Round) -> AdagradState:
         """One step, its own gradient counted in its size."""
         g = signal(round)
         if g > 0.0:
@@ -71,6 +84,12 @@ class AdagradNorm(DualPlayer[Learned]):
                 step = state.gamma / math.sqrt(state.total) * g
                 state.theta = state.among.moved(state.theta, round.s1, step)
         return state
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """(D_k^2 / (2 gamma) + gamma) sqrt(sum |x|^2), D_k = max_{i <= k} |theta_i - u|."""
+        gamma = met.replay.state.gamma
+        away = square_over(met.replay.distance[against.name], 2 * gamma)
+        return np.asarray((away + gamma) * np.sqrt(np.cumsum(met.replay.squares)))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The scale of the steps, and the regret if every cost signal were 1."""

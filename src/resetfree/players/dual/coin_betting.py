@@ -11,14 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Positive
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.multiplier_functions import signal
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class CoinBettingState:
     """The bettor's books."""
 
     total: float  # sum of the signals bet on
@@ -27,7 +32,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class CoinBetting(DualPlayer[Learned]):
+class CoinBetting(DualPlayer[CoinBettingState]):
     """The Krichevsky-Trofimov bettor: w = (sum of g) / (N + 1) * W, then W <- W + g w.
 
     One multiplier for all starts (xi = 1, which asks for the least B), whatever xi the problem has.
@@ -48,8 +53,9 @@ class CoinBetting(DualPlayer[Learned]):
     ceiling: where lam stops; it must lie above every multiplier that could be needed.
     every_round: whether the bettor bets in rounds without cost too, as in the literature.
 
-    >>> books = [Learned(0.0, 1.0, 0), Learned(1.0, 1.0, 1), Learned(2.0, 1.5, 2), Learned(3.0, 2.5, 3)]
-    >>> [CoinBetting().multiplier(state, 0, lambda lam: None) for state in books]   # after 0, 1, 2, 3 resets
+    >>> books = [(0.0, 1.0, 0), (1.0, 1.0, 1), (2.0, 1.5, 2), (3.0, 2.5, 3)]
+    >>> states = [CoinBettingState(total, wealth, n) for total, wealth, n in books]
+    >>> [CoinBetting().multiplier(state, 0, lambda lam: None) for state in states]   # after 0, 1, 2, 3 resets
     [0.0, 0.5, 1.0, 1.875]
     """
 
@@ -58,16 +64,16 @@ class CoinBetting(DualPlayer[Learned]):
     ceiling: Positive = 1e9
     every_round: bool = False
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> CoinBettingState:
         """Nothing bet yet."""
-        return Learned(0.0, self.eps, 0)
+        return CoinBettingState(0.0, self.eps, 0)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: CoinBettingState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(w, 0, ceiling)."""
         w = state.total / (state.n + 1) * state.wealth
         return w if w <= self.ceiling else self.ceiling
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: CoinBettingState, round: Round) -> CoinBettingState:
         """Win g w; above the ceiling the bettor is told that nothing happened."""
         w = state.total / (state.n + 1) * state.wealth
         g = signal(round) if w <= self.ceiling else 0.0
@@ -76,6 +82,17 @@ class CoinBetting(DualPlayer[Learned]):
             state.total += g
             state.wealth += g * w
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """The ceiling."""
+        return self.ceiling
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """With N rounds that had a cost: u sqrt(N ln(1 + 24 N^2 u^2 / eps^2)) + eps."""
+        u, n = against.size, np.cumsum(met.signals > 0)
+        if u > self.ceiling:
+            raise NotCertifiable(f"The comparator {u:.6g} is above the ceiling of the multiplier.")
+        return np.asarray(u * np.sqrt(n * np.log1p(24.0 * (n * u / self.eps) ** 2)) + self.eps)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No B: the regret is bounded, the multiplier is not."""

@@ -9,21 +9,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, PositiveBound
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class ConstantPenaltyState:
     """Nothing is learned; the penalty is kept where `multiplier` finds it."""
 
     lam: float
 
 
 @dataclass(frozen=True)
-class ConstantPenalty(DualPlayer[Learned]):
+class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
     """lam = C in every round.
 
     If C >= lambda*(s) for all starts, the dual regret against lambda* is at most 0: every term (lambda* - C) V_c is.
@@ -48,17 +54,34 @@ class ConstantPenalty(DualPlayer[Learned]):
             return self.C
         return self.factor * bound_of(self)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ConstantPenaltyState:
         """C, or B in its place."""
-        return Learned(self._penalty())
+        return ConstantPenaltyState(self._penalty())
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: ConstantPenaltyState, s1: State, ask: Callable[[float], Plan]) -> float:
         """C."""
         return state.lam
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ConstantPenaltyState, round: Round) -> ConstantPenaltyState:
         """Nothing."""
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """C, and no less than the bound B that it was given."""
+        return max(self._penalty(), self.B or 0.0)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """0 if C is at least the comparator everywhere."""
+        lam = met.replay.lam
+        if (against.at_starts > lam).any():
+            raise NotCertifiable(f"The penalty {lam[0]:.6g} is below the comparator {against.at_starts.max():.6g}.")
+        return np.zeros(len(lam))
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same penalty in every row."""
+        from resetfree.players.shared.batched.batched_duals import Penalty
+
+        return BatchedForm(Penalty(), {"penalty": self._penalty()})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Zero dual regret if C is large enough."""

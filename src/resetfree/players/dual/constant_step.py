@@ -10,8 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from resetfree.core.settings import Positive, PositiveBound
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.game.capabilities import Comparator, DualHistory
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
     FeasibleSet,
     Functions,
@@ -20,13 +24,15 @@ from resetfree.players.shared.multiplier_functions import (
     functions,
     root,
     signal,
+    square_over,
 )
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class ConstantStepState:
     """Where the ascent stands."""
 
     theta: Theta
@@ -35,7 +41,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ConstantStep(DualPlayer[Learned]):
+class ConstantStep(FunctionPlayer[ConstantStepState]):
     """theta <- P_U(theta + eta xi(s_1) g); it plays clip(<xi(s_1), theta>, 0, B).
 
     Dual regret against any u in U: at most |u|^2 / (2 eta) + (eta / 2) sum_k |xi(s_1^k)|^2 g_k^2, which is B sqrt(K)
@@ -57,21 +63,26 @@ class ConstantStep(DualPlayer[Learned]):
         B = bound_of(self)
         return B / root(episodes) if self.eta is None else self.eta
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ConstantStepState:
         """Start at theta = 0."""
         among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        return Learned(among.zero(), self._eta(episodes), among)
+        return ConstantStepState(among.zero(), self._eta(episodes), among)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: ConstantStepState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
         return state.among.at(state.theta, s1)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ConstantStepState, round: Round) -> ConstantStepState:
         """One step."""
         g = signal(round)
         if g > 0.0:
             state.theta = state.among.moved(state.theta, round.s1, state.eta * g)
         return state
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """|u|^2 / (2 eta) + (eta / 2) sum |x|^2."""
+        eta = met.replay.state.eta
+        return np.asarray(square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(met.replay.squares))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every cost signal were 1."""

@@ -12,18 +12,19 @@ from typing import ClassVar
 
 from resetfree.core.settings import Positive
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)
-class Learned:
+class CountingState:
     """The count."""
 
     n: int  # N
 
 
 @dataclass(frozen=True)
-class Counting(DualPlayer[Learned]):
+class Counting(DualPlayer[CountingState]):
     """lam = eta N, one multiplier for all starts and no ceiling.
 
     With eta = 1 / (2X), up to martingale terms and rounding: N <= 4 X (lambda_hat_max + 1) + 2 H X,
@@ -34,25 +35,31 @@ class Counting(DualPlayer[Learned]):
     eta: what one reset adds. The default 1 is tuned, not derived: X grows with K and is seldom known.
 
     >>> player = Counting(eta=0.5)
-    >>> player.multiplier(Learned(n=3), 0, lambda lam: None)
+    >>> player.multiplier(CountingState(n=3), 0, lambda lam: None)
     1.5
     """
 
     name: ClassVar[str] = "counting"
     eta: Positive = 1.0
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> CountingState:
         """No reset yet."""
-        return Learned(0)
+        return CountingState(0)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: CountingState, s1: State, ask: Callable[[float], Plan]) -> float:
         """The count times eta."""
         return self.eta * state.n
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: CountingState, round: Round) -> CountingState:
         """Count the reset that happened, whatever the cost signal is."""
         state.n += round.episode.reset
         return state
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """A count per row."""
+        from resetfree.players.shared.batched.batched_duals import ResetCount
+
+        return BatchedForm(ResetCount(), {"eta": self.eta})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not the paper's."""

@@ -19,13 +19,14 @@ from typing import ClassVar, Literal
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.multiplier_functions import bounded, root, signal
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)
-class Learned:
+class OneMultiplierState:
     """The multiplier, and where the first episode began."""
 
     Y: float
@@ -35,7 +36,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class OneMultiplier(DualPlayer[Learned]):
+class OneMultiplier(DualPlayer[OneMultiplierState]):
     """Y <- clip(Y + eta g, 0, B), the same at every start whatever the problem's features of starts are.
 
     B: bound on the multipliers.  step: "bound" (eta = B / (H sqrt(K))) or "unit" (eta = 1 / sqrt(K)).
@@ -59,18 +60,18 @@ class OneMultiplier(DualPlayer[Learned]):
         B = bound_of(self)
         return (B / problem.horizon if self.step == "bound" else 1.0) / root(episodes)
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> OneMultiplierState:
         """Start at 0."""
         if self.first_start_only and problem.n_states is None:
             raise InvalidInput(f"The 'first_start_only' of {self.name} must be false where states are not finite.")
         eta = self._eta(problem, episodes)
-        return Learned(0.0, -1, eta, bound_of(self) if self.capped else inf)
+        return OneMultiplierState(0.0, -1, eta, bound_of(self) if self.capped else inf)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: OneMultiplierState, s1: State, ask: Callable[[float], Plan]) -> float:
         """Y."""
         return state.Y
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: OneMultiplierState, round: Round) -> OneMultiplierState:
         """One step, unless only the first start counts and this is another."""
         g = signal(round)
         if self.first_start_only:
@@ -80,6 +81,13 @@ class OneMultiplier(DualPlayer[Learned]):
                 return state
         state.Y = min(state.Y + state.eta * g, state.cap)
         return state
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """A multiplier per row."""
+        from resetfree.players.shared.batched.batched_duals import One
+
+        fresh = self.init(problem, episodes, 0)
+        return BatchedForm(One(self.first_start_only), {"eta": fresh.eta, "cap": fresh.cap})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start is heard."""

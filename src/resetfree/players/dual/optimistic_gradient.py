@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.settings import Positive, PositiveBound
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
+from resetfree.game.capabilities import Comparator, DualHistory
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
     FeasibleSet,
     Functions,
@@ -23,6 +25,7 @@ from resetfree.players.shared.multiplier_functions import (
     functions,
     root,
     signal,
+    square_over,
 )
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
@@ -30,7 +33,7 @@ from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class OptimisticGradientState:
     """Where the ascent stands without hints, and the hints."""
 
     y: Theta
@@ -42,7 +45,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class OptimisticGradient(DualPlayer[Learned]):
+class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
     """It plays theta_k = P_U(y + eta xi(s_1) h(s_1)); then y <- P_U(y + eta xi(s_1) g), and h(s_1) learns from g.
 
     Paper: optimistic mirror descent (other instantiations).
@@ -72,20 +75,22 @@ class OptimisticGradient(DualPlayer[Learned]):
         B = bound_of(self)
         return B / root(episodes) if self.eta is None else self.eta
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> OptimisticGradientState:
         """Start at y = 0, without hints."""
         among = functions(problem, bound_of(self), self.feasible_set, self.name)
         n = problem.n_states or 1
         finite = problem.n_states is not None
-        return Learned(among.zero(), np.zeros(n), np.zeros(n, dtype=np.int64), self._eta(episodes), finite, among)
+        return OptimisticGradientState(
+            among.zero(), np.zeros(n), np.zeros(n, dtype=np.int64), self._eta(episodes), finite, among
+        )
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: OptimisticGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta_k>, 0, B)."""
         h = state.hint.item(s1 if state.finite else 0)
         theta = state.among.moved(state.y, s1, state.eta * h) if h > 0.0 else state.y
         return state.among.at(theta, s1)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: OptimisticGradientState, round: Round) -> OptimisticGradientState:
         """The step that the hint stood in for, and a new hint."""
         g, i = signal(round), round.s1 if state.finite else 0
         if g > 0.0:
@@ -94,6 +99,19 @@ class OptimisticGradient(DualPlayer[Learned]):
         state.seen[i] = n
         state.hint[i] = g if self.hint == "last" else state.hint.item(i) + (g - state.hint.item(i)) / n
         return state
+
+    def parameter(self, state: OptimisticGradientState) -> Theta:
+        """Where it stands without the hint."""
+        return state.y
+
+    def expected_cost(self, state: OptimisticGradientState, s1: State) -> float:
+        """h(s1)."""
+        return state.hint.item(s1 if state.finite else 0)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """|u|^2 / (2 eta) + (eta / 2) sum |x - hint|^2."""
+        eta = met.replay.state.eta
+        return np.asarray(square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(met.replay.misses))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every hint were as wrong as it can be."""

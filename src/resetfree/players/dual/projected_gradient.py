@@ -11,15 +11,34 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
-from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, bounded, functions, signal
+from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.function_players import FunctionPlayer
+from resetfree.players.shared.multiplier_functions import (
+    SLACK,
+    FeasibleSet,
+    Functions,
+    Line,
+    Space,
+    Theta,
+    bounded,
+    functions,
+    signal,
+    square_over,
+)
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.sets import Ball, OrthantBall
 
 
 @dataclass(slots=True)
-class Learned:
+class ProjectedGradientState:
     """Where the ascent stands."""
 
     theta: Theta
@@ -27,7 +46,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ProjectedGradient(DualPlayer[Learned]):
+class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
     """theta <- P_U(theta + eta_k xi(s_1) g) with eta_k = B / sqrt(k); it plays clip(<xi(s_1), theta>, 0, B).
 
     Paper: dual player of Algorithm 1 (projected gradient on U).
@@ -47,22 +66,55 @@ class ProjectedGradient(DualPlayer[Learned]):
     B: PositiveBound | None = None
     feasible_set: FeasibleSet = "auto"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
         """Start at theta = 0."""
         among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        return Learned(among.zero(), among)
+        return ProjectedGradientState(among.zero(), among)
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: ProjectedGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
         return state.among.at(state.theta, s1)
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ProjectedGradientState, round: Round) -> ProjectedGradientState:
         """One step; a round without cost leaves theta where it is, exactly."""
         g = signal(round)
         if g > 0.0:
             among = state.among
             state.theta = among.moved(state.theta, round.s1, among.cap / math.sqrt(round.k) * g)
         return state
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """(D_k^2 / (2B) + B G^2) sqrt(k), D_k = max_{i <= k} |theta_i - u| and G = max |x_i|.
+
+        Paper: regret of the dual player under projected gradient (lemma).
+        """
+        B, away = met.replay.state.among.cap, met.replay.distance[against.name]
+        largest = np.maximum.accumulate(met.replay.squares)
+        return np.asarray((square_over(away, 2 * B) + B * largest) * np.sqrt(met.k))
+
+    def other_bounds(self, met: DualHistory, against: Comparator) -> list[OnlineBound]:
+        """1.5 B sqrt(k), the constant that the paper prints: proved while no theta_k is farther than B from u (A14)."""
+        B, farthest = met.replay.state.among.cap, float(met.replay.distance[against.name][-1])
+        why = f"1.5 is proved where |theta_k - u| is at most B = {B:.6g}, and here it reaches {farthest:.6g}"
+        return [OnlineBound("1.5 B sqrt(k)", why if farthest > B * (1 + SLACK) else 1.5 * B * np.sqrt(met.k))]
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """A theta per row; sets whose projection needs a solver are refused."""
+        from resetfree.players.shared.batched.batched_duals import Gradient
+
+        among = self.init(problem, episodes, 0).among
+        if isinstance(among, Line):
+            xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
+            numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
+            return BatchedForm(Gradient("line", 0 if among.xi is None else 1), numbers)
+        assert isinstance(among, Space)
+        if not isinstance(among.members, Ball | OrthantBall):
+            raise InvalidInput(
+                "The set of multipliers of projected-gradient must be an interval, a ball or an orthant with a ball in "
+                f"the batched engine. Got {type(among.members).__name__} instead."
+            )
+        kind, xi = "ball" if isinstance(among.members, Ball) else "orthant", np.asarray(problem.xi, dtype=np.float64)
+        return BatchedForm(Gradient(kind, xi.shape[1]), {"cap": among.cap, "xi": xi})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""

@@ -10,15 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
+from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, PositiveBound
+from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.shared.multiplier_functions import bounded, root
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class Learned:
+class SearchState:
     """Nothing is learned; the settings are kept where `multiplier` finds it."""
 
     B: float = field(metadata={"saved": False})
@@ -26,7 +31,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Search(DualPlayer[Learned]):
+class Search(DualPlayer[SearchState]):
     """The smallest lam in [0, B] whose plan has v_c <= tol, up to B / 2^n_steps; B if even B does not reach it.
 
     0 is tried first, then B, then the middle of what is left. What is played has itself been asked, so v_c <= tol holds
@@ -37,7 +42,7 @@ class Search(DualPlayer[Learned]):
 
     B: bound on the multipliers.  tolerance: tol (default: 1 / sqrt(K)).  n_steps: halvings.
 
-    >>> found = Search().multiplier(Learned(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
+    >>> found = Search().multiplier(SearchState(B=8.0, tol=0.0), 0, lambda lam: Plan(None, 0.0, max(0.0, 3 - lam)))
     >>> round(found, 4)
     3.0
     """
@@ -51,12 +56,12 @@ class Search(DualPlayer[Learned]):
         given = self.tolerance
         return 1.0 / root(episodes) if given is None else given
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> SearchState:
         """Nothing to begin with."""
         B = bound_of(self)
-        return Learned(B, self._tolerance(episodes))
+        return SearchState(B, self._tolerance(episodes))
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: SearchState, s1: State, ask: Callable[[float], Plan]) -> float:
         """Bisection; `high` is always a multiplier that was asked and found safe enough."""
         tol = state.tol
         if ask(0.0).v_c <= tol:
@@ -72,9 +77,22 @@ class Search(DualPlayer[Learned]):
                 low = middle
         return high
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: SearchState, round: Round) -> SearchState:
         """Nothing."""
         return state
+
+    def largest_multiplier(self, problem: Problem, episodes: int) -> float:
+        """B."""
+        return bound_of(self)
+
+    def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
+        """B tol k, if the signals are v_c of its plans."""
+        B = bound_of(self)
+        if met.feedback != "optimistic":
+            raise NotCertifiable(f"The bound of '{self.name}' is about the costs of its plans, and it was told others.")
+        if against.size > B:
+            raise NotCertifiable(f"The comparator {against.size:.6g} is above B = {B:.6g}.")
+        return np.asarray(B * self._tolerance(met.episodes) * met.k)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The tolerance, and the regret that it leaves."""

@@ -19,7 +19,7 @@ from resetfree.problems.contract import Problem, State
 
 
 @dataclass(slots=True)
-class Learned:
+class VirtualQueueState:
     """The queue, and the frame that is under way."""
 
     queue: float  # Z
@@ -30,7 +30,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class VirtualQueue(DualPlayer[Learned]):
+class VirtualQueue(DualPlayer[VirtualQueueState]):
     """lam = H Z / eta, one for all starts; at the end of a frame Z <- Z + H (mean of g over it), eta = K^0.2.
 
     The factor H turns a weight on C = H (1 - cost) into one on the cost. There is no cap, so no B is needed; within a
@@ -43,16 +43,16 @@ class VirtualQueue(DualPlayer[Learned]):
 
     name: ClassVar[str] = "virtual-queue"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> VirtualQueueState:
         """An empty queue."""
         frame, eta = frames(episodes)
-        return Learned(0.0, 0.0, frame, eta, float(problem.horizon))
+        return VirtualQueueState(0.0, 0.0, frame, eta, float(problem.horizon))
 
-    def multiplier(self, state: Learned, s1: State, ask: Callable[[float], Plan]) -> float:
+    def multiplier(self, state: VirtualQueueState, s1: State, ask: Callable[[float], Plan]) -> float:
         """H Z / eta."""
         return state.horizon * state.queue / state.eta
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: VirtualQueueState, round: Round) -> VirtualQueueState:
         """Add up; at the end of a frame the mean goes into the queue."""
         state.total += signal(round)
         if round.k % state.frame == 0:

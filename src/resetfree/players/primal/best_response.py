@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.game.capabilities import PrimalRegretBound
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
@@ -58,6 +59,10 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     def update(self, state: BestResponseState, round: Round) -> BestResponseState:
         """Learns nothing: nothing is left to learn."""
         return state
+
+    def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
+        """No policy is better in any round."""
+        return PrimalRegretBound(0.0)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its regret against any policy is at most zero in every round."""

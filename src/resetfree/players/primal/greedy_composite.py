@@ -12,13 +12,18 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
+from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.composite_players import Samples, Switching, add, doubled, no_samples
 from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import bound_of, check_multiplier
+from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -158,6 +163,52 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
         return bound_of(self)
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Given features of pairs, where no bound B is known: the multiplier may grow as it has to."""
+        if problem.n_states is None or problem.phi is None or bound_known:
+            return None
+        words = features_words(problem.phi.shape[2], problem.stationary)
+        why = f"{words}; no bound B is known: resets are counted"
+        return Suited(1, why, Partner("counting", "realised"), {"pooled": problem.stationary})
+
+    def proof(self, problem: Problem) -> Proof:
+        """Linearity, and a B only with the proved width; its V_r and V_c are estimates."""
+        limit = self.bound() if self.width == "theory" else None
+        return Proof(failure=self.p, largest_multiplier=limit, linear=True)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
+        from resetfree.players.shared.batched.batched_greedy import Greedy
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+
+        if self.switching != "every":
+            raise InvalidInput(
+                "The 'switching' of greedy-composite must be every in the batched engine. "
+                f"Got {self.switching!r} instead."
+            )
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "phi": phi}
+        return BatchedForm(Greedy(ridge, self.variance_aware and self.width == "tuned"), numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against projected gradient, and against a constant multiplier B."""
+
+        def build(dual: str, **own: Any) -> Build:
+            return lambda s: against(GreedyComposite(s.B, **s.own, **own), dual, B=s.B)
+
+        first, penalty = build("projected-gradient"), build("constant-penalty")
+        text = "Greedy LSVI-UCB on r - lam c against projected gradient."
+        rare = build("constant-penalty", switching="rare")
+        lines = [
+            ("greedy composite", text, first),
+            ("greedy composite, penalty B", "The same against a constant multiplier B.", penalty),
+            ("greedy composite, rare", "The same, planning only when a determinant has doubled.", rare),
+        ]
+        return [Method(name, "ours", summary, one, rank=20) for name, summary, one in lines]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -7,20 +7,25 @@ temperature; lam the multiplier of this episode; Q_r in [0, H-h+1] from above, Q
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, log
+from math import inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
+from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
+from resetfree.players.shared.method import Build, Kind, Method, against, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import bound_of, check_multiplier, check_room, sizes
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
+from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
@@ -80,7 +85,7 @@ class LinearState:
 
 
 @dataclass
-class LargeState:
+class LargeLinearState:
     """The same for one-hot features of many pairs: counts of what was seen."""
 
     k: int  # episodes seen
@@ -101,7 +106,7 @@ class LargeState:
 
 
 @dataclass(frozen=True)
-class LinearUCB(PrimalPlayer[LinearState | LargeState]):
+class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     """Softmax LSVI-UCB for reward and cost, as analysed: plan at the start, V under the softmax of the same Q.
 
     Paper: primal player of Algorithm 1 (optimistic values, softmax policy).
@@ -141,7 +146,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
     reg: Positive | None = None
     p: Probability = 0.05
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeLinearState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
         n_layers, n_states, n_actions = sizes(problem, self.pooled, self.name)
         shape = (problem.horizon, n_states, n_actions)
@@ -150,7 +155,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         size = 8 * n_layers * (width**2 + n_states * width)
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
-            return LargeState(
+            return LargeLinearState(
                 0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
             )
         check_room(problem, self.name, size, "regression", "use features of smaller dimension")
@@ -162,7 +167,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
             problem.end_resets, beta_r, beta_c, self.temperature(problem, episodes),
         )  # fmt: skip
 
-    def plan(self, state: LinearState | LargeState, s1: State, lam: float) -> Plan:
+    def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
         check_multiplier(lam)
         widths = self.widths(state, lam)
@@ -176,11 +181,11 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         """The whole pass where the regression is kept: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A]."""
         return state.backward(self.widths(state, lam), self.caps(state.shape[0]))
 
-    def widths(self, state: LinearState | LargeState, lam: float) -> Widths:
+    def widths(self, state: LinearState | LargeLinearState, lam: float) -> Widths:
         """The constants of the pass of the coming episode."""
         return Widths(self.ridge(), state.beta_r, state.beta_c, self.alpha_now(state), float(lam))
 
-    def update(self, state: LinearState | LargeState, round: Round) -> LinearState | LargeState:
+    def update(self, state: LinearState | LargeLinearState, round: Round) -> LinearState | LargeLinearState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
         state.k += 1
         state.learn(round)
@@ -190,7 +195,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
         """[H] what can still be earned from each step on, H - h + 1."""
         return np.arange(horizon, 0, -1.0)
 
-    def alpha_now(self, state: LinearState | LargeState) -> float:
+    def alpha_now(self, state: LinearState | LargeLinearState) -> float:
         """The inverse temperature of the coming episode."""
         return state.alpha * (state.k + 1) if self.anytime else state.alpha
 
@@ -223,6 +228,79 @@ class LinearUCB(PrimalPlayer[LinearState | LargeState]):
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
         return bound_of(self)
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Given features of pairs and a bound B, from which the penalty for a reset is made.
+
+        The factors were chosen on random-linear-v0 and drifting-v0 with seeds 101..105, none of which is reported:
+        pooled data afford a larger penalty (1.5 resets in place of 2.7, at a regret of 20 in place of 13), data per
+        step do not.
+        """
+        if problem.n_states is None or problem.phi is None or not bound_known:
+            return None
+        factor = 4.0 if problem.stationary else 1.0
+        why = f"{features_words(problem.phi.shape[2], problem.stationary)}; a reset is charged {factor:g} B"
+        partner = Partner("constant-penalty", "realised", {"factor": factor})
+        return Suited(2, why, partner, {"pooled": problem.stationary})
+
+    def proof(self, problem: Problem) -> Proof:
+        """Linearity; reward and cost have each a value on its own side of the truth."""
+        return Proof(failure=self.p, largest_multiplier=self.bound(), linear=True, values_are_bounds=True)
+
+    def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
+        """The primal part of the rates for linear MDPs, with the widths, temperature and ridge of this run.
+
+        P = K H ln|A| / alpha + 2 (beta_r + B beta_c) H sqrt(2 d K ln(1 + K/d)) + 2 (H + B) sqrt(K H ln(2/p)).
+
+        It bounds the overestimates with any weights in [0, B]. Of a run that was interrupted the martingale's term is
+        that of all K rounds, which bounds it before K as well.
+        """
+        H, A, d, B, reg = problem.horizon, problem.n_actions, _dimension(problem), self.bound(), self.ridge()
+        (beta_r, beta_c), alpha = self.betas(problem, episodes), self.temperature(problem, episodes)
+        if A > 1 and alpha <= 0:
+            raise NotCertifiable("The rate is for a positive inverse temperature alpha.")
+        # alpha_k is alpha k if `anytime`.
+        tempered = float((1.0 / np.arange(1, rounds + 1)).sum()) if self.anytime else float(rounds)
+        softmax = tempered * H * log(A) / alpha if A > 1 else 0.0
+        # sum |phi|^2_{Lam^-1} <= factor d ln(1 + K / (d reg)), since x <= factor ln(1 + x) up to 1/reg (theorem: 1).
+        factor = 2.0 if reg >= 1 else 1 / (reg * log(1 + 1 / reg))
+        bonuses = 2 * (beta_r + B * beta_c) * H * sqrt(factor * d * rounds * log(1 + rounds / (d * reg)))
+        chance = 2 * (H + B) * sqrt(max(rounds, episodes) * H * log(2 / self.p))
+        return PrimalRegretBound(float(softmax + bonuses + chance), any_weights=True)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same regression and softmax in every row."""
+        from resetfree.players.shared.batched.batched_ridge import ridge_of
+        from resetfree.players.shared.batched.batched_softmax import Softmax
+
+        ridge, phi = ridge_of(problem, self.pooled)
+        beta_r, beta_c = self.betas(problem, episodes)
+        numbers = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
+        return BatchedForm(Softmax(ridge, self.anytime, self.lagged), numbers | {"reg": self.ridge(), "phi": phi})
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """The paper's Algorithm 1, and its primal player against fixed penalties, and against none."""
+
+        def gradient(feedback: str, **own: Any) -> Build:
+            return lambda s: against(LinearUCB(s.B, **s.own, **own), "projected-gradient", feedback, B=s.B)
+
+        def penalty(factor: float) -> Build:
+            return penalised(lambda s: LinearUCB(max(factor, 1.0) * s.B, **s.own), factor)
+
+        text, its = "Softmax LSVI-UCB against projected gradient, ridge 1, tuned width.", "Its primal player"
+        ridge = "The same with the ridge of our tuned default."
+        lines: list[tuple[str, Kind, str, Build]] = [
+            ("algorithm 1", "paper", text, gradient("optimistic", reg=1.0)),
+            ("algorithm 1, ridge b^2", "paper", ridge, gradient("optimistic")),
+            ("algorithm 1, realised", "paper", "The same, the dual told the realised resets.", gradient("realised")),
+            ("fixed penalty B/4", "baseline", f"{its} against a constant multiplier B/4.", penalty(0.25)),
+            ("fixed penalty B", "baseline", f"{its} against a constant multiplier B.", penalty(1.0)),
+            ("fixed penalty 4B", "baseline", f"{its} against a constant multiplier 4B.", penalty(4.0)),
+            ("no constraint", "baseline", f"{its} with multiplier zero: resets are free.", penalty(0.0)),
+        ]
+        return [Method(*line, rank=40) for line in lines]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

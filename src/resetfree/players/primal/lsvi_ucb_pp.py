@@ -15,6 +15,7 @@ from resetfree.core.settings import NonNegative, Positive
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.lsvi_ucb_pp_kernel import learn_by_variance, monotone_plan
 from resetfree.players.shared.composite_players import Samples, Switching, doubled, no_samples, remember
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
@@ -133,6 +134,19 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         if self.reg is not None:
             return self.reg
         return self.scale**2 if self.scale > 0 else 1.0
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against a constant multiplier B."""
+
+        def build(running: bool) -> Build:
+            return penalised(lambda s: WeightedLSVI(**s.own, switching="rare", running=running))
+
+        text, same = "Variance-weighted LSVI-UCB on r - B c.", "The same with the running minimum of the original."
+        return [
+            Method("LSVI-UCB++", "ours", text, build(False), rank=21),
+            Method("LSVI-UCB++, running bounds", "ours", same, build(True), rank=21),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""

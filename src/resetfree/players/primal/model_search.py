@@ -15,23 +15,29 @@ import numpy as np
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.model_search_kernel import Model, imagine, judge
+from resetfree.players.shared import suitability
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
 
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
 NEIGHBOURS = 10  # states beside each reset state that tell how far it reaches
+SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
 LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looking around
 
 
 @dataclass
-class LinearScores:
+class LinearScores(ChoicePolicy):
     """The action of largest weight[a].s + offset[a]; with no weights yet, every action alike."""
 
+    kind = "LinearScores"
+    axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A"}
+    stationary = True
     weight: Floats  # [A, D]
     offset: Floats  # [A]
 
@@ -46,7 +52,7 @@ class LinearScores:
 
 
 @dataclass
-class Learned:
+class ModelSearchState:
     """All transitions, and the policy that is played."""
 
     rows: Rows
@@ -70,7 +76,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class ModelSearch(PrimalPlayer[Learned]):
+class ModelSearch(PrimalPlayer[ModelSearchState]):
     """The best response to lam in a model of the world that all transitions were fitted to.
 
     The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
@@ -101,7 +107,7 @@ class ModelSearch(PrimalPlayer[Learned]):
     starts: Count = 8
     least: PositiveInt = 10
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> Learned:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ModelSearchState:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
         if problem.n_states is not None or problem.low is None or problem.high is None:
             raise NotCertifiable(
@@ -109,11 +115,11 @@ class ModelSearch(PrimalPlayer[Learned]):
             )
         check_pooling(problem, self.name)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return Learned(
+        return ModelSearchState(
             no_rows(problem), nothing, 0, 0.0, False, problem.horizon, seed, problem.low, problem.high, {}, {}
         )  # fmt: skip
 
-    def plan(self, state: Learned, s1: State, lam: float) -> Plan:
+    def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
         lam, n, policy = check_multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
@@ -123,7 +129,7 @@ class ModelSearch(PrimalPlayer[Learned]):
             policy = self.search(state, n, lam)
         return Plan(policy, *self.foresee(state, n, policy, s1))
 
-    def update(self, state: Learned, round: Round) -> Learned:
+    def update(self, state: ModelSearchState, round: Round) -> ModelSearchState:
         """Keep the policy that was played, add the steps that were taken, and see whether it is time for a new one."""
         rows = state.rows
         if round.plan.policy is not state.policy:
@@ -132,7 +138,7 @@ class ModelSearch(PrimalPlayer[Learned]):
         state.stale = state.stale or round.episode.reset or rows.n >= self.growth * state.at
         return state
 
-    def search(self, state: Learned, n: int, lam: float) -> LinearScores:
+    def search(self, state: ModelSearchState, n: int, lam: float) -> LinearScores:
         """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
         if (n, lam) in state.found:
             return state.found[n, lam]
@@ -158,7 +164,7 @@ class ModelSearch(PrimalPlayer[Learned]):
         state.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
         return state.found[n, lam]
 
-    def model(self, state: Learned, n: int) -> tuple[Scaling, Model]:
+    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, Model]:
         """The model of the first n rows, and the scale of its states."""
         if n in state.models:
             return state.models[n]
@@ -193,13 +199,32 @@ class ModelSearch(PrimalPlayer[Learned]):
         )
         return state.models[n]
 
-    def foresee(self, state: Learned, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
+    def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
         """What the model of the first n rows says of one episode from s1: its reward, the probability of a reset."""
         scaling, model = self.model(state, n)
         out = np.empty(2)
         start = scaling(vectors(np.asarray([s1])))[0]
         imagine(model, _scaled(policy, scaling), start, np.zeros((state.horizon, len(start))), out)
         return float(out[0]), float(out[1])
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
+            return None
+        size, ahead = len(problem.low), suitability.steps_ahead(problem)
+        if size > SEARCHABLE or not problem.stationary:
+            return None
+        why = (
+            f"{suitability.vectors_words(size, ahead)}; the dynamics are fitted to all steps and a policy is searched "
+            f"for in the fit, {ahead} steps ahead"
+        )
+        partner = Partner("constant-penalty", "realised", {"C": float(ahead)})
+        return Suited(2, why, partner, {"planning": ahead})
+
+    def steps_ahead(self, horizon: int) -> int:
+        """P."""
+        return self.planning
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

@@ -14,6 +14,7 @@ from resetfree.core.settings import NonNegative, Positive, PositiveInt
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.composite_players import Samples, add, no_samples
 from resetfree.players.shared.kernels.composite import greedy_plan
+from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
@@ -96,6 +97,12 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         if self.reg is not None:
             return self.reg
         return self.scale**2 if self.scale > 0 else 1.0
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against a constant multiplier B."""
+        build = penalised(lambda s: PerturbedHistory(**s.own))
+        return [Method("perturbed history", "ours", "RLSVI on r - B c, the largest of four draws.", build, rank=22)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""

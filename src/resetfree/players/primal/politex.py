@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
+from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
 from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
@@ -134,6 +135,15 @@ class Politex(PrimalPlayer[PolitexState]):
     def bound(self) -> float:
         """B, or a sentence that it is needed."""
         return bound_of(self)
+
+    def proof(self, problem: Problem) -> Proof:
+        """Multipliers within [0, B], from which its step size is made."""
+        return Proof(largest_multiplier=self.bound())
+
+    def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
+        """See `statement`; that of all K rounds, whose step size it has."""
+        most = self.statement(problem, episodes).constants.get("primal_regret_bound")
+        return None if most is None else PrimalRegretBound(float(most))
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Proved for exact values and one start per sum: R_p <= (n + 1) H (H + B) sqrt(K ln A / 8) for n starts.

@@ -15,6 +15,7 @@ from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.count_players import CountState, Ties, fresh, multiplier
 from resetfree.players.shared.kernels.count_planning import HOEFFDING, Bonus
+from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 
@@ -68,6 +69,13 @@ class RLSVI(PrimalPlayer[CountState]):
         """Count the episode."""
         state.learn(round)
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against the fixed penalty C = B."""
+        text = "Randomised value iteration on counts, no noise for the cost."
+        build = penalised(lambda s: RLSVI(**s.own))
+        return [Method("rlsvi", "ours", text, build, rank=61)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Tuned."""

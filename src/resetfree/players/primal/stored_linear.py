@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
+from resetfree.players.shared import suitability
 from resetfree.players.shared.composite_players import Switching
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.stored_ridge import (
@@ -32,7 +34,7 @@ from resetfree.players.shared.stored_ridge import (
 )
 from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
 from resetfree.players.shared.threads import on_one_thread
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.transitions import Floats
 
@@ -42,12 +44,14 @@ MOST_BYTES = 8_000_000_000  # of features of rows, which are all in memory
 
 
 @dataclass
-class LinearValues:
+class LinearValues(ChoicePolicy):
     """A greedy policy for vector states, from weights: (h, s) -> probabilities [A], h from 1.
 
     s: one state, or states [n, D] (or [n], where states are numbers) for rows [n, A].
     """
 
+    kind = "LinearValues"
+    axes: ClassVar[dict[str, str]] = {"weight": "LdA", "root": "Add", "cap": "L"}
     features: Features
     weight: Floats  # [H, d, A] one per step, or [1, d, A] for all of them
     root: Floats  # [A, d, d] Lam_a^-1 = root_a^T root_a
@@ -63,6 +67,11 @@ class LinearValues:
         rows = np.zeros((len(actions), len(self.root)))
         rows[np.arange(len(actions)), actions] = 1.0
         return rows[0] if one else rows
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the same weights are played at every step."""
+        return len(self.weight) == 1
 
     @on_one_thread
     def best(self, h: int, states: Floats) -> tuple[NDArray[np.int64], Floats]:
@@ -107,7 +116,7 @@ class Table(Features):
 
 
 @dataclass(frozen=True)
-class World:
+class PlayedWorld:
     """What is asked of the problem after `init`."""
 
     horizon: int
@@ -128,7 +137,7 @@ class StoredState:
     ridge: Ridge
     next_refit: int  # rows; 0 for never
     switches: int  # how often plans were thrown away
-    world: World = field(metadata={"saved": False})
+    world: PlayedWorld = field(metadata={"saved": False})
     plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: nothing that is not in the rest
 
     def check_loaded(self) -> None:
@@ -197,7 +206,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         moves_last = problem.n_transitions == problem.horizon
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
-        world = World(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
+        world = PlayedWorld(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit
@@ -255,6 +264,20 @@ class StoredLinear(PrimalPlayer[StoredState]):
         if self.reg is not None:
             return self.reg
         return self.scale**2 if self.scale > 0 else 1.0
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """All vectors."""
+        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
+            return None
+        ahead = suitability.steps_ahead(problem)
+        words = suitability.vectors_words(len(problem.low), ahead)
+        why = f"{words}; values are fitted to all steps in features of the state, {ahead} steps ahead"
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
+
+    def steps_ahead(self, horizon: int) -> int:
+        """P, or H where every step is planned to the end of its episode."""
+        return self.planning or horizon
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; none of it is proved."""
@@ -325,7 +348,7 @@ def known_features(problem: Problem) -> Features | None:
     return Table(np.ascontiguousarray(problem.phi.reshape(problem.n_states, -1)))
 
 
-def fitted(world: World, states: Floats) -> Features:
+def fitted(world: PlayedWorld, states: Floats) -> Features:
     """The features for states like these."""
     assert world.map is not None
     return world.map.fit(states, world.low, world.high, world.seed)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
+from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
+from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
+from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools
@@ -58,7 +61,7 @@ class EliminationState:
 
 
 @dataclass
-class LargeState:
+class LargeEliminationState:
     """The same for a large problem: what was seen, and from where a reset can no longer be avoided."""
 
     data: LargeCounts
@@ -81,7 +84,7 @@ class LargeState:
 
 
 @dataclass(frozen=True)
-class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
+class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState]):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
@@ -117,7 +120,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
     noise: NonNegative = 0.0
     p: Probability = 0.05
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
         """Nothing seen: everything can be safe."""
         check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
@@ -126,19 +129,62 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeState]):
         endless = self._endless(problem)
         n_sets = 1 if endless else problem.horizon
         if isinstance(data, LargeCounts):
-            return LargeState(data, Bad.nothing(n_sets, endless))
+            return LargeEliminationState(data, Bad.nothing(n_sets, endless))
         return EliminationState(data, np.ones((n_sets, *data.tried.shape[1:]), dtype=np.bool_), endless)
 
-    def plan(self, state: EliminationState | LargeState, s1: State, lam: float) -> Plan:
+    def plan(self, state: EliminationState | LargeEliminationState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
         multiplier(state.data, lam, False)
         form = BERNSTEIN if self.width == "tuned" else HOEFFDING
         return state.plan(s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0))
 
-    def update(self, state: EliminationState | LargeState, round: Round) -> EliminationState | LargeState:
+    def update(
+        self, state: EliminationState | LargeEliminationState, round: Round
+    ) -> EliminationState | LargeEliminationState:
         """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
         state.learn(round)
         return state
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Finitely many states without features: nothing else bounds resets on every path."""
+        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
+            return None
+        why = (
+            "the states are finite and no features are given: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and no bound on multipliers is needed"
+        )
+        return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
+
+    def proof(self, problem: Problem) -> Proof:
+        """Of its optimism: rewards no noisier than the width counts on."""
+        return Proof(failure=self.p, noise=noise_of(problem, self.noise, self.width))
+
+    def keeps_steps_apart(self, problem: Problem) -> bool:
+        """Whether what is unsafe at one step may be safe at another."""
+        return not self._endless(problem)
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts and sets in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
+        form, data = BERNSTEIN if self.width == "tuned" else HOEFFDING, fresh.data
+        noisy, layers = data.noise > 0, len(fresh.allowed)
+        program = Optimistic(len(data.tried), form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
+        return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """With a tuned and with the proved width of the reward bonus; it needs no multiplier."""
+        tuned = penalised(lambda s: SupportElimination(**s.own), 0.0)
+        proved = penalised(lambda s: SupportElimination(width="theory", pooled=s.pooled), 0.0)
+        text = "What was seen to lead to a reset is never done again; tuned reward bonus."
+        same, name = "The same with the reward bonus of its regret bound.", "support elimination, proved width"
+        return [
+            Method("support elimination", "ours", text, tuned, rank=31, guaranteed=True),
+            Method(name, "ours", same, proved, rank=31, widths=(), guaranteed=True),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; optimism only with the proved width."""

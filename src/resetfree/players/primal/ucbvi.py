@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
+from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.count_players import CountData, Ties, multiplier, noise_of
+from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.count_players import CountData, CountState, Ties, multiplier, noise_of
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import begin
+from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.requirements import check_episodes, sizes
 from resetfree.problems.contract import Problem, State
 
@@ -120,6 +123,43 @@ class UCBVI(PrimalPlayer[CountData]):
         assert problem.n_states is not None
         samples = episodes * (problem.horizon if self.pooled else 1)
         return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
+
+    def proof(self, problem: Problem) -> Proof:
+        """Rewards no noisier than the width counts on; where it needs both sides, a multiplier that never changes."""
+        one = self.width == "theory" and self.form == TWO_SIDED
+        return Proof(failure=self.p, one_multiplier=one, noise=noise_of(problem, self.noise, self.width))
+
+    def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
+        """The same counts in every row."""
+        from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
+
+        ties, data = learned_ties(self.name, self.ties), cast(CountState, self.init(problem, episodes, 0))
+        program = Optimistic(len(data.tried), self.form, ties, data.noise > 0, self.monotone)
+        numbers = {"log_term": data.log_term, "noise": data.noise, "cost_part": float(self.cost_part)}
+        return BatchedForm(program, numbers)
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """Against the fixed penalty C = B, with no width for the cost, which who is never reset does not need.
+
+        The realised dual and the fixed penalty then play nearly the same games (the first reset throws the multiplier
+        close to B); the penalty has the better bound.
+        """
+
+        def build(**own: Any) -> Build:
+            return penalised(lambda s: UCBVI(**s.own, **own))
+
+        proved = penalised(lambda s: UCBVI(width="theory", pooled=s.pooled))
+        with_cost, text = build(bonus="bernstein", cost_part=True), "Hoeffding's width with the proved L."
+        lines = [
+            ("hoeffding", "Optimistic value iteration on counts, no width for the cost.", build()),
+            ("bernstein", "The same with variance-aware widths.", build(bonus="bernstein")),
+            ("bernstein, cost width", "The same with a variance-aware width for the cost.", with_cost),
+        ]
+        return [
+            *(Method(f"ucbvi, {name}", "ours", summary, one, rank=60) for name, summary, one in lines),
+            Method("ucbvi, proved width", "ours", text, proved, rank=60, widths=(), guaranteed=True),
+        ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -47,3 +48,9 @@ class Uniform(PrimalPlayer[UniformState]):
     def update(self, state: UniformState, round: Round) -> UniformState:
         """Learns nothing."""
         return state
+
+    @staticmethod
+    def methods() -> list[Method]:
+        """The floor."""
+        build = penalised(lambda s: Uniform(), 0.0)
+        return [Method("uniform", "baseline", "Every action equally likely.", build, rank=59, widths=(), pools=False)]

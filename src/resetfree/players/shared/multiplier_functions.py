@@ -217,6 +217,11 @@ def root(episodes: int) -> float:
     return math.sqrt(check_episodes(episodes, "a game"))
 
 
+def square_over(x: Any, y: float) -> Any:
+    """x^2 / y where it fits into a float and x^2 does not, as for the multiplier of a reset probability of 1e-300."""
+    return x / y * x
+
+
 def signal(round: Round) -> float:
     """g, the cost signal of a round: every bound rests on 0 <= g <= 1, so nothing else passes."""
     g = round.cost_signal

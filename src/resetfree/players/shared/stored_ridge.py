@@ -30,7 +30,7 @@ class Ridge:
     fitted: int
     root: Floats = field(metadata=BY_FEATURE)  # [A, d, d] lower, Lam_a^-1 = root_a^T root_a of `fitted` rows
     log_det: Floats  # [A] log det Lam_a of the first `fitted` rows
-    width2: Floats = field(metadata={"grows": (0,)})  # [room, A]
+    width2: Floats = field(metadata={"grows": (0,)})  # [fitted, A]: how they came about does not follow from the rows
     reg: float = field(metadata={"saved": False})
     seen: int = field(metadata={"saved": False})  # rows whose features are in `psi`: after loading, none
     psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where nobody acts
@@ -40,9 +40,7 @@ class Ridge:
         d = self.features.dimension
         shape = (len(self.gram), d, d)
         require(self.gram.shape == shape and self.root.shape == shape, f"'gram' and 'root' must have shape {shape}")
-        require(
-            len(self.width2) >= 1 and self.fitted <= len(self.width2), "'width2' must have all rows that are fitted"
-        )
+        require(self.fitted == len(self.width2), "'width2' must have all rows that are fitted")
 
 
 def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:
@@ -51,7 +49,7 @@ def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:
     eye = np.eye(d)
     gram, root = np.tile(reg * eye, (n_actions, 1, 1)), np.tile(eye / np.sqrt(reg), (n_actions, 1, 1))
     log_det = np.full(n_actions, d * np.log(reg))
-    return Ridge(features, gram, 0, root, log_det, np.zeros((1, n_actions)), reg, 0, np.zeros((1, d)))
+    return Ridge(features, gram, 0, root, log_det, np.zeros((0, n_actions)), reg, 0, np.zeros((1, d)))
 
 
 def features_of_rows(ridge: Ridge, rows: Rows) -> Floats:
@@ -102,7 +100,7 @@ def fit(ridge: Ridge, rows: Rows) -> None:
     |psi U L^-T|^2: n d m operations where n d^2 are needed from nothing, so that is done where m is not below d.
     """
     psi, old = features_of_rows(ridge, rows), ridge.fitted
-    ridge.width2 = roomy(ridge.width2, old, rows.n)
+    ridge.width2 = np.concatenate([ridge.width2, np.zeros((rows.n - old, len(ridge.gram)))])
     for a in range(len(ridge.gram)):
         lower = _lower(ridge.gram[a])
         root = solve_triangular(lower, np.eye(len(lower)), lower=True)

@@ -12,25 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.state import require
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
 T = TypeVar("T", bound=np.generic)
 NO_ACTION = -1
 LEAST_ROOM = 256
-GROWING = {"grows": (0,)}
+REPLAYED = {"replayed": True}
 
 
 @dataclass
 class Rows:
-    """Arrays with room to spare; the first `n` rows count."""
+    """Arrays with room to spare; the first `n` rows count. A checkpoint says how many, the run file has the rest."""
 
-    n: int
-    state: Floats = field(metadata=GROWING)  # [room, D]
-    action: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [room] NO_ACTION where an episode ends
-    reward: Floats = field(metadata=GROWING)  # [room] for the action of this row
-    dead: Bools = field(metadata=GROWING)  # [room] whether the row is a reset state
+    n: int = field(metadata={"fixed": True})
+    state: Floats = field(metadata=REPLAYED)  # [room, D]
+    action: NDArray[np.int64] = field(metadata=REPLAYED)  # [room] NO_ACTION where an episode ends
+    reward: Floats = field(metadata=REPLAYED)  # [room] for the action of this row
+    dead: Bools = field(metadata=REPLAYED)  # [room] whether the row is a reset state
 
     def add(self, episode: Episode) -> None:
         """Append an episode, its last state included."""
@@ -48,11 +47,9 @@ class Rows:
             self.action[self.n + length - 1] = NO_ACTION
         self.n += length
 
-    def check_loaded(self) -> None:
-        """There are as many rows as are said, and the last one ends an episode."""
-        sizes = {len(part) for part in (self.state, self.action, self.reward, self.dead)}
-        require(len(sizes) == 1 and max(sizes) >= 1 and self.n <= max(sizes), "rows must be as many as are said")
-        require(self.ends_at(self.n), "last row must end an episode")
+    def replay(self, episode: Episode) -> None:
+        """Append an episode that was played before."""
+        self.add(episode)
 
     def ends_at(self, n: int) -> bool:
         """Whether an episode ends with the first n rows."""

@@ -13,7 +13,8 @@ A hyperparameter `B` that is None is filled in from the oracle. A player that is
 baseline) declares `learns: ClassVar[bool] = False` in its class, and is then not asked to solve the trivial problem.
 A player that cannot play some problem names its corner in `refuses`, and must then refuse it with an error of resetfree
 in `init`; a primal player may refuse vector states without saying so. One that takes nothing but vector states declares
-`vectors_only: ClassVar[bool] = True`: it is tried on those, and must refuse every finite corner.
+`vectors_only: ClassVar[bool] = True`: it is tried on those, and must refuse every finite corner. A primal player is
+given the actions that its `action_spaces` name (`Choices` by default); one without `Choices` is tried on a `Box`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from resetfree.core.errors import ResetFreeError
 from resetfree.players.testing import clauses
-from resetfree.players.testing.trial_problems import Scripted, Yielding, corners
+from resetfree.players.testing.trial_problems import VECTORS, Scripted, Yielding, corners
 from resetfree.problems.contract import Problem
 
 __all__ = ["Check", "ContractBroken", "check_dual", "check_primal", "dual_checks", "primal_checks"]
@@ -46,8 +47,7 @@ class Check:
 
     def __call__(self, player: Any, problem: Problem | None = None) -> None:
         """Raise ContractBroken if the player breaks this clause."""
-        usual = clauses.VECTORS if getattr(player, "vectors_only", False) else "physical"
-        where = corners()[self.corner or usual] if problem is None else problem
+        where = corners()[self.corner or clauses.usual(player)] if problem is None else problem
         try:
             wrong = self.find(player, where)
         except Exception as error:  # whatever the player raises where it should work is a finding
@@ -115,7 +115,7 @@ def _with_common(own: list[Check], seats: clauses.Seats, side: str) -> dict[str,
         Check(
             f"works-{corner}",
             f"play the problem '{corner}', or refuse it with an error of resetfree if it says so",
-            partial(clauses.works, seats, corner, side == "primal" and corner == clauses.VECTORS),
+            partial(clauses.works, seats, corner, side == "primal" and corner == VECTORS),
             corner,
         )
         for corner in corners()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.state import dump
-from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.core.state import check_arrays, dump
+from resetfree.game.contract import Plan, PrimalPlayer, Round, check_actions
 from resetfree.players.testing.trial_problems import (
+    BOX,
+    PUSH,
+    VECTORS,
     Scripted,
     Tempted,
     Yielding,
@@ -21,6 +24,7 @@ from resetfree.players.testing.trial_problems import (
     equal,
     fill,
     has_bound,
+    is_function,
     played,
     same,
     same_round,
@@ -30,13 +34,13 @@ from resetfree.players.testing.trial_problems import (
     temptation,
     vector_bandit,
 )
+from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.tabular_policy import as_policy
 
 TOLERANCE = 1e-9
 MULTIPLIERS = (0.0, 3.0, 0.1, 40.0)  # asked in between, to see whether asking leaves a trace
-VECTORS = "vectors"  # the corner whose states are vectors
 Seats: TypeAlias = Callable[[Any], tuple[Any, Any]]  # who sits where: (primal, dual)
 
 
@@ -61,16 +65,10 @@ def settings(player: Any, problem: Problem) -> str | None:
 def plain_state(seats: Seats, side: str, player: Any, problem: Problem) -> str | None:
     """A checkpoint holds arrays and numbers; anything else would have to be pickled."""
     game, _ = played(problem, *seats(player), 6)
-    state = getattr(game, side)
-    if not is_dataclass(state):
-        return f"{type(state).__name__}, which is not a dataclass"
     try:
-        arrays = dump(state)
+        check_arrays(dump(getattr(game, side)))
     except InvalidInput as error:
         return f"one that cannot be saved ({error})"
-    for name, array in arrays.items():
-        if array.dtype.kind not in "biufcU":
-            return f"'{name}' of type {array.dtype}"
     return None
 
 
@@ -101,9 +99,11 @@ def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Proble
 
     lenient: whether it may refuse without having said so (finite players, vectors).
     """
-    says_so = refused(player, corner)
+    says_so = refused(player, corner, problem)
     try:
         if says_so:
+            if isinstance(player, PrimalPlayer):
+                check_actions(player, problem)  # as a game does before it asks the player
             fill(player, problem).init(problem, 12, 7)
             return "no error from 'init', though it says that it refuses this"
         played(problem, *seats(player), 12)
@@ -113,9 +113,23 @@ def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Proble
     return None
 
 
-def refused(player: Any, corner: str) -> bool:
-    """Whether a player says that it refuses a corner: by name, or all finite ones."""
-    return corner in getattr(player, "refuses", ()) or (getattr(player, "vectors_only", False) and corner != VECTORS)
+def refused(player: Any, corner: str, problem: Problem) -> bool:
+    """Whether a player says that it refuses a corner: by name, all finite ones, or by what its actions are."""
+    finite = getattr(player, "vectors_only", False) and problem.n_states is not None
+    return corner in getattr(player, "refuses", ()) or finite or not isinstance(problem.actions, spaces(player))
+
+
+def spaces(player: Any) -> tuple[type, ...]:
+    """The kinds of actions that a player takes: any, for a dual player."""
+    found: tuple[type, ...] = getattr(player, "action_spaces", (Choices, Box))
+    return found
+
+
+def usual(player: Any) -> str:
+    """The corner in which a player is tried that the check says nothing of."""
+    if Choices not in spaces(player):
+        return BOX
+    return VECTORS if getattr(player, "vectors_only", False) else "physical"
 
 
 def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
@@ -139,7 +153,12 @@ def rows(player: Any, problem: Problem) -> str | None:
     _, rounds = played(problem, player, Scripted(), 30)
     for this in rounds:
         policy = this.plan.policy
-        array = seen_rows(policy, [this]) if callable(policy) else np.asarray(policy)
+        array = seen_rows(policy, [this]) if is_function(policy) else np.asarray(policy)
+        if problem.actions.n is None:
+            outside = [row for row in array if not problem.actions.holds(row)]
+            if outside:
+                return f"{outside[0].tolist()} in round {this.k}, where an action is {problem.actions}"
+            continue
         if np.issubdtype(array.dtype, np.integer):
             if array.min() < 0 or array.max() >= problem.n_actions:
                 return f"actions {array.min()}..{array.max()} of {problem.n_actions} in round {this.k}"
@@ -183,7 +202,7 @@ def planning(player: Any, problem: Problem) -> str | None:
 
 def _said(plan: Plan, rounds: list[Round]) -> Any:
     """A copy of a policy, or what it says in the states of some rounds where it is a function."""
-    return seen_rows(plan.policy, rounds) if callable(plan.policy) else np.array(plan.policy)
+    return seen_rows(plan.policy, rounds) if is_function(plan.policy) else np.array(plan.policy)
 
 
 def learns_to_earn(player: Any, problem: Problem) -> str | None:
@@ -191,10 +210,16 @@ def learns_to_earn(player: Any, problem: Problem) -> str | None:
     if not getattr(player, "learns", True):
         return None
     for paying in (0, 1):
-        trial: Problem = vector_bandit(paying) if getattr(player, "vectors_only", False) else bandit(paying)
+        trial: Problem = bandit(paying)
+        if usual(player) != "physical":
+            trial = vector_bandit(paying, PUSH if usual(player) == BOX else None)
         game, _ = played(trial, player, Scripted((0.0,)), 200)
         plan = fill(player, trial).plan(game.primal, game.s1, 0.0)
         policy = plan.policy
+        if trial.actions.n is None:
+            if round(float(policy.mode(1, game.s1)[0])) != paying:
+                return f"the action {policy.mode(1, game.s1).tolist()} where {paying} pays"
+            continue
         row = policy(1, game.s1) if callable(policy) else as_policy(policy, model_behind(trial))[0, 0]
         if np.argmax(row) != paying:
             return f"probabilities {np.asarray(row).tolist()} where action {paying} pays"
@@ -214,7 +239,7 @@ def primal_bad_input(player: Any, problem: Problem) -> str | None:
             plan = ask()
         except ResetFreeError:
             continue
-        numbers = [plan.v_r, plan.v_c] if callable(plan.policy) else [plan.v_r, plan.v_c, *np.ravel(plan.policy)]
+        numbers = [plan.v_r, plan.v_c] if is_function(plan.policy) else [plan.v_r, plan.v_c, *np.ravel(plan.policy)]
         if not np.isfinite(numbers).all():
             return f"numbers that are not finite for {what}"
     return _refuses_bad_bound(player, problem)

@@ -11,27 +11,30 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput
-from resetfree.core.state import dump, load
+from resetfree.core.state import dump, load, replay
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import Game, begin, play
-from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.action_spaces import ActionSpace, Box, Choices
+from resetfree.problems.contract import Policy, Problem, State
 from resetfree.problems.features import make_features
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem, model_behind
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.theory.assumptions.multipliers import dual_class
 
 PIT = 3  # the last of four states
+VECTORS, BOX = "vectors", "box"  # corners whose states are vectors, and whose actions are too
+PUSH = Box(0.0, 1.0)
 
 
 @cache
 def corners() -> dict[str, Any]:
     """Problems by name, each a corner in which a player may stumble; action 0 is never reset in any of them.
 
-    All are finite but the last, whose states are vectors.
+    All are finite but the last two, whose states are vectors; the actions of the very last are a box.
 
     >>> list(corners())
-    ['physical', 'literal', 'layered', 'one-step', 'one-action', 'no-reset-states', 'features', 'vectors']
+    ['physical', 'literal', 'layered', 'one-step', 'one-action', 'no-reset-states', 'features', 'vectors', 'box']
     """
     rng = np.random.default_rng(20230718)
     reset = np.arange(4) == PIT
@@ -46,7 +49,8 @@ def corners() -> dict[str, Any]:
         "features": _linear(rng),
     }
     finite = {name: mdp.replace(name=name).problem() for name, mdp in made.items()}
-    return {**finite, "vectors": Plane("vectors", 3, (0.3, 0.8), danger=1.5)}
+    planes: dict[str, ActionSpace | None] = {VECTORS: None, BOX: PUSH}
+    return {**finite, **{name: Plane(name, 3, (0.3, 0.8), 1.5, actions) for name, actions in planes.items()}}
 
 
 def bandit(paying: int) -> FiniteProblem:
@@ -56,46 +60,43 @@ def bandit(paying: int) -> FiniteProblem:
     return FiniteMDP(np.ones((1, 2, 1)), pay, [False], 1, name="bandit").problem()
 
 
-class Plane(Problem):
-    """States (x, y): x is halved in each step, y is noise; action 1 adds up to `danger` to x, and x > 1 is a reset."""
+class Plane(SteppedProblem):
+    """States (x, y): x is halved in each step, y is noise; a push in [0, 1] adds up to `danger` to x, x > 1 is a reset.
 
-    def __init__(self, name: str, horizon: int, pay: tuple[float, float], danger: float) -> None:
-        self.name, self.horizon, self.n_actions, self.n_states = name, horizon, 2, None
+    The action is the push itself, or a choice between none and all of it; it pays between `pay[0]` and `pay[1]`.
+    """
+
+    step_uniforms = 2
+    end_uniforms = 1
+
+    def __init__(
+        self, name: str, horizon: int, pay: tuple[float, float], danger: float, actions: ActionSpace | None = None
+    ) -> None:
+        self.name, self.horizon, self.actions, self.n_states = name, horizon, actions or Choices(2), None
         self.stationary, self.n_transitions, self.end_resets = True, horizon, False
         self.phi, self.xi = None, None
         self.features, self.low, self.high = make_features("polynomial"), np.array([-0.5, -1.0]), np.array([2.0, 1.0])
         self._pay, self._danger = pay, danger
 
-    @property
-    def n_uniforms(self) -> int:
-        """Per step one for the action and two for where it leads; one for a restart."""
-        return 3 * self.horizon + 1
-
     def first_start(self, u: float) -> Floats:
         """Left or right of the middle."""
         return np.array([u - 0.5, 0.0])
 
-    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """Play a function (h, s) -> probabilities."""
-        if not callable(policy):
-            raise InvalidInput(f"A policy of '{self.name}' must be a function. Got {type(policy).__name__} instead.")
-        states, actions, reset = [np.asarray(start)], [], False
-        for h in range(self.horizon):
-            action = int(u[3 * h] >= policy(h + 1, states[-1])[0])
-            actions.append(action)
-            x = states[-1][0] / 2 + action * self._danger * u[3 * h + 1]
-            states.append(np.array([x, 2.0 * u[3 * h + 2] - 1.0]))
-            reset = bool(x > 1.0)
-            if reset:
-                break
-        next_start = self.first_start(u[-1]) if reset else states[-1]
-        rewards = np.array([self._pay[a] for a in actions])
-        return Episode(np.array(states), np.array(actions, dtype=np.int64), rewards, reset, next_start)
+    def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
+        """Push, then halve."""
+        push = float(action if isinstance(self.actions, Choices) else action[0])
+        x = state[0] / 2 + push * self._danger * u[0]
+        paid = self._pay[0] * (1.0 - push) + self._pay[1] * push
+        return Step(np.array([x, 2.0 * u[1] - 1.0]), paid, bool(x > 1.0))
+
+    def leave(self, state: State, reset: bool, u: Floats) -> State:
+        """Where it stands; anew after a reset."""
+        return self.first_start(u[0]) if reset else state
 
 
-def vector_bandit(paying: int) -> Plane:
+def vector_bandit(paying: int, actions: ActionSpace | None = None) -> Plane:
     """One step from a state that means nothing: one action pays 1, the other nothing; no resets."""
-    return Plane("vector-bandit", 1, (float(paying == 0), float(paying == 1)), danger=0.0)
+    return Plane("vector-bandit", 1, (float(paying == 0), float(paying == 1)), danger=0.0, actions=actions)
 
 
 def temptation() -> FiniteProblem:
@@ -154,11 +155,22 @@ class Scripted(DualPlayer[Turns]):
 
 @dataclass
 class Seat:
-    """What an opponent must know of the problem: H, S (0 where not finite), A."""
+    """What an opponent must know of the problem: H, S (0 where not finite), A (0 where actions are a box)."""
 
     horizon: int
     n_states: int
     n_actions: int
+
+
+@dataclass
+class Constant(Policy):
+    """One action of a box, everywhere."""
+
+    action: Floats  # [A]
+
+    def act(self, h: int, s: State, u: Any) -> Floats:
+        """Always the same."""
+        return self.action
 
 
 @dataclass(frozen=True)
@@ -166,13 +178,16 @@ class Yielding(PrimalPlayer[Seat]):
     """Plays the actions after the first with a weight that falls with the multiplier, and says so in its estimates."""
 
     name: ClassVar[str] = "yielding"
+    action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> Seat:
         """Sizes are all it needs."""
-        return Seat(problem.horizon, problem.n_states or 0, problem.n_actions)
+        return Seat(problem.horizon, problem.n_states or 0, problem.actions.n or 0)
 
     def plan(self, state: Seat, s1: State, lam: float) -> Plan:
-        """Weights (1 + lam, 1, ..., 1)."""
+        """Weights (1 + lam, 1, ..., 1); a push of 1 / (2 + lam) where actions are a box."""
+        if not state.n_actions:
+            return Plan(Constant(np.array([1.0 / (2.0 + lam)])), state.horizon / 2.0, 1.0 / (2.0 + lam))
         row = np.ones(state.n_actions)
         row[0] += lam
         risk = (state.n_actions - 1) / row.sum()
@@ -226,11 +241,11 @@ def saved_and_loaded(
     """A game and its second half, played on; then the same game, saved in the middle, loaded into fresh states."""
     primal, dual = fill(primal, problem), fill(dual, problem)
     whole = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    for _ in play(problem, primal, dual, whole, episodes=episodes // 2):
-        pass
+    first = [this.episode for this in play(problem, primal, dual, whole, episodes=episodes // 2)]
     parts = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    load(parts.primal, snapshot(whole.primal))
-    load(parts.dual, snapshot(whole.dual))
+    for side in ("primal", "dual"):
+        replay(getattr(parts, side), first)
+        setattr(parts, side, load(getattr(parts, side), snapshot(getattr(whole, side))))
     parts.k, parts.s1, parts.rng = whole.k, whole.s1, deepcopy(whole.rng)
     return [(game, list(play(problem, primal, dual, game, episodes=episodes))) for game in (whole, parts)]
 
@@ -259,14 +274,28 @@ def same_round(one: Round, other: Round) -> bool:
         (one.episode.states, other.episode.states), (one.episode.actions, other.episode.actions),
         (one.episode.next_start, other.episode.next_start),
     ]  # fmt: skip
-    if callable(one.plan.policy) and equal(one.episode.states, other.episode.states):
-        pairs.append((seen_rows(one.plan.policy, [one]), seen_rows(other.plan.policy, [one])))
-    elif not callable(one.plan.policy):
+    if isinstance(one.plan.policy, Policy) and one.plan.policy.kind:
+        pairs.append((True, one.plan.policy.same(other.plan.policy)))
+    elif not is_function(one.plan.policy):
         pairs.append((one.plan.policy, other.plan.policy))
+    elif equal(one.episode.states, other.episode.states):
+        pairs.append((seen_rows(one.plan.policy, [one]), seen_rows(other.plan.policy, [one])))
     return all(equal(a, b) for a, b in pairs)
 
 
 def seen_rows(policy: Any, rounds: list[Round]) -> Floats:
-    """[n, A] what a policy that is a function says in every state in which the agent acted in these rounds."""
-    episodes = [this.episode for this in rounds]
-    return np.array([policy(h + 1, e.states[h]) for e in episodes for h in range(len(e.actions))], dtype=np.float64)
+    """[n, A] what a policy that is a function says in every state in which the agent acted in these rounds.
+
+    Of a policy that gives actions of a box, [3 n, A] those of three chances in each state.
+    """
+    asked = [(h + 1, this.episode.states[h]) for this in rounds for h in range(len(this.episode.actions))]
+    if callable(policy):
+        return np.array([policy(h, s) for h, s in asked], dtype=np.float64)
+    sizes = [np.size(policy.mode(h, s)) for h, s in asked]
+    told = [policy.act(h, s, np.full(n, u)) for (h, s), n in zip(asked, sizes, strict=True) for u in (0.1, 0.5, 0.9)]
+    return np.array(told, dtype=np.float64)
+
+
+def is_function(policy: Any) -> bool:
+    """Whether a policy is asked state by state: a function or a `Policy`, no array."""
+    return callable(policy) or isinstance(policy, Policy)

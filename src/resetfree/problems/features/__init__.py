@@ -1,4 +1,4 @@
-"""Features of states for linear players, one map per file, found by looking into the folder.
+"""Features of states for linear players, one map per file, found by looking into the folder and at entry points.
 
 A map is a frozen dataclass of settings; `fit` looks at states that were seen and gives `Features`, a dataclass of
 arrays and numbers that is saved with the run. A linear player takes phi(s, a) = psi(s) in the block of action a, a dual
@@ -9,17 +9,14 @@ Legend: D numbers in a state, d features, psi(s) [d].
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
 from typing import Any, ClassVar
 
 from resetfree.core.arguments import shown, words
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.discovery import Registry, checked_class, classes_in
+from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_fields, check_names
 from resetfree.problems.finite.transitions import Floats
 
@@ -63,22 +60,22 @@ class FeatureMap(ABC):
         """
 
 
-@cache
-def discover() -> dict[str, type[FeatureMap]]:
+MAPS: Registry[type[FeatureMap]] = Registry(
+    "feature map",
+    group="resetfree.features",
+    accept=lambda name, found: checked_class(name, found, FeatureMap),
+    folders=(__name__,),
+    look=lambda module: {cls.name: cls for cls in classes_in(module, FeatureMap)},
+)
+
+
+def discover() -> Registry[type[FeatureMap]]:
     """Every feature map by name.
 
     >>> "random-fourier" in discover()
     True
     """
-    found: dict[str, type[FeatureMap]] = {}
-    for info in pkgutil.iter_modules(__path__):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for cls in vars(module).values():
-            if inspect.isclass(cls) and issubclass(cls, FeatureMap) and cls.__module__ == module.__name__:
-                found[cls.name] = cls
-    return dict(sorted(found.items()))
+    return MAPS
 
 
 def settings(cls: type[FeatureMap]) -> dict[str, Any]:
@@ -92,10 +89,8 @@ def settings(cls: type[FeatureMap]) -> dict[str, Any]:
 
 def make_features(name: str, options: Mapping[str, Any] | None = None) -> FeatureMap:
     """A feature map by name with some settings set."""
-    known = discover()
-    if words(name, "'name' of features") not in known:
-        raise UnknownName("feature map", name, known)
+    cls = discover().find(words(name, "'name' of features"))
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")
-    check_names(options or {}, settings(known[name]), f"setting of feature map '{name}'")
-    return known[name](**(options or {}))
+    check_names(options or {}, settings(cls), f"setting of feature map '{name}'")
+    return cls(**(options or {}))

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, NotCertifiable
-from resetfree.problems.contract import Episode, Problem, State, draw
+from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.checks import (
     check_contexts,
@@ -33,6 +33,7 @@ from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.problems.finite.transitions import Bools, Floats, Transitions, compress
 
 Boundary: TypeAlias = Literal["physical", "literal"]
+DECIDING = ("start", "restart", "contexts", "noise", "boundary")  # how episodes go, besides the arrays of the model
 MOST_ACTIONS = int(np.iinfo(np.int16).max)  # policies are kept in two bytes per state
 
 
@@ -223,6 +224,11 @@ class FiniteProblem(Problem):
         self.reward_noise = mdp.reward_noise
         self.phi, self.xi = mdp.phi, mdp.xi
 
+    def description(self, s1: State = None) -> Description:
+        """The model decides everything; names of states do not count."""
+        identity = self._sizes() | self._mdp.model._asdict() | {name: getattr(self._mdp, name) for name in DECIDING}
+        return Description(identity, self._observation(s1))
+
     @property
     def n_uniforms(self) -> int:
         """Per step one for the action, one for the transition, one for noise; two for where the next episode starts."""
@@ -232,7 +238,7 @@ class FiniteProblem(Problem):
         """Drawn from the start distribution."""
         return draw(self._cum_start, u)
 
-    def rollout(self, policy: ArrayLike | LazyPolicy, start: int, u: Floats) -> Episode:
+    def rollout(self, policy: ArrayLike | ChoicePolicy, start: int, u: Floats) -> Episode:
         """Play a Markov policy (see `as_policy` for the accepted forms) from `start`."""
         mdp, horizon = self._mdp, self.horizon
         if len(u) != self.n_uniforms:

@@ -1,18 +1,21 @@
-"""Markov policies as arrays: [H, S, A] probabilities, or [H, S] actions; a stationary one may leave out H.
+"""Markov policies of finite problems: arrays [H, S, A] of probabilities, or [H, S] of actions; H may be left out.
 
-Where such an array would be too large, a `LazyPolicy` answers for the states that somebody asks about.
+Such an array is accepted wherever a policy is; as a value of its own it is a `TabularPolicy`. Where it would be too
+large, a `LazyPolicy` works out the states that are asked for.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arguments import as_array
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.finite.transitions import Floats
 
 LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy that are still sensible
@@ -27,11 +30,53 @@ class Sizes(Protocol):
     n_actions: int
 
 
-class LazyPolicy(ABC):
+@dataclass
+class TabularPolicy(ChoicePolicy):
+    """pi_h(a|s) as an array; one layer stands for all steps.
+
+    >>> TabularPolicy(np.array([[[0.5, 0.5], [0.0, 1.0]]])).act(3, 1, 0.2)
+    1
+    """
+
+    kind = "table"
+    axes: ClassVar[dict[str, str]] = {"probabilities": "LSA"}
+    probabilities: Floats  # [1, S, A] or [H, S, A]
+
+    def __call__(self, h: int, s: State) -> Floats:
+        """[A] probabilities."""
+        return np.asarray(self.probabilities[(h - 1) % len(self.probabilities), s])
+
+    @property
+    def stationary(self) -> bool:
+        """Whether there is one layer."""
+        return len(self.probabilities) == 1
+
+    def modal(self) -> TabularPolicy:
+        """All on the most probable action, the first of equals."""
+        rows = self.probabilities
+        return TabularPolicy(np.eye(rows.shape[2])[rows.argmax(axis=2)])
+
+    def check_loaded(self) -> None:
+        """Every row must be a distribution."""
+        rows = self.probabilities
+        if not ((rows >= 0).all() and (np.abs(rows.sum(axis=-1) - 1.0) <= 1e-9).all()):
+            raise InvalidInput("Each row of a policy must be a distribution. Got one that is none instead.")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """[S, A] or [H, S, A], for whatever reads policies as arrays."""
+        rows = self.probabilities[0] if self.stationary else self.probabilities
+        return rows if dtype is None else rows.astype(dtype)
+
+
+class LazyPolicy(ChoicePolicy):
     """A Markov policy that is worked out where it is asked for; as an array it is [H, S, A], where that is sensible."""
 
     def __init__(self, shape: tuple[int, int, int]) -> None:
         self.shape = shape  # H, S, A
+
+    def __call__(self, h: int, s: State) -> Floats:
+        """[A] probabilities."""
+        return np.asarray(self.rows(h - 1, np.array([s]))[0])
 
     @abstractmethod
     def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
@@ -54,19 +99,17 @@ class LazyPolicy(ABC):
         return self.dense() if dtype is None else self.dense().astype(dtype)
 
 
-def as_policy(policy: ArrayLike, mdp: Sizes) -> Floats:
+def as_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes) -> Floats:
     """Any accepted form as probabilities [H, S, A].
 
     Paper: policy pi = {pi_h(a|s)}, Markovian.
 
-    policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each), or lazy.
+    policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each), or a `ChoicePolicy`.
     """
     shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
-    array = policy if isinstance(policy, np.ndarray) else as_array(policy, f"policy of '{mdp.name}'")
-    if (
-        array.dtype == np.float64 and array.shape == shape
-    ):  # a player's own plan: rows are checked by the contract battery
-        return array
+    array = policy if isinstance(policy, np.ndarray) else tabulated(policy, shape, f"policy of '{mdp.name}'")
+    if array.dtype == np.float64 and array.shape == shape:
+        return array  # a player's own plan: rows are checked by the contract battery
     if np.issubdtype(array.dtype, np.integer) and array.shape in (shape[:2], shape[1:2]):
         if array.size and (array.min() < 0 or array.max() >= shape[2]):
             raise InvalidInput(
@@ -81,7 +124,14 @@ def as_policy(policy: ArrayLike, mdp: Sizes) -> Floats:
     )
 
 
-def check_policy(policy: ArrayLike, mdp: Sizes, tolerance: float = 1e-9) -> Floats:
+def tabulated(policy: Any, shape: tuple[int, int, int], what: str) -> NDArray[Any]:
+    """What is no array yet as one; a policy that has none is asked for every step and state of `shape` (H, S, A)."""
+    if isinstance(policy, ChoicePolicy) and not hasattr(policy, "__array__"):
+        return np.array([[policy(h + 1, s) for s in range(shape[1])] for h in range(shape[0])])
+    return as_array(policy, what)
+
+
+def check_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes, tolerance: float = 1e-9) -> Floats:
     """`as_policy`, and every row must be a distribution."""
     array = as_policy(policy, mdp)
     off = ~((array >= 0).all(axis=2) & (np.abs(array.sum(axis=2) - 1) <= tolerance))

@@ -42,7 +42,8 @@ def from_gym(
     reset_when: function of (observation, reward, terminated, info), or words (see `events`). Default: `terminated`.
     reward: a reward of your own, a function of the same four.
     reward_range: (low, high) of the rewards where they leave [0, 1]; they are scaled, and the original return is kept.
-    actions: a list of the actions to choose from, or grid points per dimension for continuous ones (5, or a tuple).
+    actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple),
+      or "box" for a player that takes them as they are.
     states: N: number the distinct observations as they come, up to N of them, and count them as states.
     bounds: (low, high) of vector states where the space does not tell them: a scale for `xi`.
     table: whether to read the exact model of an environment that has one (`env.P`).
@@ -58,8 +59,8 @@ def from_gym(
     >>> from_gym("gym:Pendulum-v1")
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The actions of 'gym:Pendulum-v1' are continuous (Box(-2.0, 2.0, (1,),
-    float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, or the list of
-    actions to choose from.
+    float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, the list of
+    actions to choose from, or actions="box" for a player that takes them as they are.
     """
     return build(
         env, horizon=horizon, features=features, xi=xi, reset_when=reset_when, reward=reward, reward_range=reward_range,
@@ -74,4 +75,7 @@ def table_of(env: Any, **options: Any) -> FiniteMDP:
     >>> table_of("gym:CliffWalking-v1", reset_when="reward<=-100", reward_range=(-100, 0), horizon=30)
     FiniteMDP(49 states, 4 actions, horizon 30, 1 reset state)
     """
-    return from_gym(env, **options).mdp
+    problem = from_gym(env, **options)
+    if isinstance(env, str):
+        problem.close()
+    return problem.mdp

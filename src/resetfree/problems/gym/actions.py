@@ -1,4 +1,4 @@
-"""The actions that a learner chooses among, as a list: index i stands for the environment's own action i.
+"""What a learner can do in an environment: a list of actions, of which it names the index, or a box of vectors.
 
 Legend: A actions, D numbers in a continuous action.
 """
@@ -14,8 +14,20 @@ from gymnasium import spaces
 
 from resetfree.core.arguments import is_sequence, shown
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.action_spaces import Box
 
 MOST = 10_000  # actions that a grid or a product may have
+BOX = "box"  # what asks for continuous actions as they are
+
+
+def learner_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any] | Box:
+    """Every action of the learner, or the box that they come from where `given` is "box"."""
+    if not isinstance(given, str) or given != BOX:
+        return list_actions(space, given, problem)
+    finite = isinstance(space, spaces.Box) and bool((np.isfinite(space.low) & np.isfinite(space.high)).all())
+    if not isinstance(space, spaces.Box) or space.dtype.kind != "f" or not finite:
+        raise InvalidInput(f'Only actions within finite bounds are a box. Got actions="box" for {space} instead.')
+    return Box(space.low, space.high)
 
 
 def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any]:
@@ -54,7 +66,8 @@ def _all(space: spaces.Space[Any], problem: str) -> list[Any]:
     if isinstance(space, spaces.Box):
         raise InvalidInput(
             f"The actions of '{problem}' are continuous ({space}) and must be discretised: give actions=5 for a grid "
-            "of 5 points per dimension, or the list of actions to choose from."
+            'of 5 points per dimension, the list of actions to choose from, or actions="box" for a player that takes '
+            "them as they are."
         )
     raise InvalidInput(f"The actions of '{problem}' ({space}) must be listed: give actions=[...].")
 
@@ -103,5 +116,6 @@ def _numbers(text: str, problem: str) -> tuple[int, ...]:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
         raise InvalidInput(
-            f"The 'actions' of '{problem}' must be grid points per dimension, as in 5 or 3,5. Got '{text}' instead."
+            f"The 'actions' of '{problem}' must be grid points per dimension, as in 5 or 3,5, or box. "
+            f"Got '{text}' instead."
         ) from None

@@ -10,23 +10,26 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import nan
 from typing import Any, cast
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
 from resetfree.core.naming import said
-from resetfree.problems.contract import Episode, Intervention, Problem, State, draw
+from resetfree.problems.action_spaces import Box, Choices
+from resetfree.problems.contract import Description, Intervention, State
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.tabular_policy import as_policy
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Decide
-from resetfree.problems.gym.making import Env
-from resetfree.problems.gym.observations import Numbered, Observer
+from resetfree.problems.gym.making import Env, lift_time_limits
+from resetfree.problems.gym.observations import Numbered, Observer, space_form
 from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
+from resetfree.problems.stepping import Step, SteppedProblem
 
 SEEDS = 2**31  # seeds of the environment's own chance
 SHOWN = 8  # entries of an observation that a sentence shows
@@ -42,17 +45,14 @@ class Terms:
     wrappers: tuple[str, ...]
     reset_when: Decide
     rewards: Rewards
-    actions: list[Any]
+    actions: list[Any] | Box  # what the learner's actions 0, 1, .. stand for
     function: Callable[[Any], Any] | None  # of the raw observation
     table: Transitions | None = None
     table_reward: Floats | None = None
 
 
-class GymProblem(Problem):
-    """Episodes of H steps in one environment that is never put back; made by `from_gym`.
-
-    A policy is an array where states are counted (see `as_policy`), or a function (h, state) -> probabilities [A].
-    """
+class GymProblem(SteppedProblem):
+    """Episodes of H steps in one environment that is never put back; made by `from_gym`."""
 
     persistent = True
 
@@ -70,8 +70,8 @@ class GymProblem(Problem):
         no_table: str,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
-        self.actions: list[Any] = terms.actions  # what the learner's actions 0, 1, .. stand for
-        self.n_actions, self.n_states = len(terms.actions), observer.n_states
+        self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
+        self.n_states = observer.n_states
         self.stationary, self.n_transitions, self.end_resets = True, horizon, False
         self.phi, self.xi, self.features = None, xi, features
         self.low, self.high = observer.low, observer.high
@@ -79,11 +79,13 @@ class GymProblem(Problem):
         self._model = model
         self._possible = None if model is None else _pattern(model)
         self._observer = observer
-        self._operators = [operator]  # in a list, since who performs resets does not make another problem of it
+        self.operator = operator  # who performs resets; may be replaced at any time
         self._state: State = None  # where the environment stands; None: it must be reset first
         self._event = ""
         self._ended = self._truncated = False  # what the environment said since the last reset
         self._steps = 0  # since this was made
+        self.remake: Callable[[], Env] | None = None  # how the environment is made again after `close`
+        self.closed = False
         self._performed: list[Intervention] = []
 
     @property
@@ -94,33 +96,37 @@ class GymProblem(Problem):
         model: FiniteMDP = self._model
         return model
 
-    @property
-    def operator(self) -> Operator:
-        """Who performs resets; may be replaced at any time."""
-        return self._operators[0]
-
-    @operator.setter
-    def operator(self, operator: Operator) -> None:
-        self._operators[0] = operator
-
-    @property
-    def n_uniforms(self) -> int:
-        """One per step, for the action: the environment draws the rest from the seed of its reset."""
-        return self.horizon
+    def description(self, s1: State = None) -> Description:
+        """As others, with the spaces of the environment; who performs resets makes no other problem of it."""
+        told = super().description(s1)
+        identity = {name: part for name, part in told.identity.items() if name != "operator"}
+        space = self.env.observation_space
+        form: dict[str, Any] = {"kind": "vector", "space": space_form(space)}
+        if isinstance(self._observer, Numbered):
+            form = {**form, "kind": "numbered", "count": int(self.n_states or 1) - 1}
+        elif self.n_states is not None:
+            counted = cast(spaces.Discrete, space)
+            form = {"kind": "number", "first": int(counted.start), "count": int(counted.n)}
+        if self.terms.function is not None:
+            form["kind"] = f"function-{form['kind']}"
+        return Description(identity, form, self.terms.function)
 
     def first_start(self, u: float) -> State:
         """Where the environment stands after its first reset."""
         return self.perform_reset(u, "start")
 
-    def perform_reset(self, u: float, why: str) -> State:
-        """Ask the operator, then reset the environment with a seed that `u` decides."""
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
+        """Ask the operator (by default the problem's own), then reset the environment with a seed that `u` decides."""
         detail = WHY.get(why, self._event or "a reset was called for")
         asked, began = _now(), time.monotonic()
-        answer = self.operator.perform(Request(self.name, why, detail))
+        answer = (operator or self.operator).perform(Request(self.name, why, detail))
         told = f"{detail}; {answer.note}" if answer.note else detail
         self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
         self._state = None
         try:
+            if self.closed and self.remake is not None:
+                self.env, self.closed = self.remake(), False
+                lift_time_limits(self.env)
             observation, _ = self.env.reset(seed=int(u * SEEDS))
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {said(error)}.") from error
@@ -146,46 +152,39 @@ class GymProblem(Problem):
             self._observer.seen = saved["seen"]
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment; the next reset makes it again, where it was made by name."""
+        if not self.closed:
+            self.closed, self._state = True, None
+            self.env.close()
 
-    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """H steps from where the environment stands, fewer if a reset is called for."""
-        if len(u) != self.n_uniforms:
-            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+    def enter(self, start: State) -> State:
+        """Where the environment stands; if the episode is cut short, nobody knows where it stands."""
         if self._state is None or not np.array_equal(start, self._state):
             where = "nowhere before a reset" if self._state is None else f"at {_words(self._state)}"
             raise InvalidInput(
                 f"An episode of '{self.name}' starts where the environment stands ({where}). "
                 f"Got {None if start is None else _words(start)} instead."
             )
-        row = self._rows(policy)
-        state, self._state = self._state, None  # if this is cut short, nobody knows where the environment stands
-        states, actions, rewards = [state], [], []
-        original, reset, h = 0.0, False, 0
-        while h < self.horizon and not reset:
-            action = draw(row(h, state).cumsum(), u[h])
-            h += 1
-            try:
-                state, scaled, own, reset = self._step(state, action, h)
-            except Unusable as error:
-                raise EnvironmentFailed(
-                    f"At step {h} of an episode (step {self._steps} in all), the environment '{self.name}' {error}."
-                ) from error.__cause__
-            states.append(state)
-            actions.append(action)
-            rewards.append(scaled)
-            original += own
-        self._state = None if reset else state
-        return Episode(
-            np.array(states), np.array(actions, dtype=np.int64), np.array(rewards), reset, self._state,
-            original if self.terms.rewards.changed else float("nan"),
-        )  # fmt: skip
+        state, self._state = self._state, None
+        return state
 
-    def _step(self, state: State, action: int, h: int) -> tuple[State, float, float, bool]:
-        """One step: the next state, the reward for the learner, the environment's own, and whether a reset is due."""
+    def leave(self, state: State, reset: bool, u: Floats) -> State:
+        """Where the environment stands; nowhere if a reset is due."""
+        self._state = None if reset else state
+        return self._state
+
+    def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
+        """One step of the environment, which draws its own chance from the seed of its reset."""
+        try:
+            return self._step(state, action, h)
+        except Unusable as error:
+            raise EnvironmentFailed(
+                f"At step {h} of an episode (step {self._steps} in all), the environment '{self.name}' {error}."
+            ) from error.__cause__
+
+    def _step(self, state: State, action: Any, h: int) -> Step:
         self._steps += 1
-        observation, given, terminated, info = self._environment_step(self.actions[action])
+        observation, given, terminated, info = self._environment_step(self.actions.native(action))
         own = number(given)
         scaled = self.terms.rewards(observation, own, terminated, info)
         try:
@@ -206,7 +205,7 @@ class GymProblem(Problem):
             ended = ", terminated" if terminated else ""
             self._event = f"step {h} of an episode, observed {_words(shown)}, reward {own:g}{ended}"
         self._ended |= terminated
-        return after, scaled, own, reset
+        return Step(after, scaled, reset, own if self.terms.rewards.changed else nan)
 
     def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:
         """The environment's own step; after `terminated` without a reset it may warn, which is what was asked for."""
@@ -226,28 +225,6 @@ class GymProblem(Problem):
             raise Unusable(f"raised {said(error)}{hint}") from error
         self._truncated |= bool(truncated)
         return observation, reward, bool(terminated), info
-
-    def _rows(self, policy: Any) -> Callable[[int, State], Floats]:
-        """(h, state) -> probabilities [A], h from 0."""
-        if not callable(policy):
-            if self.n_states is None:
-                raise InvalidInput(
-                    f"A policy of '{self.name}' must be a function (h, state) -> probabilities. "
-                    f"Got {type(policy).__name__} instead."
-                )
-            table = as_policy(policy, cast(FiniteMDP, self))  # it asks for the sizes and the name alone
-            return lambda h, state: table[h, state]
-
-        def asked(h: int, state: State) -> Floats:
-            row = np.asarray(policy(h + 1, state), dtype=np.float64)
-            if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
-                raise InvalidInput(
-                    f"A policy of '{self.name}' must give a distribution over {self.n_actions} actions. "
-                    f"Got {row.tolist()} at step {h + 1} instead."
-                )
-            return row
-
-        return asked
 
 
 def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:

@@ -13,16 +13,17 @@ from resetfree.core.arguments import words
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.naming import imported, said
 from resetfree.core.settings import check
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
 from resetfree.problems.finite.checks import check_horizon
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.gym.actions import list_actions
+from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.events import reset_event, reward_function
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.model_tables import NoTable, read_table
-from resetfree.problems.gym.observations import Counted, Observer, observer_for
+from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
 from resetfree.problems.gym.rewards import Rewards
 from resetfree.problems.operators import Automatic, Operator
 
@@ -30,8 +31,25 @@ UNBOUNDED = 1e30  # bounds beyond this are as good as none
 XI_SEED = 0  # features of starts are part of the problem, not of a run
 
 
-def build(
+def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **asked: Any) -> GymProblem:
+    """See `from_gym`; an environment that is made here is closed if it cannot be used."""
+    if name is not None:
+        words(name, "name of a problem")
+    made, called = _environment(env, make_options, name)
+    try:
+        problem = _built(made, called, **asked)
+    except BaseException:
+        if isinstance(env, str):
+            made.close()
+        raise
+    if isinstance(env, str):
+        problem.remake = lambda: _environment(env, make_options, name)[0]
+    return problem
+
+
+def _built(
     env: Any,
+    called: str,
     *,
     horizon: int,
     features: Any,
@@ -44,13 +62,7 @@ def build(
     bounds: Any,
     table: bool,
     operator: Operator | None,
-    name: str | None,
-    make_options: Mapping[str, Any],
 ) -> GymProblem:
-    """See `from_gym`."""
-    if name is not None:
-        words(name, "name of a problem")
-    env, called = _environment(env, make_options, name)
     check_horizon(horizon, f"'{called}'")
     check(table, bool, f"'table' of '{called}'")
     lift_time_limits(env)
@@ -67,7 +79,7 @@ def build(
         wrappers=tuple(changed_by(env)),
         reset_when=reset_event(reset_when, called),
         rewards=Rewards.within(reward_function(reward, called), reward_range, called),
-        actions=list_actions(env.action_space, actions, called),
+        actions=learner_actions(env.action_space, actions, called),
         function=function,
     )
     start_features = _start_features(xi, observer, called)
@@ -75,7 +87,8 @@ def build(
     try:
         if not table:
             raise NoTable("was asked to be played without its table")
-        if not (isinstance(observer, Counted) and isinstance(env.action_space, spaces.Discrete)):
+        counted = isinstance(observer, CountedObservations) and isinstance(env.action_space, spaces.Discrete)
+        if not counted or isinstance(terms.actions, Box):
             raise NoTable("is not a finite problem")
         if terms.wrappers:
             raise NoTable(f"is changed by {', '.join(terms.wrappers)}")
@@ -162,7 +175,7 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     if xi is None:
         return None
     if observer.n_states is not None:
-        return _start_rows(xi, observer.n_states, isinstance(observer, Counted), name)
+        return _start_rows(xi, observer.n_states, isinstance(observer, CountedObservations), name)
     assert observer.low is not None
     assert observer.high is not None
     if callable(xi) and not isinstance(xi, FeatureMap):

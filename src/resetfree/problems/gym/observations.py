@@ -38,7 +38,7 @@ class Observer(ABC):
         """The state; raises `Unusable`."""
 
 
-class Counted(Observer):
+class CountedObservations(Observer):
     """Observations that are numbers already: state = observation - start."""
 
     def __init__(self, space: spaces.Discrete) -> None:
@@ -147,7 +147,7 @@ def observer_for(
                 f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give features=f with "
                 "f(observation) a vector, or states=N if at most N distinct ones come up."
             )
-        return Counted(space)
+        return CountedObservations(space)
     bounds = _bounds(space)
     if bounds is None:
         kind = "a dictionary" if isinstance(space, spaces.Dict) else type(space).__name__
@@ -219,3 +219,11 @@ def _feed(digest: Any, part: Any) -> None:
             raise Unusable("observed a number that is not finite")
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
+
+
+def space_form(space: Any) -> dict[str, Any] | None:
+    """The shape of an observation, or those of its parts; None for what is no array."""
+    if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
+        parts = [space_form(part) for part in space.spaces]
+        return {"parts": parts} if all(part is not None for part in parts) else None
+    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}

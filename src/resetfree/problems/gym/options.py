@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.contract import Problem
 from resetfree.problems.features import make_features
 from resetfree.problems.gym import from_gym
+from resetfree.problems.gym.adapter import GymProblem
 
 # What the adapter takes; anything else goes to gymnasium.make, and make.KEY does in any case.
 NAMES = (
@@ -24,7 +24,7 @@ def of_adapter(key: str) -> bool:
     return key in NAMES or (bool(dot) and group in DOTTED)
 
 
-def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) -> Problem:
+def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) -> GymProblem:
     """`from_gym` with options that are numbers and words.
 
     >>> from_options("gym:FrozenLake-v1", {"horizon": 20, "is_slippery": False, "reset_when": "terminated"}).n_states

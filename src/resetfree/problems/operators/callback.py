@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from resetfree.core.interrupts import wait
+from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import too_late
 from resetfree.problems.operators.request import Request
 
 
-class Callback:
+class Callback(Channel):
     """Calls the function; with a deadline in a thread of its own, which is left behind when that has passed."""
 
     def __init__(self, function: Callable[[Request], Any]) -> None:
@@ -39,6 +40,3 @@ class Callback:
         if raised:
             raise raised[0]
         return said[0]
-
-    def close(self) -> None:
-        """Nothing was taken."""

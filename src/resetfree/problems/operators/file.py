@@ -16,6 +16,7 @@ from typing import Any
 from filelock import lock_descriptor
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
+from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, clean, sentence, too_late
 from resetfree.problems.operators.request import Answer, Request
 
@@ -23,7 +24,7 @@ POLL = 0.1  # seconds
 LARGEST = 65_536  # bytes of an answer
 
 
-class Folder:
+class Folder(Channel):
     """Asks through one folder, which it holds from the first request on: two runs in one would take each other's."""
 
     def __init__(self, folder: Path, who: str) -> None:

@@ -18,12 +18,13 @@ import weakref
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.interrupts import wait
 from resetfree.core.settings import check
 from resetfree.core.web_guard import TOKEN, PortNumber, body_size, has_token, origin_refusal
+from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, sentence, too_late
 from resetfree.problems.operators.request import Answer, Request
 
@@ -34,8 +35,17 @@ LOOK = 0.1  # seconds between two looks at whether to stop, and at who is late
 PATIENCE = 10.0  # seconds that one connection may take, whatever it does
 
 
-class Endpoint:
+class Endpoint(Channel):
     """Serves from the first request on until it is closed or the process ends."""
+
+    name, takes_address = "http", True
+
+    @classmethod
+    def opened(cls, text: str, who: str, address: Path | None) -> Self:
+        """http, or http:PORT."""
+        if text and not (text.isascii() and text.isdigit() and len(text) <= 5):
+            raise InvalidInput(f"The operator 'http' takes a port, as 'http:8080'. Got 'http:{text}' instead.")
+        return cls(int(text or 0), who, address)
 
     def __init__(self, port: int, who: str, address: Path | None) -> None:
         check(port, PortNumber, "port of an operator")

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, Rule, check
 from resetfree.problems.operators.callback import Callback
+from resetfree.problems.operators.channel import CHANNELS, Channel
 from resetfree.problems.operators.file import Folder
-from resetfree.problems.operators.http import Endpoint
 from resetfree.problems.operators.messages import LONGEST, clean
-from resetfree.problems.operators.prompt import Terminal
 from resetfree.problems.operators.request import Answer, Request
 
 Ask: TypeAlias = Callable[[Request], Answer | str | None]
 LONGEST_WAIT = 10**9  # seconds; clocks of the system take no more than about ten times that
 Seconds: TypeAlias = Annotated[float, Range(above=0, most=LONGEST_WAIT)]
 Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"])), "text")]
-HTTP = re.compile(r"http(?::([0-9]{1,5}))?")
-
-
-class Way(Protocol):
-    """How a person is reached."""
-
-    def ask(self, request: Request, deadline: float | None) -> Answer | str | None:
-        """Return when the reset is performed: an answer, a note, or nothing to add.
-
-        Raises OperatorTimeout where nobody came in time, KeyboardInterrupt where the person wants to stop the run.
-        """
-
-    def close(self) -> None:
-        """Let go of what asking took."""
+WAYS = "a name of `resetfree list operators`, module:Class, 'http:PORT', a folder (a Path) or a function"
 
 
 @dataclass
 class OperatorReset:
     """Asks a person for each reset, and waits until it is performed.
 
-    by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), a folder as a Path (files), or a
-      function of yours that gets the `Request` and returns an `Answer`, a note or None when the reset is performed.
+    by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), the name of an operator of
+      another package, or module:Class of one; a folder as a Path (files), or a function of yours that gets the
+      `Request` and returns an `Answer`, a note or None when the reset is performed.
     deadline: seconds after which nobody is waited for any more (`OperatorTimeout`; the run is saved); None: for ever.
     who: what is recorded as who performed it, where the answer does not say.
     address: with "http", the file that tells where to ask and the token for it (default: a new one, which is named on
@@ -58,7 +44,7 @@ class OperatorReset:
     deadline: Seconds | None = None
     who: Who = "operator"
     address: Path | None = None
-    _way: Way = field(init=False, repr=False, compare=False)
+    _way: Channel = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check(self.deadline, Seconds | None, "'deadline' of OperatorReset")
@@ -88,21 +74,20 @@ class OperatorReset:
     ) -> None:
         self.close()
 
-    def _reached(self) -> Way:
+    def _reached(self) -> Channel:
         by = self.by
-        http = HTTP.fullmatch(by) if isinstance(by, str) else None
-        if self.address is not None and http is None:
+        if isinstance(by, str):
+            name, _, text = by.partition(":")
+            if not CHANNELS.knows(name) and ":" not in by:
+                raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")
+            known = CHANNELS.knows(name)
+            channel = CHANNELS.find(name) if known else CHANNELS.load(by)
+            if self.address is None or channel.takes_address:
+                return channel.opened(text if known else "", self.who, self.address)
+        if self.address is not None:
             raise InvalidInput(f"The 'address' of OperatorReset is for 'http' only. Got it with {by!r} instead.")
-        # Imported here: a web server is nothing that a simulator should load.
-        if isinstance(by, str) and by == "terminal":
-            return Terminal()
-        if http is not None:
-            return Endpoint(int(http[1] or 0), self.who, self.address)
         if isinstance(by, Path):
             return Folder(by, self.who)
         if callable(by):
             return Callback(by)
-        raise InvalidInput(
-            "The 'by' of OperatorReset must be 'terminal', 'http', 'http:PORT', a folder (a Path) or a function. "
-            f"Got {by!r} instead."
-        )
+        raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")

@@ -9,6 +9,7 @@ import time
 
 from resetfree.core.errors import InvalidInput, OperatorTimeout
 from resetfree.core.interrupts import wait
+from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import clean, sentence, too_late
 from resetfree.problems.operators.request import Request
 
@@ -17,11 +18,13 @@ LONGEST_LINE = 65_536  # bytes
 QUIT = ("q", "quit")
 
 
-class Terminal:
+class Terminal(Channel):
     """Asks where standard input comes from, which must be a terminal: what waits in a pipe was not typed by anybody.
 
     The prompt goes to the same terminal, wherever standard output and standard error go.
     """
+
+    name = "terminal"
 
     def ask(self, request: Request, deadline: float | None) -> str:
         """The note that was typed before Enter."""
@@ -59,9 +62,6 @@ class Terminal:
         if note.lower() in QUIT:
             raise KeyboardInterrupt
         return note
-
-    def close(self) -> None:
-        """The terminal is not ours."""
 
 
 def _terminal() -> int | None:

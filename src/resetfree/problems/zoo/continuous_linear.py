@@ -18,12 +18,12 @@ from scipy.special import betainc, betaincinv
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, Range
-from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import register
+from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.problems.zoo._options import Horizon, require_size
 
 RESET_STATE = -1.0  # how the reset state is written among states in [0, 1]
@@ -185,8 +185,8 @@ class KnownPairs(FeatureMap):
         return KnownFeatures(self.mdp)
 
 
-class ContinuousProblem(Problem):
-    """Episodes of a `ContinuousLinearMDP`; a policy is a function of the step and the state.
+class ContinuousProblem(SteppedProblem):
+    """Episodes of a `ContinuousLinearMDP`: a step draws a component of the mixture, then the place.
 
     `phi` of the base class is for finite states: here `pair_features` gives phi(s, a) of any states.
 
@@ -196,6 +196,9 @@ class ContinuousProblem(Problem):
     >>> sum(e.reset for e in runs)
     0
     """
+
+    step_uniforms = 2
+    end_uniforms = 1
 
     def __init__(self, mdp: ContinuousLinearMDP) -> None:
         self._mdp = mdp
@@ -210,45 +213,26 @@ class ContinuousProblem(Problem):
         """[..., A, d] the known features of every action in states s [...]."""
         return self._mdp.phi(s)
 
-    @property
-    def n_uniforms(self) -> int:
-        """Per step one for the action, one for the component of the mixture, one for the place; one for a restart."""
-        return 3 * self.horizon + 1
-
     def first_start(self, u: float) -> float:
         """Uniform on [0, 1]."""
         return float(u)
 
-    def rollout(self, policy: ContinuousPolicy, start: float, u: Floats) -> Episode:
-        """Play `policy`, a function (h, s) -> probabilities [A] with h = 1..H, from `start` in [0, 1]."""
-        mdp, horizon = self._mdp, self.horizon
-        if len(u) != self.n_uniforms:
-            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
-        states, actions, rewards = [float(start)], [], []
-        reset = False
-        for h in range(horizon):
-            phi = mdp.phi(states[-1])  # [A, d]
-            action = _pick(self._probabilities(policy, h + 1, states[-1]), u[h])
-            component = _pick(phi[action], u[horizon + h])
-            reset = component == mdp.d - 1
-            actions.append(action)
-            rewards.append(float(phi[action] @ mdp.omega))
-            if reset:
-                states.append(RESET_STATE)
-                break
-            a, b = mdp.shape[component]
-            states.append(float(betaincinv(a, b, u[2 * horizon + h])))
-        next_start = float(u[-1]) if reset else states[-1]
-        return Episode(np.array(states), np.array(actions, dtype=np.int64), np.array(rewards), reset, next_start)
+    def enter(self, start: float) -> np.float64:
+        """Anywhere in [0, 1]."""
+        return np.float64(start)
 
-    def _probabilities(self, policy: ContinuousPolicy, h: int, s: float) -> Floats:
-        row = np.asarray(policy(h, np.float64(s)), dtype=np.float64)
-        if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
-            raise InvalidInput(
-                f"A policy of '{self.name}' must give a distribution over {self.n_actions} actions. "
-                f"Got {row.tolist()} at step {h}, state {s}, instead."
-            )
-        return row
+    def step(self, h: int, state: np.float64, action: int, u: Floats) -> Step:
+        """Draw a component of the mixture, then the place; the last component is the reset state."""
+        phi = self._mdp.phi(state)[action]  # [d]
+        component, reward = _pick(phi, u[0]), float(phi @ self._mdp.omega)
+        if component == self._mdp.d - 1:
+            return Step(np.float64(RESET_STATE), reward, True)
+        a, b = self._mdp.shape[component]
+        return Step(np.float64(betaincinv(a, b, u[1])), reward, False)
+
+    def leave(self, state: np.float64, reset: bool, u: Floats) -> float:
+        """Where the agent stands; anywhere after a reset."""
+        return float(u[0]) if reset else float(state)
 
 
 def _pick(weights: Floats, u: float) -> int:

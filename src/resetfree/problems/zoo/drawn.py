@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.settings import Fraction
-from resetfree.problems.contract import Episode, Intervention
+from resetfree.problems.contract import ChoicePolicy, Episode, Intervention
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
@@ -72,11 +72,10 @@ class ByHand(FiniteProblem):
 
     def __init__(self, mdp: FiniteMDP) -> None:
         super().__init__(mdp)
-        self.operator: Operator = Automatic()
         self._performed: list[Intervention] = []
         self._event = ""
 
-    def rollout(self, policy: ArrayLike, start: int, u: Floats) -> Episode:
+    def rollout(self, policy: ArrayLike | ChoicePolicy, start: int, u: Floats) -> Episode:
         """An episode after which nobody stands anywhere if it was reset."""
         episode = super().rollout(policy, start, u)
         if not episode.reset:
@@ -84,11 +83,11 @@ class ByHand(FiniteProblem):
         self._event = f"it entered {self._mdp.state_names[int(episode.states[-1])]}"
         return dataclasses.replace(episode, next_start=None)
 
-    def perform_reset(self, u: float, why: str) -> int:
-        """Ask the operator, then stand on a restart cell (a start cell at the beginning) that `u` decides."""
+    def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> int:
+        """Ask the operator (default: nobody), then stand on a restart cell (a start cell first) that `u` decides."""
         detail = WHY.get(why, self._event or "a reset was called for")
         asked, began = _now(), time.monotonic()
-        answer = self.operator.perform(Request(self.name, why, detail))
+        answer = (operator or Automatic()).perform(Request(self.name, why, detail))
         told = f"{detail}; {answer.note}" if answer.note else detail
         self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
         return self.first_start(u) if why == "start" else self._next_start(0, True, u, 0.0)

@@ -18,7 +18,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.world import find_world
+from resetfree.problems.world import World, find_world
 from resetfree.runs.learn import Progress
 from resetfree.runs.ledger import read
 from resetfree.runs.tracking.marks import marked
@@ -70,7 +70,7 @@ class Tracker:
 def tracked(
     progress: Progress,
     folder: Path | None,
-    problem: str,
+    problem: str | World,
     episodes: int,
     options: Mapping[str, Any],
     resumed: Path | None = None,
@@ -79,14 +79,14 @@ def tracked(
 
     resumed: the run file, if the run goes on.
 
-    Regret needs V*, so the problem is made a second time; that is done for registered ones only: somebody's own may be
-    a machine.
+    Regret needs V*, so a problem that is given by name is made a second time; that is done for registered ones only:
+    somebody's own may be a machine.
     """
     if folder is None:
         yield progress
         return
     best, before, k = None, None, None
-    if ":" not in problem:
+    if ":" not in (problem.name if isinstance(problem, World) else problem):
         best = best_values(find_world(problem, options).mdp)
     if resumed is not None:
         contents = read(resumed)

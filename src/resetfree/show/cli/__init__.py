@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 import resetfree as rf
-from resetfree.core.arguments import words
+from resetfree.core.arguments import shown, words
+from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.interrupts import terminable
@@ -27,10 +29,32 @@ from resetfree.show.cli.studio import studio
 from resetfree.show.cli.sweep import sweep
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+def _accept(name: str, found: Any) -> click.Command:
+    if not isinstance(found, click.Command):
+        raise Unfit(f"must be a click.Command, and is {shown(found)}")
+    return found
+
+
+COMMANDS: Registry[click.Command] = Registry("command", group="resetfree.commands", accept=_accept)
+
+
+class Commands(click.Group):
+    """Our commands, and those of other packages, which are imported when they are used or listed."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Ours in their order, then the others."""
+        return [*self.commands, *(name for name in COMMANDS if name not in self.commands)]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Ours first: another package cannot take the name of one."""
+        ours = self.commands.get(name)
+        return COMMANDS.find(name) if ours is None and COMMANDS.knows(name) else ours
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.version_option(rf.__version__, prog_name="resetfree")
 def app() -> None:
-    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`) or module:factory."""
+    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`), gym:ID or module:factory."""
 
 
 for command in (demo, list_, check, solve, run, nonepisodic, certify, evaluate, export, bench, report, sweep, studio):

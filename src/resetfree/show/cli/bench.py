@@ -13,13 +13,14 @@ from rich.text import Text
 
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.players.shared.method import Method
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, stop
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
-from resetfree.studies.statistics import Summary, summarise
-from resetfree.studies.suites.method import Method, methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.standings import Summary, compare
 from resetfree.studies.suites.suite import SUITES, find_suite, split_names
 from resetfree.studies.suites.suite_runner import BenchStopped, run_suite
 
@@ -61,13 +62,16 @@ def bench(
     picture = file.with_suffix(".png")
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
-    with Results(file, suite, overwrite=overwrite, redo=[method.name for method in again]) as results, _Display() as on:
+    with (
+        Results(file, suite, overwrite=overwrite, redo=[method.name for method in again]) as results,
+        _BenchDisplay() as on,
+    ):
         try:
             played = run_suite(what, players, results, jobs=jobs, progress=on)
         except BenchStopped as stopped:
             stop(stopped)
         others = results.others
-    summary = summarise(played)
+    summary = compare(played)
     drawn = _draw(summary, picture, suite)
     words = ["resetfree", "bench", suite]
     for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):
@@ -77,11 +81,17 @@ def bench(
         beside = _draw(summary, docs.parent / "images" / f"{docs.stem}.png", suite)  # the page keeps its own copy
         seen = None if beside is None else f"images/{beside.name}"
         comparison.write_page(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
-    data = plain({
-        "suite": suite, "results_file": str(file), "picture": None if drawn is None else str(drawn),
-        "docs": None if docs is None else str(docs), "trials": len(results.outcomes), "trials_of_earlier_code": others,
-        **summary.to_dict(),
-    })  # fmt: skip
+    data = plain(
+        {
+            "suite": suite,
+            "results_file": str(file),
+            "picture": None if drawn is None else str(drawn),
+            "docs": None if docs is None else str(docs),
+            "trials": len(results.outcomes),
+            "trials_of_earlier_code": others,
+            **summary.to_dict(),
+        }
+    )
 
     def show(console: Console) -> None:
         console = Console(width=max(console.width, WIDTH))
@@ -121,7 +131,7 @@ def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
     return draw_pareto(summary, path, title)
 
 
-class _Display:
+class _BenchDisplay:
     """A progress line on standard error; does nothing where nobody can see it."""
 
     def __init__(self) -> None:
@@ -129,9 +139,14 @@ class _Display:
         self._progress: Progress | None = None
         if console.is_terminal:
             self._progress = Progress(
-                TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24), TimeRemainingColumn(compact=True),
-                TextColumn("left · {task.description}", markup=False), console=console, transient=True,
-            )  # fmt: skip
+                TextColumn("trials"),
+                MofNCompleteColumn(),
+                BarColumn(bar_width=24),
+                TimeRemainingColumn(compact=True),
+                TextColumn("left · {task.description}", markup=False),
+                console=console,
+                transient=True,
+            )
             self._task = self._progress.add_task("", total=None)
 
     def __call__(self, done: int, total: int, word: str) -> None:
@@ -139,7 +154,7 @@ class _Display:
         if self._progress is not None:
             self._progress.update(self._task, completed=done, total=total, description=word)
 
-    def __enter__(self) -> _Display:
+    def __enter__(self) -> _BenchDisplay:
         if self._progress is not None:
             self._progress.start()
         return self

@@ -10,6 +10,7 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
+from resetfree.problems.world import find_world
 from resetfree.show.cli import run as running
 from resetfree.show.cli.common import as_json, say, solution_json
 from resetfree.show.cli.progress import Display
@@ -27,7 +28,9 @@ EPISODES = 10_000
 def demo(out: str, as_json: bool) -> None:
     """Learn the default problem: its map, a run with its progress, a table, pictures, and the claims that hold."""
     began = time.perf_counter()
-    mdp = rf.make("grid-v0")
+    world = find_world("grid-v0")
+    mdp = world.mdp
+    assert mdp is not None
     solution, report, claims = rf.solve(mdp), rf.check(mdp), rf.certify_problem(mdp)
     folder = Path(out)
     try:
@@ -41,10 +44,7 @@ def demo(out: str, as_json: bool) -> None:
     # The demo owns its folder: its own run file is replaced, a file of another kind never is.
     file = folder / "grid-v0.rfrun"
     with Display(EPISODES) as progress:
-        done = rf.learn(
-            "grid-v0", episodes=EPISODES, path=file, overwrite=file.exists(),
-            progress=progress,
-        )  # fmt: skip
+        done = rf.learn(world, episodes=EPISODES, path=file, overwrite=file.exists(), progress=progress)
     claims += done.certificates()
     pictures = [draw_solution(solution, folder / "grid-v0.png"), draw_run(done, folder / "learning.png")]
     page = folder / "report.html"

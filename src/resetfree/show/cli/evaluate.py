@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, settings
-from resetfree.use import Evaluation, Policy, continuing_return, read_policy
+from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins
 
@@ -54,15 +55,21 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """Play what RUNFILE (a run, or an exported policy) has learned on its problem, or on PROBLEM."""
-    policy, world, run, same = _found(file, problem, parse_options(options))
     chosen: Any = ("fresh", "continuing") if starts == "both" else (starts,)
-    found = {
-        how: policy.evaluate(
-            world, starts=how, episodes=episodes, steps=steps, seed=seed, confidence=confidence,
-            deterministic=not stochastic,
-        )
-        for how in chosen
-    }  # fmt: skip
+    with ExitStack() as opened:
+        policy, world, run, same = _found(file, problem, parse_options(options), opened)
+        found = {
+            how: policy.evaluate(
+                world,
+                starts=how,
+                episodes=episodes,
+                steps=steps,
+                seed=seed,
+                confidence=confidence,
+                deterministic=not stochastic,
+            )
+            for how in chosen
+        }
     lived = None if run is None or not len(run) else float(continuing_return(run)[-1])
     data = {
         "run_file": str(file), "problem": world.name, "same_problem": same, "policy": policy.about, "seed": seed,
@@ -84,14 +91,17 @@ def evaluate(
     say(data, as_json, show)
 
 
-def _found(file: Path, problem: str | None, options: dict[str, Any]) -> tuple[Policy, Problem, Run | None, bool | None]:
+def _found(
+    file: Path, problem: str | None, options: dict[str, Any], opened: ExitStack
+) -> tuple[DeployedPolicy, Problem, Run | None, bool | None]:
     """The policy, where to play it, its run if it comes from one, and whether that was of the same problem."""
     if _is_policy(file):
         if problem is None:
             raise InvalidInput(
                 f"A policy file holds no problem. Say where to play '{file}': a registered id or gym:ID."
             )
-        return read_policy(file), find_world(problem, options).problem, None, None
+        policy = read_policy(file)
+        return policy, opened.enter_context(find_world(problem, options)).problem, None, None
     run = rf.load(file)
     if problem is None:
         if options:
@@ -105,7 +115,8 @@ def _found(file: Path, problem: str | None, options: dict[str, Any]) -> tuple[Po
             )
         return run.policy, run.problem, run, True
     same_name = problem == run.spec["problem"]
-    world = find_world(problem, followed(run.spec, options, file) if same_name else options)
+    told = followed(run.spec, options, file) if same_name else options
+    world = opened.enter_context(find_world(problem, told))
     same = world.fingerprint == run.spec["fingerprint"]
     return recall(run, world.problem if same else None), world.problem, run, same
 

@@ -11,22 +11,38 @@ from rich.markup import escape
 from rich.table import Table
 
 import resetfree as rf
-from resetfree.players import BASES, discover, settings
+from resetfree.core.discovery import Registry
+from resetfree.players import BASES, PLAYERS, discover, settings
 from resetfree.problems import features
 from resetfree.problems.fingerprint import describe
+from resetfree.problems.operators import CHANNELS
+from resetfree.problems.registry import PROBLEMS
+from resetfree.problems.resolve import FAMILIES
 from resetfree.show.cli.common import as_json, say
-from resetfree.studies.suites.method import methods
+from resetfree.studies.suites.methods import METHODS, methods
 from resetfree.studies.suites.suite import SUITES
+
+SIZES = ("states", "actions", "horizon", "reset_states")
+KINDS = ["problems", "players", "features", "operators", "families", "methods", "suites"]
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(["problems", "players", "features", "methods", "suites"]), default="problems")
+@click.argument("kind", type=click.Choice(KINDS), default="problems")
 @as_json
 def list_(kind: str, as_json: bool) -> None:
-    """List what is there: problems, players and feature maps with options, methods and suites of the comparison."""
+    """List what is there: problems, players and feature maps with options, operators, families of environments,
+    methods and suites of the comparison; also what another package brings, and what lacks something to be used.
+    """
     rows = {
-        "problems": _problems, "players": _players, "features": _features, "methods": _methods, "suites": _suites,
-    }[kind]()  # fmt: skip
+        "problems": _problems,
+        "players": _players,
+        "features": _features,
+        "operators": _operators,
+        "families": _families,
+        "methods": _methods,
+        "suites": _suites,
+    }[kind]()
+    unavailable = _unavailable(kind)
 
     def show(console: Console) -> None:
         if kind == "problems":
@@ -34,9 +50,9 @@ def list_(kind: str, as_json: bool) -> None:
                 "id", "S", "A", "H", "resets", "what it shows, and its options", box=None, padding=(0, 2, 0, 0)
             )
             for row in rows:
-                sizes = (str(row[k] or "∞") if k == "states" else str(row[k]) for k in ("states", "actions", "horizon"))
-                text = _with_options(row["summary"], row["options"])
-                table.add_row(f"[bold]{row['id']}[/]", *sizes, str(row["reset_states"]), text)
+                known = row["horizon"] is not None
+                sizes = [("∞" if known else "") if row[size] is None else str(row[size]) for size in SIZES]
+                table.add_row(f"[bold]{row['id']}[/]", *sizes, _with_options(row["summary"], row["options"]))
         elif kind == "methods":
             table = Table(
                 "method", "kind", "pools", "theorem", "what it is, and its widths", box=None, padding=(0, 2, 0, 0)
@@ -54,18 +70,27 @@ def list_(kind: str, as_json: bool) -> None:
             table = Table("features", "what they are, and their settings", box=None, padding=(0, 2, 0, 0))
             for row in rows:
                 table.add_row(f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
+        elif kind in ("operators", "families"):
+            table = Table(kind, "what they are", box=None, padding=(0, 2, 0, 0))
+            for row in rows:
+                table.add_row(f"[bold]{escape(row['name'])}[/]", escape(row["summary"]))
         else:
             table = Table("role", "name", "what it does, and its settings", box=None, padding=(0, 2, 0, 0))
             for row in rows:
                 table.add_row(row["role"], f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
         console.print(table)
+        for row in unavailable:
+            console.print(f"{row['kind']} '{row['name']}' is not available: it {row['why']}.", markup=False)
 
-    say({kind: rows}, as_json, show)
+    say({kind: rows, "unavailable": unavailable}, as_json, show)
 
 
 def _problems() -> list[dict[str, Any]]:
     rows = []
     for id, spec in rf.problems().items():
+        if id not in PROBLEMS.own:  # nobody knows what making it takes
+            rows.append({"id": id, "summary": spec.summary, **dict.fromkeys(SIZES), "options": spec.options})
+            continue
         made = spec.factory()
         n_resets = int(made.reset.sum()) if isinstance(made, rf.FiniteMDP) else 1
         sizes = {"states": made.n_states, "actions": made.n_actions, "horizon": made.horizon, "reset_states": n_resets}
@@ -88,7 +113,36 @@ def _features() -> list[dict[str, Any]]:
     ]
 
 
-def _told(cls: type) -> str:
+def _operators() -> list[dict[str, Any]]:
+    return [{"name": name, "summary": _told(cls)} for name, cls in CHANNELS.items()]
+
+
+def _families() -> list[dict[str, Any]]:
+    ours = {"name": "gym", "summary": "Environments that are registered with Gymnasium, as gym:CartPole-v1."}
+    return [ours, *({"name": name, "summary": _told(function)} for name, function in FAMILIES.items())]
+
+
+def _unavailable(kind: str) -> list[dict[str, Any]]:
+    """What is known by name and cannot be used, with the reason; a player of unknown role is told once."""
+    registries: dict[str, list[Registry[Any]]] = {
+        "problems": [PROBLEMS],
+        "players": list(PLAYERS.values()),
+        "features": [features.MAPS],
+        "operators": [CHANNELS],
+        "families": [FAMILIES],
+        "methods": [METHODS],
+    }
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for registry in registries.get(kind, []):
+        for name, why in registry.unavailable.items():
+            if (name, why) in found:
+                found[name, why]["kind"] = "player"
+            else:
+                found[name, why] = {"kind": registry.kind, "name": name, "why": why}
+    return list(found.values())
+
+
+def _told(cls: Any) -> str:
     """The first line of a class's file, which holds nothing else; of its docstring, if the file says nothing."""
     told = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
     return told.strip().split("\n")[0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -19,58 +16,25 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.core.certificate import plain
-from resetfree.core.errors import (
-    AssumptionViolated,
-    InvalidInput,
-    NotCertifiable,
-    OperatorTimeout,
-    RunError,
-    UnknownName,
-)
-from resetfree.game.auto import choose
+from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, ResetFreeError, RunError
+from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
-from resetfree.players import BASES, Role, discover, make_player
-from resetfree.players import settings as defaults_of
-from resetfree.problems.operators import OperatorReset
-from resetfree.problems.operators.person import HTTP
-from resetfree.problems.resolve import option_names, parse_options
-from resetfree.problems.world import find_world
 from resetfree.runs.diagnostics import past_horizon
-from resetfree.runs.followed import followed
-from resetfree.runs.ledger import read, read_spec_of
-from resetfree.runs.setup import GROUPS
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say
 from resetfree.show.cli.progress import Display, Tally, duration
+from resetfree.show.cli.run_request import RunRequest, check_nobody_is_left_out, find_operator, opened, resumed
 
-Settings = dict[str, dict[str, Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """What a run is asked for, from the command line or from the file that is resumed."""
-
-    problem: str
-    primal: str
-    dual: str
-    episodes: int
-    seed: int
-    feedback: str
-    settings: Settings
-
-    @property
-    def default_file(self) -> Path:
-        """A name that tells runs apart."""
-        players = "auto" if self.primal == self.dual == "auto" else f"{self.primal}-{self.dual}"
-        words = f"{self.problem}-{players}-seed{self.seed}"
-        return Path("runs") / (re.sub(r"[^\w.-]+", "-", words) + ".rfrun")
+FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that goes on takes from its file
 
 
 @click.command()
 @click.argument("problem")
-@click.option("--primal", default="auto", show_default=True, help="The player that chooses the policy.")
-@click.option("--dual", default="auto", show_default=True, help="The player that chooses the multiplier.")
+@click.option(
+    "--primal", default="auto", show_default=True, help="Chooses the policy: a name of `list players`, or module:Class."
+)
+@click.option("--dual", default="auto", show_default=True, help="Chooses the multiplier: likewise.")
 @click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True, help="Rounds to play.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
 @click.option(
@@ -95,7 +59,8 @@ class Asked:
     default="none",
     show_default=True,
     metavar="WHO",
-    help="Who performs resets: terminal, http, http:PORT or a folder (docs/hardware.md); none: the problem itself.",
+    help="Who performs resets: terminal, http, http:PORT, a folder (docs/hardware.md), a name of `list operators` or "
+    "module:Class; none: the problem itself.",
 )
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long a person is waited for.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
@@ -127,38 +92,49 @@ def run(
     as_json: bool,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the episode being played, and saves it."""
-    asked = Asked(problem, primal, dual, episodes, seed, feedback, {})
-    file = out or asked.default_file
+    request = RunRequest(problem, primal, dual, episodes, seed, feedback, bound)
+    file = out or request.default_file
     operator = find_operator(reached, operator_deadline, file)
     if resume:
-        asked = _resumed(context, asked, file, pairs, with_bound=bound is None)
+        silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
+        request = resumed(request, file, pairs, silent)
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
-            _check_nobody_is_left_out(asked, file)
+            check_nobody_is_left_out(request, file)
     elif file.exists() and not overwrite:
         raise RunError(
             f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
         )
-    given = split_settings(asked, pairs)
-    settings = {group: asked.settings.get(group, {}) | given[group] for group in GROUPS}
-    again = ["resetfree", "run", asked.problem, "--resume", "--out", str(file)]
+    again = ["resetfree", "run", request.problem, "--resume", "--out", str(file)]
+    for role, player in (("--primal", request.primal), ("--dual", request.dual)):
+        again += [role, player] if ":" in player else []  # a class is imported because the user names it, each time
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
     budget = [] if max_resets is None else ["--max-resets", str(max_resets)]
+    before = file if resume else None
     try:
         with (
-            Display(asked.episodes, file if resume else None, file=file) as progress,
+            opened(request, pairs) as (world, settings),
+            Display(request.episodes, before, file=file) as progress,
             operator or nullcontext(),
-            tracked(
-                progress, tensorboard, asked.problem, asked.episodes, settings["problem"], file if resume else None
-            ) as note,
+            tracked(progress, tensorboard, world, request.episodes, {}, before) as note,
         ):
             done = rf.learn(
-                asked.problem, asked.primal, asked.dual, episodes=asked.episodes, seed=asked.seed,
-                feedback=asked.feedback, path=file, resume=resume, overwrite=overwrite, B=bound, settings=settings,
-                progress=note, max_resets=max_resets,
+                world,
+                request.primal,
+                request.dual,
+                episodes=request.episodes,
+                seed=request.seed,
+                feedback=request.feedback,
+                path=file,
+                resume=resume,
+                overwrite=overwrite,
+                B=request.bound,
+                settings=settings,
+                progress=note,
+                max_resets=max_resets,
                 operator=None if operator is None else progress.watching(operator),
-            )  # fmt: skip
+            )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
         raise click.exceptions.Exit(130) from None
@@ -173,29 +149,11 @@ def run(
         so_far = data["realised_resets"]
         words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
         click.echo(
-            f"Ended at the most resets that were allowed ({so_far}), after {len(done)} of {asked.episodes} episodes. "
+            f"Ended at the most resets that were allowed ({so_far}), after {len(done)} of {request.episodes} episodes. "
             f"Go on with: {words}",
             err=True,
         )
     say(data, as_json, lambda console: show(console, data))
-
-
-def find_operator(reached: str, deadline: float | None, file: Path) -> OperatorReset | None:
-    """Whom `--operator` means; a folder must be told from a word that is spelt wrong."""
-    if reached == "none":
-        if deadline is not None:
-            raise InvalidInput("The '--operator-deadline' needs an '--operator' who is waited for. Got none instead.")
-        return None
-    if HTTP.fullmatch(reached):
-        return OperatorReset(by=reached, deadline=deadline, address=file.with_name(f"{file.name}.operator.json"))
-    if reached == "terminal":
-        return OperatorReset(by=reached, deadline=deadline)
-    if os.sep not in reached and not Path(reached).is_dir():
-        raise InvalidInput(
-            "The '--operator' must be terminal, http, http:PORT, none or a folder (one that exists, or with a "
-            f"'{os.sep}' in its name). Got '{reached}' instead."
-        )
-    return OperatorReset(by=Path(reached), deadline=deadline)
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
@@ -234,10 +192,13 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
 
 def _warning(run: rf.Run) -> str | None:
     """Whether danger lies beyond what the player plans ahead, where it says how far that is."""
-    settings = run.spec["primal"]["settings"]
-    if "planning" not in settings:
+    try:
+        player = run.player_again("primal")
+    except ResetFreeError:  # a player that is not at hand
         return None
-    return past_horizon(run.columns, settings["planning"] or run.spec["horizon"])
+    return (
+        past_horizon(run.columns, player.steps_ahead(run.spec["horizon"])) if isinstance(player, PlansAhead) else None
+    )
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:
@@ -282,84 +243,6 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     for name, text in rows:
         table.add_row(Text(name), Text(str(text)))
     console.print(table)
-
-
-def split_settings(asked: Asked, pairs: Sequence[str]) -> Settings:
-    """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player."""
-    names: dict[str, list[str] | None] = {"problem": option_names(asked.problem)}
-    players: dict[Role, str] = {"primal": asked.primal, "dual": asked.dual}
-    if "auto" in players.values():
-        chosen = _chosen(asked, pairs, names["problem"])
-        players = {role: chosen[role] if name == "auto" else name for role, name in players.items()}
-    for role, player in players.items():
-        make_player(role, player)  # an unknown name is refused here
-        names[role] = list(defaults_of(discover(role)[player]))
-    result: Settings = {group: {} for group in GROUPS}
-    for key, value in parse_options(pairs).items():
-        group, dot, name = key.partition(".")
-        if dot and group in GROUPS:
-            result[group][name] = value
-            continue
-        fits = [group for group in GROUPS if key in (names[group] or ())]
-        if not fits and names["problem"] is None:
-            fits = ["problem"]
-        if not fits:
-            raise UnknownName("setting", key, sorted({name for group in GROUPS for name in names[group] or ()}))
-        if len(fits) > 1:
-            ways = " or ".join(f"{group}.{key}" for group in fits)
-            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
-        result[fits[0]][key] = value
-    return result
-
-
-def _chosen(asked: Asked, pairs: Sequence[str], options: list[str] | None) -> dict[Role, str]:
-    """Which players `auto` will stand for, so that a bare key can be told to be theirs."""
-    given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
-    theirs = {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
-    own = {
-        key: value
-        for key, value in given.items()
-        if (key.partition(".")[0] not in BASES and key not in theirs if options is None else key in options)
-    }
-    found = choose(find_world(asked.problem, own).problem, bound_known=True)
-    dual = found.dual if asked.primal == "auto" else "projected-gradient"
-    return {"primal": found.primal, "dual": dual}
-
-
-def _resumed(context: click.Context, asked: Asked, file: Path, pairs: Sequence[str], *, with_bound: bool) -> Asked:
-    """What was not said again, from the file."""
-    spec = read_spec_of(file)
-    if spec["problem"] != asked.problem:
-        raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{asked.problem}'.")
-    stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
-    silent = [
-        name
-        for name in ("primal", "dual", "episodes", "seed", "feedback")
-        if context.get_parameter_source(name) is ParameterSource.DEFAULT
-    ]
-    said = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
-    own = followed(spec, said, file)
-    settings: Settings = {"problem": {key: own[key] for key in spec["problem_options"]}}
-    for role in BASES:
-        # What is left out is either a default or told by the oracle, and comes out the same again.
-        known = discover(role).get(stored[role])
-        defaults = {} if known is None else defaults_of(known)
-        skip = () if with_bound and spec["B_source"] == "given" else ("B",)
-        settings[role] = {
-            name: value
-            for name, value in spec[role]["settings"].items()
-            if name not in skip and isinstance(value, bool | int | float | str) and value != defaults.get(name)
-        }
-    return dataclasses.replace(asked, **{name: stored[name] for name in silent}, settings=settings)
-
-
-def _check_nobody_is_left_out(asked: Asked, file: Path) -> None:
-    """A machine that a person was asked to reset must not reset itself because a word was forgotten."""
-    if asked.problem.startswith("gym:") and any(one.who != "environment" for one in read(file).interventions):
-        raise InvalidInput(
-            f"The run file '{file}' is of a run whose resets a person performed. "
-            "Say '--operator' again (none: the environment resets itself)."
-        )
 
 
 def _bounds(data: Mapping[str, Any]) -> str:

@@ -15,10 +15,10 @@ from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.common import say, stop
 from resetfree.show.cli.progress import OnTerminal, duration
 from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.gathering import Gathered, arrow, gather
-from resetfree.studies.sweeps.plan import Plan, check_plan, parse_plan, read_plan
-from resetfree.studies.sweeps.sweep_runner import ENGINES, Count, SweepStopped, run_sweep, standing
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.gathering import Gathered, arrow, gather
+from resetfree.studies.plan import SweepPlan, check_plan, parse_plan, read_plan
+from resetfree.studies.sweep_runner import ENGINES, Count, SweepStopped, run_sweep, standing
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows
@@ -42,17 +42,22 @@ def sweep() -> None:
 
 
 engine_option = click.option(
-    "--engine", type=click.Choice(ENGINES), default="auto", show_default=True,
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
     help="local: processes; ray: a Ray cluster; batched: an accelerator; auto: batched where that is faster.",
-)  # fmt: skip
+)
 address_option = click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: one is started.")
 workers_option = click.option(
     "--workers", type=click.IntRange(min=1), help="Processes of the local engine or of a Ray cluster that is started."
 )
 tensorboard_option = click.option(
-    "--tensorboard", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--tensorboard",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
     help="Also write TensorBoard files, one folder per trial.",
-)  # fmt: skip
+)
 limit_option = click.option(
     "--time-limit",
     type=float,
@@ -90,7 +95,7 @@ def run(
     """Play what FILE states and gather the results. Ctrl-C saves; the same command goes on where it was stopped."""
     plan, text = read_plan(file)
     check_plan(plan)
-    folder = Folder(out or Path("sweeps") / file.stem)
+    folder = SweepFolder(out or Path("sweeps") / file.stem)
     if dry_run:
         return _describe(plan, folder, as_json)
     arrow()  # what is missing is told before anything is played
@@ -103,7 +108,7 @@ def run(
 @json_option
 def status(folder: Path, as_json: bool) -> None:
     """How the sweep in FOLDER stands: trials done, running, waiting, failed with what they raised."""
-    place = Folder(folder)
+    place = SweepFolder(folder)
     count = standing(parse_plan(place.text()), place)
     data = _numbers(count, place) | {"is_played": place.is_played}
 
@@ -136,7 +141,7 @@ def retry(
     as_json: bool,
 ) -> None:
     """Forget what the failed trials of FOLDER raised, and play them (and what else is missing) again."""
-    place = Folder(folder)
+    place = SweepFolder(folder)
     plan = parse_plan(place.text())
     arrow()
     with place.playing():
@@ -153,7 +158,7 @@ def retry(
 @json_option
 def report(folder: Path, workers: int | None, as_json: bool) -> None:
     """Gather what is finished in FOLDER: results.parquet, summary.parquet, report.md, curves.png."""
-    place = Folder(folder)
+    place = SweepFolder(folder)
     plan = parse_plan(place.text())
     began = time.perf_counter()
     found = gather(plan, place, processes=workers)
@@ -168,8 +173,8 @@ def report(folder: Path, workers: int | None, as_json: bool) -> None:
 
 
 def _play(
-    plan: Plan,
-    folder: Folder,
+    plan: SweepPlan,
+    folder: SweepFolder,
     engine: str,
     workers: int | None,
     address: str | None,
@@ -180,11 +185,17 @@ def _play(
 ) -> None:
     began = time.perf_counter()
     try:
-        with _Display() as display:
+        with _SweepDisplay() as display:
             count = run_sweep(
-                plan, folder, engine=engine, workers=workers, address=address, tensorboard=tensorboard,
-                time_limit=time_limit, progress=display,
-            )  # fmt: skip
+                plan,
+                folder,
+                engine=engine,
+                workers=workers,
+                address=address,
+                tensorboard=tensorboard,
+                time_limit=time_limit,
+                progress=display,
+            )
     except SweepStopped as stopped:
         stop(stopped)
     found = gather(plan, folder, processes=workers, run_code=True)
@@ -203,13 +214,16 @@ def _play(
         raise click.exceptions.Exit(1)
 
 
-def _describe(plan: Plan, folder: Folder, as_json: bool) -> None:
+def _describe(plan: SweepPlan, folder: SweepFolder, as_json: bool) -> None:
     configurations = len(plan.configurations)
     data: dict[str, Any] = {
-        "trials": len(plan.trials), "configurations": configurations, "repeated": plan.repeated,
-        "episodes": sum(trial.episodes for trial in plan.trials), "folder": str(folder.path),
+        "trials": len(plan.trials),
+        "configurations": configurations,
+        "repeated": plan.repeated,
+        "episodes": sum(trial.episodes for trial in plan.trials),
+        "folder": str(folder.path),
         "first": [{"id": trial.id, "trial": str(trial)} for trial in plan.trials[:FIRST]],
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         again = f" ({plan.repeated} asked for twice)" if plan.repeated else ""
@@ -223,7 +237,7 @@ def _describe(plan: Plan, folder: Folder, as_json: bool) -> None:
     say(data, as_json, show)
 
 
-def _write_report(folder: Folder, found: Gathered, total: int) -> list[Any]:
+def _write_report(folder: SweepFolder, found: Gathered, total: int) -> list[Any]:
     problems = read_summary(folder)
     picture = draw(problems, folder.picture)
     counts = f"{found.trials} of {total} trials, {found.configurations} configurations."
@@ -231,19 +245,27 @@ def _write_report(folder: Folder, found: Gathered, total: int) -> list[Any]:
     return list(tables(problems))
 
 
-def _numbers(count: Count, folder: Folder) -> dict[str, Any]:
+def _numbers(count: Count, folder: SweepFolder) -> dict[str, Any]:
     return {
-        "folder": str(folder.path), "trials": count.total, "done": count.done, "failed": count.failed,
-        "running": count.running, "waiting": count.waiting,
+        "folder": str(folder.path),
+        "trials": count.total,
+        "done": count.done,
+        "failed": count.failed,
+        "running": count.running,
+        "waiting": count.waiting,
         "errors": [{"trial": id, "error": said, "file": str(folder.error_file(id))} for id, said in count.errors],
-    }  # fmt: skip
+    }
 
 
-def _gathered(found: Gathered, folder: Folder) -> dict[str, Any]:
+def _gathered(found: Gathered, folder: SweepFolder) -> dict[str, Any]:
     return {
-        "gathered": found.trials, "rows": found.rows, "configurations": found.configurations,
-        "results": str(folder.results), "summary": str(folder.summary), "report": str(folder.report),
-    }  # fmt: skip
+        "gathered": found.trials,
+        "rows": found.rows,
+        "configurations": found.configurations,
+        "results": str(folder.results),
+        "summary": str(folder.summary),
+        "report": str(folder.report),
+    }
 
 
 def _show_tables(console: Console, shown: list[Any]) -> None:
@@ -252,7 +274,7 @@ def _show_tables(console: Console, shown: list[Any]) -> None:
         console.print(table)
 
 
-def _files(folder: Folder) -> str:
+def _files(folder: SweepFolder) -> str:
     there = [folder.results, folder.summary, folder.report, folder.picture]
     return "Files: " + "  ".join(str(file) for file in there if file.exists())
 
@@ -264,7 +286,7 @@ def _sentence(count: Count) -> str:
     return ", ".join(word for word in words if word) + "."
 
 
-def _show_errors(console: Console, count: Count, folder: Folder) -> None:
+def _show_errors(console: Console, count: Count, folder: SweepFolder) -> None:
     for id, said in count.errors:
         console.print(Text(f"  {id}  {said}", style="yellow"), soft_wrap=True)
     if count.failed:
@@ -272,7 +294,7 @@ def _show_errors(console: Console, count: Count, folder: Folder) -> None:
         console.print(Text(words), soft_wrap=True)
 
 
-class _Display(OnTerminal):
+class _SweepDisplay(OnTerminal):
     """Trials done, running and failed and the time left: a line that changes on a terminal, lines elsewhere."""
 
     def __init__(self) -> None:
@@ -281,9 +303,13 @@ class _Display(OnTerminal):
         self._progress: Progress | None = None
         if console.is_terminal:
             self._progress = Progress(
-                TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24),
-                TextColumn("{task.description}", markup=False), console=console, transient=True,
-            )  # fmt: skip
+                TextColumn("trials"),
+                MofNCompleteColumn(),
+                BarColumn(bar_width=24),
+                TextColumn("{task.description}", markup=False),
+                console=console,
+                transient=True,
+            )
             self._task = self._progress.add_task("", total=None)
 
     def __call__(self, count: Count) -> None:

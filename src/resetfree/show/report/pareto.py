@@ -8,7 +8,7 @@ from typing import Any
 
 from resetfree.core.errors import InvalidInput
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
-from resetfree.studies.statistics import SUBJECT, Row, Summary
+from resetfree.studies.suites.standings import SUBJECT, Row, Summary
 
 # Told apart by the colour-blind too, and by their shape; filled where data is pooled.
 LOOKS = {
@@ -58,10 +58,17 @@ def _panel(axes: Any, case: str, rows: list[Row]) -> None:
         x, y = row.measures["resets"], row.measures["regret"]
         colour, marker = LOOKS[row.kind]
         axes.errorbar(
-            x.mean, y.mean, xerr=[[max(x.mean - x.low, 0.0)], [max(x.high - x.mean, 0.0)]],
-            yerr=[[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]], color=colour, marker=marker, ms=5, lw=0.8,
-            mfc=colour if row.pooled else "white", zorder=3 if row.kind in ("ours", "paper") else 2,
-        )  # fmt: skip
+            x.mean,
+            y.mean,
+            xerr=[[max(x.mean - x.low, 0.0)], [max(x.high - x.mean, 0.0)]],
+            yerr=[[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]],
+            color=colour,
+            marker=marker,
+            ms=5,
+            lw=0.8,
+            mfc=colour if row.pooled else "white",
+            zorder=3 if row.kind in ("ours", "paper") else 2,
+        )
     points = [(r, r.measures["resets"].mean, r.measures["regret"].mean) for r in rows if r.measures]
     best = sorted((a, b, r.method) for r, a, b in points if r.front)
     axes.plot([a for a, _, _ in best], [b for _, b, _ in best], color=GREEN, lw=1.2, zorder=1, drawstyle="steps-post")

@@ -11,8 +11,8 @@ from typing import Any
 from rich.table import Table
 
 from resetfree.show.report.style import line, look, round_number, save
-from resetfree.studies.sweeps.folder import Folder, write_text
-from resetfree.studies.sweeps.gathering import arrow
+from resetfree.studies.folder import SweepFolder, write_text
+from resetfree.studies.gathering import arrow
 
 SHOWN = ("resets", "regret", "realised_resets")  # Regret never without Resets beside it
 HEADINGS = {"resets": "Resets", "regret": "Regret", "realised_resets": "realised resets"}
@@ -24,7 +24,7 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class Line:
+class SummaryLine:
     """A configuration: its words, and the rows of its summary by measure."""
 
     words: dict[str, Any]
@@ -52,21 +52,23 @@ class Line:
         return rows[-1] if rows and rows[-1]["k"] == self.words["episodes"] else None
 
 
-def read_summary(folder: Folder) -> dict[str, list[Line]]:
+def read_summary(folder: SweepFolder) -> dict[str, list[SummaryLine]]:
     """The configurations of a gathered sweep by problem."""
     _, pq = arrow()
-    lines: dict[str, Line] = {}
+    lines: dict[str, SummaryLine] = {}
     for row in _rows(pq, folder.summary):
         words = {key: row[key] for key in ("problem", "problem_options", "primal", "dual", "settings", "feedback")}
-        own = lines.setdefault(row["configuration"], Line({**words, "episodes": row["episodes"]}, {}))
+        own = lines.setdefault(row["configuration"], SummaryLine({**words, "episodes": row["episodes"]}, {}))
         own.rows.setdefault(row["measure"], []).append(row)
-    problems: dict[str, list[Line]] = {}
+    problems: dict[str, list[SummaryLine]] = {}
     for one in lines.values():
         problems.setdefault(one.problem, []).append(one)
     return problems
 
 
-def write_markdown(folder: Folder, problems: Mapping[str, Sequence[Line]], counts: str, picture: bool) -> None:
+def write_markdown(
+    folder: SweepFolder, problems: Mapping[str, Sequence[SummaryLine]], counts: str, picture: bool
+) -> None:
     """report.md: a table per problem."""
     parts = [f"# Sweep\n\n{counts}\n\n{NOTE}\n"]
     if picture:
@@ -80,7 +82,7 @@ def write_markdown(folder: Folder, problems: Mapping[str, Sequence[Line]], count
         write_text(folder.report, "\n".join(parts))
 
 
-def tables(problems: Mapping[str, Sequence[Line]]) -> Iterator[Table]:
+def tables(problems: Mapping[str, Sequence[SummaryLine]]) -> Iterator[Table]:
     """The same for the terminal."""
     for problem, lines in problems.items():
         table = Table(title=problem, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
@@ -93,7 +95,7 @@ def tables(problems: Mapping[str, Sequence[Line]]) -> Iterator[Table]:
         yield table
 
 
-def draw(problems: Mapping[str, Sequence[Line]], path: Path) -> Path | None:
+def draw(problems: Mapping[str, Sequence[SummaryLine]], path: Path) -> Path | None:
     """Interquartile means with their bands over the episodes, one row of axes per problem; None if there are none."""
     from matplotlib.figure import Figure  # half a second to import: only when a picture is wanted
 
@@ -125,12 +127,12 @@ def draw(problems: Mapping[str, Sequence[Line]], path: Path) -> Path | None:
         return save(figure, path)
 
 
-def _measures(lines: Sequence[Line]) -> tuple[str, str]:
+def _measures(lines: Sequence[SummaryLine]) -> tuple[str, str]:
     """What is drawn of a problem: where no oracle tells the expected resets, those that happened."""
     return "resets" if any("resets" in one.rows for one in lines) else "realised_resets", "regret"
 
 
-def _cells(one: Line) -> list[str]:
+def _cells(one: SummaryLine) -> list[str]:
     rows = [one.last(measure) for measure in SHOWN]
     seeds = max((row["n"] for row in rows if row is not None), default=0)
     return [str(seeds), *(_cell(row) for row in rows)]

@@ -11,10 +11,12 @@ from typing import Any
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check, check_names, declarations, plain_parts
+from resetfree.game.auto import choose
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
+from resetfree.players.algorithm1 import algorithm1
 from resetfree.problems.fingerprint import describe
-from resetfree.problems.registry import problems
+from resetfree.problems.registry import make, problems
 from resetfree.problems.zoo.drawn import SYMBOLS
 from resetfree.show.studio import limits
 from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES
@@ -42,8 +44,14 @@ def catalogue() -> dict[str, Any]:
     }  # fmt: skip
     return {
         "problems": chosen, "players": players, "feedback": ["auto", *FEEDBACK], "limits": bounds,
-        "symbols": SYMBOLS, "templates": TEMPLATES,
+        "symbols": SYMBOLS, "templates": TEMPLATES, "lanes": _lanes(),
     }  # fmt: skip
+
+
+def _lanes() -> list[list[str]]:
+    """The pairs that the page begins with: what `auto` takes for a drawn grid, beside Algorithm 1."""
+    found = choose(make(DRAWN).problem(), discover("primal").own, bound_known=True)
+    return [[primal, "auto"] for primal in (found.primal, algorithm1()[0].name)]
 
 
 def problem_options(id: str, given: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,16 +24,17 @@ from numpy.typing import NDArray
 
 from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.problems.world import World, find_world
-from resetfree.runs.columns import COLUMNS
+from resetfree.problems.world import World
+from resetfree.runs.columns import COLUMNS, columns_of_row
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.runfile import Checkpoint
-from resetfree.runs.setup import Setup, prepare
+from resetfree.runs.setup import Setup
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
 from resetfree.studies.engines.batched import faster_engine
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, Trial, failed, tensorboard_folder
+from resetfree.studies.engines.runner import Outcome, Played
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.trial import Errand
 from resetfree.studies.workers import Workers
 
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
@@ -45,7 +46,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class TrialBatch:
     """Rows that are played together: each setting with each seed, seeds fastest."""
 
     errands: list[Errand]
@@ -59,7 +60,7 @@ class Batch:
         return self.errands[0].folder / "batches" / hashlib.sha256(ids.encode()).hexdigest()[:16]
 
 
-class Row(NamedTuple):
+class RunRow(NamedTuple):
     """What it takes to write one run file."""
 
     errand: Errand
@@ -73,7 +74,7 @@ class _Pause(KeyboardInterrupt):
     """Raised between two segments of a batch to keep what was played."""
 
 
-def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[Batch], str]:
+def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[TrialBatch], str]:
     """Take out of the queue what the batched engine shall play, and say why.
 
     everything: whether it is asked to play all, or only what it is likely to play faster.
@@ -83,7 +84,7 @@ def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[Batc
     for _, members in itertools.groupby(list(queue), lambda errand: errand.trial.configuration):
         errands = list(members)
         try:
-            setup = _setup(errands[0].trial, worlds)
+            setup = errands[0].trial.prepared(worlds)
         except ResetFreeError:  # whoever plays it will say why
             continue
         groups.setdefault(_kind(setup, errands), []).append((setup, errands))
@@ -101,9 +102,21 @@ def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[Batc
     return batches, "no accelerator that knows these players and has enough trials of one kind"
 
 
-def play_batches(
-    batches: Sequence[Batch], queue: deque[Errand] | None
-) -> Generator[tuple[Errand, Outcome], None, None]:
+class InBatches:
+    """The runner of the batches that were chosen. What it refuses is left to others, or fails if it shall play all."""
+
+    def __init__(self, batches: Sequence[TrialBatch], *, everything: bool) -> None:
+        self._batches, self._everything = batches, everything
+
+    def play(self, jobs: deque[Errand]) -> Played[Errand]:
+        """Outcomes, batch by batch."""
+        return play_batches(self._batches, None if self._everything else jobs)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def play_batches(batches: Sequence[TrialBatch], queue: deque[Errand] | None) -> Played[Errand]:
     """Outcomes, batch by batch; what the engine refuses goes into the queue, or fails if there is none."""
     waiting = deque(batches)
     while waiting:
@@ -117,14 +130,14 @@ def play_batches(
             if len(batch.setups) > 1:  # they differ in more than numbers: one by one
                 n = len(batch.seeds)
                 waiting.extendleft(
-                    Batch(batch.errands[i * n : i * n + n], [setup], batch.seeds)
+                    TrialBatch(batch.errands[i * n : i * n + n], [setup], batch.seeds)
                     for i, setup in enumerate(batch.setups)
                 )
                 continue
             if queue is not None:
                 queue.extend(batch.errands)
                 continue
-            yield from ((errand, failed(Folder(errand.folder), errand.trial, error)) for errand in batch.errands)
+            yield from ((errand, errand.failed(error)) for errand in batch.errands)
             continue
         yield from _write(batch, columns, seconds)
         shutil.rmtree(batch.place, ignore_errors=True)
@@ -132,32 +145,21 @@ def play_batches(
         shutil.rmtree(folder, ignore_errors=True)  # what a killed driver left of batches that were cut otherwise
 
 
-def write_row(row: Row) -> Outcome:
+def write_row(row: RunRow) -> Outcome:
     """One row of a batch as the run file of its trial."""
-    errand, folder = row.errand, Folder(row.errand.folder)
-    trial, k = errand.trial, len(row.columns["k"])
+    errand, folder, k = row.errand, SweepFolder(row.errand.folder), len(row.columns["k"])
     try:
         lists = [row.columns[name].tolist() for name in COLUMNS]
-        with Ledger.create(folder.trial_file(trial.id), row.spec, overwrite=True) as ledger:
+        with Ledger.create(folder.trial_file(errand.id), row.spec, overwrite=True) as ledger:
             for numbers in zip(*lists, strict=True):
                 ledger.append(numbers)
             ledger.commit(Checkpoint(k, row.seconds, {}, int(row.columns["next_start"][-1]), {}))
-        if errand.tensorboard is not None:
-            track_columns(tensorboard_folder(errand.tensorboard, trial), row.columns, row.best)
+        if errand.events is not None:
+            track_columns(errand.events, row.columns, row.best)
     except Exception as error:
-        return failed(folder, trial, error)
-    folder.forget_error(trial.id)
+        return errand.failed(error)
+    folder.forget_error(errand.id)
     return Outcome("done")
-
-
-def _setup(trial: Trial, worlds: dict[str, World]) -> Setup:
-    key = json.dumps([trial.problem, trial.options], sort_keys=True)
-    if key not in worlds:
-        worlds[key] = find_world(trial.problem, trial.options)
-    return prepare(
-        worlds[key], trial.primal, trial.dual, trial.episodes, trial.seed, trial.feedback, trial.bound,
-        {**trial.settings, "problem": trial.options},
-    )  # fmt: skip
 
 
 def _kind(setup: Setup, errands: Sequence[Errand]) -> str:
@@ -176,7 +178,7 @@ def _faster(group: Sequence[tuple[Setup, list[Errand]]]) -> bool:
     return group[0][0].world.mdp is not None and faster_engine(rows, group[0][0].primal, group[0][0].dual) == "batched"
 
 
-def _cut(group: Sequence[tuple[Setup, list[Errand]]]) -> Iterator[Batch]:
+def _cut(group: Sequence[tuple[Setup, list[Errand]]]) -> Iterator[TrialBatch]:
     """Batches that fit into memory: some settings, some seeds."""
     episodes, n_seeds = group[0][0].spec["episodes"], len(group[0][1])
     rows = max(MOST_ROUNDS // episodes, 1)
@@ -186,10 +188,10 @@ def _cut(group: Sequence[tuple[Setup, list[Errand]]]) -> Iterator[Batch]:
         for first in range(0, n_seeds, seeds):
             chosen = [errands[first : first + seeds] for _, errands in part]
             own = [errand.trial.seed for errand in chosen[0]]
-            yield Batch([errand for errands in chosen for errand in errands], [setup for setup, _ in part], own)
+            yield TrialBatch([errand for errands in chosen for errand in errands], [setup for setup, _ in part], own)
 
 
-def _play(batch: Batch) -> tuple[Arrays, float]:
+def _play(batch: TrialBatch) -> tuple[Arrays, float]:
     """All rounds of a batch, [rows, K] per column, and the seconds they took, from where it stood before."""
     from resetfree.studies.engines.batched import BatchStopped, play_batch
 
@@ -208,10 +210,16 @@ def _play(batch: Batch) -> tuple[Arrays, float]:
         interrupted = False
         try:
             played = play_batch(
-                mdp, [setup.primal for setup in batch.setups], [setup.dual for setup in batch.setups],
-                episodes=spec["episodes"], seeds=batch.seeds, feedback=spec["feedback"], evaluate=True, progress=pause,
+                mdp,
+                [setup.primal for setup in batch.setups],
+                [setup.dual for setup in batch.setups],
+                episodes=spec["episodes"],
+                seeds=batch.seeds,
+                feedback=spec["feedback"],
+                evaluate=True,
+                progress=pause,
                 resume=state,
-            )  # fmt: skip
+            )
         except BatchStopped as stopped:
             played, interrupted = stopped.batch, not isinstance(stopped.__cause__, _Pause)
         except InvalidInput:
@@ -232,7 +240,7 @@ def _play(batch: Batch) -> tuple[Arrays, float]:
 
 def _keep_piece(place: Path, columns: Mapping[str, Any], state: Mapping[str, Any], seconds: float) -> None:
     arrays = {f"column.{name}": column for name, column in columns.items()}
-    with Folder(place).writing():
+    with SweepFolder(place).writing():
         place.mkdir(parents=True, exist_ok=True)
         with drafted(place / f"{int(state['k']):012d}.npz") as draft, draft.open("wb") as file:
             np.savez(file, seconds=np.array(seconds), **arrays, **{f"state.{name}": a for name, a in state.items()})
@@ -252,7 +260,7 @@ def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:
     return found, state
 
 
-def _write(batch: Batch, columns: Arrays, seconds: float) -> Generator[tuple[Errand, Outcome], None, None]:
+def _write(batch: TrialBatch, columns: Arrays, seconds: float) -> Played[Errand]:
     """The run files of a batch, by several processes where there is much to write."""
     rows, n_seeds = deque(_rows(batch, columns, seconds)), len(batch.seeds)
     processes = min(os.cpu_count() or 1, len(rows))
@@ -266,13 +274,9 @@ def _write(batch: Batch, columns: Arrays, seconds: float) -> Generator[tuple[Err
             yield row.errand, write_row(row) if outcome is None else outcome
 
 
-def _rows(batch: Batch, columns: Arrays, seconds: float) -> Iterator[Row]:
-    n_rows, episodes = columns["s1"].shape
+def _rows(batch: TrialBatch, columns: Arrays, seconds: float) -> Iterator[RunRow]:
+    n_rows = len(columns["s1"])
     best = best_values(batch.setups[0].world.mdp) if batch.errands[0].tensorboard is not None else None
     for i, errand in enumerate(batch.errands):
         spec = {**batch.setups[i // len(batch.seeds)].spec, "seed": errand.trial.seed, "engine": "batched"}
-        own: Arrays = {"k": np.arange(1, episodes + 1)}
-        for name in COLUMNS[1:]:
-            column = columns[name][i] if name in columns else np.full(episodes, np.nan)
-            own[name] = column.astype(np.int64) if column.dtype.kind in "bi" else column
-        yield Row(errand, spec, own, seconds / n_rows, best)
+        yield RunRow(errand, spec, columns_of_row(columns, i), seconds / n_rows, best)

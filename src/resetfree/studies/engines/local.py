@@ -3,56 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Generator
-from functools import partial
+from typing import Generic
 
 from resetfree.core.errors import RunError
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, failed, run_trial
+from resetfree.studies.engines.runner import J, Outcome, Played
 from resetfree.studies.workers import Workers, stopping
 
-MOST_DEATHS = 5  # of the process of one trial, after which the trial is held to be the cause
+MOST_DEATHS = 5  # of the process of one job, after which the job is held to be the cause
 
 
-def play_local(
-    errands: deque[Errand], processes: int, limit: float | None
-) -> Generator[tuple[Errand, Outcome], None, None]:
-    """Outcomes as they come; a trial whose process died is tried again, one that takes longer than `limit` fails."""
-    with trial_workers(processes, limit) as workers:
-        yield from play_with(workers, errands)
+class Local(Generic[J]):
+    """Processes that live until `close`.
 
+    limit: seconds that a job may take; one that takes longer is killed, and fails.
+    deaths: of its process, after which a job fails; before that it is tried again (default: MOST_DEATHS).
+    """
 
-def trial_workers(processes: int, limit: float | None) -> Workers[Errand, Outcome]:
-    """Processes that play trials."""
-    return Workers(processes, _work, limit=limit, overdue=partial(_overdue, limit=limit))
+    def __init__(self, processes: int, limit: float | None = None, deaths: int | None = None) -> None:
+        self._limit, self._deaths = limit, MOST_DEATHS if deaths is None else deaths
+        self._workers: Workers[J, Outcome] = Workers(processes, _work, limit=limit, overdue=self._overdue)
 
-
-def play_with(
-    workers: Workers[Errand, Outcome], errands: deque[Errand]
-) -> Generator[tuple[Errand, Outcome], None, None]:
-    """The same with processes that are there already."""
-    deaths: Counter[str] = Counter()
-    for errand, outcome in workers.do(errands):
-        if outcome is None:
-            deaths[errand.trial.id] += 1
-            if deaths[errand.trial.id] < MOST_DEATHS:
-                errands.append(errand)
+    def play(self, jobs: deque[J]) -> Played[J]:
+        """Outcomes as they come; a job whose process died is tried again."""
+        deaths: Counter[str] = Counter()
+        for job, outcome in self._workers.do(jobs):
+            if outcome is None:
+                deaths[job.id] += 1
+                if deaths[job.id] < self._deaths:
+                    jobs.append(job)
+                    continue
+                why = f"The process that played the trial was killed {self._deaths} times, perhaps for memory."
+                outcome = job.failed(RunError(why))
+            elif outcome.status == "busy":
+                jobs.append(job)
                 continue
-            error = RunError(f"The process that played the trial was killed {MOST_DEATHS} times, perhaps for memory.")
-            outcome = failed(Folder(errand.folder), errand.trial, error)
-        elif outcome.status == "busy":
-            errands.append(errand)
-            continue
-        yield errand, outcome
+            yield job, outcome
+
+    def close(self) -> None:
+        """Let jobs under way be saved, and end the processes."""
+        self._workers.__exit__()
+
+    def _overdue(self, job: J) -> Outcome:
+        why = f"The trial took longer than its time limit of {self._limit:g} seconds, and was ended."
+        return job.failed(RunError(f"{why} {job.again}"))
 
 
-def _overdue(errand: Errand, limit: float | None) -> Outcome:
-    error = RunError(
-        f"The trial took longer than its time limit of {limit:g} seconds, and was ended. It goes on, with as much time "
-        f"again or another --time-limit, after: resetfree sweep retry {errand.folder}"
-    )
-    return failed(Folder(errand.folder), errand.trial, error)
-
-
-def _work(errand: Errand) -> Outcome:
-    return Outcome("stopped") if stopping() else run_trial(errand, stopping)
+def _work(job: J) -> Outcome:
+    return Outcome("stopped") if stopping() else job.play(stopping)

@@ -16,17 +16,16 @@ import socket
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import SLICE
-from resetfree.studies.engines.local import play_with, trial_workers
-from resetfree.studies.sweeps.folder import Folder
-from resetfree.studies.sweeps.trial import Errand, Outcome, failed, run_trial
-from resetfree.studies.workers import Child, Workers
+from resetfree.studies.engines.local import Local
+from resetfree.studies.engines.runner import J, Job, Outcome, Played
+from resetfree.studies.workers import Child
 
 RETRIES = 20  # deaths of workers and nodes that one trial outlives
 LOSSES = 3  # of the cluster with no trial finished in between, after which it is given up
@@ -39,47 +38,55 @@ LOOK = 5.0  # seconds between two looks at how many cores there are
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # Ray's own name
 
 
-def play_on_ray(
-    errands: deque[Errand],
-    processes: int,
-    address: str | None,
-    limit: float | None,
-    running_now: Callable[[int], object],
-) -> Generator[tuple[Errand, Outcome], None, None]:
-    """Outcomes as they come.
+class Cluster(NamedTuple):
+    """Which one, and what is played there."""
 
-    address: of a cluster that runs, as HOST:PORT or "auto"; None starts one of so many processes, ended at the end.
-    limit: seconds that a trial may take.  running_now: told how many trials the cluster is playing.
-    """
-    pending = {errand.trial.id: errand for errand in errands}
-    where, losses, reached = "of this machine" if address is None else f"at '{address}'", 0, False
-    while pending:
-        why = "the process that joined it died"
-        with _driver(pending, processes, address, limit) as child:
-            for kind, value in _messages(child):
-                if kind == "running":
-                    reached = True
-                    running_now(value)
-                elif kind == "outcome":
-                    losses = 0
-                    yield pending.pop(value[0]), value[1]
-                elif kind == "refused" and not reached:
-                    raise value
-                else:
-                    why = str(value)
-                    break
-                if not pending:
-                    break
-        losses += 1
-        if pending and losses >= LOSSES:
-            sentence = f"The Ray cluster {where} was lost {LOSSES} times in a row: {why.rstrip('.')}."
-            yield next(iter(pending.values())), Outcome("lost", sentence)
+    processes: int  # of a cluster that is started here
+    address: str | None  # of one that runs, as HOST:PORT or "auto"; None starts one, ended at the end
+    limit: float | None  # seconds that a trial may take
+
+
+class OnRay:
+    """The runner of a cluster.  running_now: told how many jobs it is playing."""
+
+    def __init__(self, cluster: Cluster, running_now: Callable[[int], object]) -> None:
+        self._cluster, self._running_now = cluster, running_now
+
+    def play(self, jobs: deque[J]) -> Played[J]:
+        """Outcomes as they come."""
+        pending = {job.id: job for job in jobs}
+        losses, reached = 0, False
+        while pending:
+            why = "the process that joined it died"
+            with _driver(pending, self._cluster) as child:
+                for kind, value in _messages(child):
+                    if kind == "running":
+                        reached = True
+                        self._running_now(value)
+                    elif kind == "outcome":
+                        losses = 0
+                        yield pending.pop(value[0]), value[1]
+                    elif kind == "refused" and not reached:
+                        raise value
+                    else:
+                        why = str(value)
+                        break
+                    if not pending:
+                        break
+            losses += 1
+            if pending and losses >= LOSSES:
+                where = "of this machine" if self._cluster.address is None else f"at '{self._cluster.address}'"
+                sentence = f"The Ray cluster {where} was lost {LOSSES} times in a row: {why.rstrip('.')}."
+                yield next(iter(pending.values())), Outcome("lost", sentence)
+
+    def close(self) -> None:
+        """Nothing is kept."""
 
 
 @contextmanager
-def _driver(pending: dict[str, Errand], processes: int, address: str | None, limit: float | None) -> Iterator[Child]:
+def _driver(pending: Mapping[str, Job], cluster: Cluster) -> Iterator[Child]:
     """The process that Ray lives in; killing it ends what it plays, and a cluster that it started."""
-    child = Child(_drive, list(pending.values()), processes, address, limit)
+    child = Child(_drive, list(pending.values()), cluster)
     try:
         yield child
     finally:
@@ -102,64 +109,64 @@ def _messages(child: Child) -> Iterator[tuple[str, Any]]:
                 return
 
 
-def _drive(pipe: Connection, errands: list[Errand], processes: int, address: str | None, limit: float | None) -> None:
+def _drive(pipe: Connection, jobs: list[Job], cluster: Cluster) -> None:
     """The other process: hand trials over to the cluster, and tell what comes back."""
     os.dup2(2, 1)  # for good, and for all that Ray starts
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tasks inherit this, and are cancelled by it
     try:
         ray = _ray()
-        with _cluster(ray, processes, address):
-            _hand_over(ray, pipe, deque(errands), limit)
+        with _joined(ray, cluster.processes, cluster.address):
+            _hand_over(ray, pipe, deque(jobs), cluster.limit)
     except ResetFreeError as error:
         pipe.send(("refused", error))
 
 
-def _hand_over(ray: Any, pipe: Connection, errands: deque[Errand], limit: float | None) -> None:
+def _hand_over(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None) -> None:
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)
-    running: dict[Any, Errand] = {}
+    running: dict[Any, Job] = {}
     own = ray.exceptions.RayTaskError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError
     cores, due = 0, 0.0
-    while errands or running:
+    while jobs or running:
         if time.monotonic() >= due:
             cores, due = int(ray.cluster_resources().get("CPU", 0)), time.monotonic() + LOOK  # nodes come and go
-        while errands and len(running) < AHEAD * max(cores, 1):
-            errand = errands.popleft()
-            running[task.remote(errand, limit)] = errand
+        while jobs and len(running) < AHEAD * max(cores, 1):
+            job = jobs.popleft()
+            running[task.remote(job, limit)] = job
         pipe.send(("running", min(len(running), cores)))
         ready, _ = ray.wait(list(running), num_returns=1, timeout=SLICE)
         if pipe.poll():
             return _cancel(ray, list(running))
         for reference in ready:
-            errand = running.pop(reference)
+            job = running.pop(reference)
             try:
                 outcome = ray.get(reference)
             except own as error:
-                outcome = failed(Folder(errand.folder), errand.trial, error)
+                outcome = job.failed(error)
             except ray.exceptions.RayError as error:  # not of this trial: the cluster is gone, or the part we talk to
                 pipe.send(("lost", _first_line(error)))
                 return None
             if outcome.status == "busy":
-                errands.append(errand)
+                jobs.append(job)
             else:
-                pipe.send(("outcome", (errand.trial.id, outcome)))
+                pipe.send(("outcome", (job.id, outcome)))
     return None
 
 
-_workers: Workers[Errand, Outcome] | None = None  # in a process of Ray: the process that plays, if time is limited
+_beside: Local[Job] | None = None  # in a process of Ray: the process that plays, if time is limited
 
 
-def _work(errand: Errand, limit: float | None) -> Outcome:
+def _work(job: Job, limit: float | None) -> Outcome:
     """One task. A trial whose time is limited is played in another process, which can be killed."""
-    global _workers
+    global _beside
     if limit is None:
-        return run_trial(errand)
-    if _workers is None:
-        _workers = trial_workers(1, limit)
+        return job.play(lambda: False)
+    if _beside is None:
+        _beside = Local(1, limit)
     try:
-        return next(play_with(_workers, deque([errand])))[1]
+        return next(_beside.play(deque([job])))[1]
     except KeyboardInterrupt:
-        _workers.__exit__()
-        _workers = None
+        _beside.close()
+        _beside = None
         return Outcome("stopped")
 
 
@@ -173,7 +180,7 @@ def _cancel(ray: Any, references: list[Any]) -> None:
 
 
 @contextmanager
-def _cluster(ray: Any, processes: int, address: str | None) -> Iterator[None]:
+def _joined(ray: Any, processes: int, address: str | None) -> Iterator[None]:
     """Join a cluster, or start one; leaving it ends what was started here and nothing else."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
     if address is None:

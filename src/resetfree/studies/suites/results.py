@@ -20,7 +20,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
-from resetfree.studies.suites.trials import Outcome, Status, Trial
+from resetfree.studies.suites.trials import Ending, Measured, MethodTrial
 
 FORMAT = "resetfree bench 1"
 
@@ -33,7 +33,7 @@ class Results:
     """
 
     def __init__(self, path: Path, suite: str, *, overwrite: bool = False, redo: Collection[str] = ()) -> None:
-        self.path, self.outcomes, self.others = path, dict[str, Outcome](), 0
+        self.path, self.outcomes, self.others = path, dict[str, Measured](), 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -57,15 +57,23 @@ class Results:
             self._lock.release()
             raise
 
-    def add(self, trial: Trial, outcome: Outcome) -> None:
+    def add(self, trial: MethodTrial, outcome: Measured) -> None:
         """Keep an outcome; on disk when this returns."""
         if trial.key in self.outcomes:
             raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
         line = {
-            "key": trial.key, "case": trial.case, "method": trial.method, "pooled": trial.pooled, "width": trial.width,
-            "tuning": trial.tuning, "instance": str(trial.instance), "seed": trial.seed, "episodes": trial.episodes,
-            "code": code_digest(), "outcome": plain(outcome.to_dict()),
-        }  # fmt: skip
+            "key": trial.key,
+            "case": trial.case,
+            "method": trial.method,
+            "pooled": trial.pooled,
+            "width": trial.width,
+            "tuning": trial.tuning,
+            "instance": str(trial.instance),
+            "seed": trial.seed,
+            "episodes": trial.episodes,
+            "code": code_digest(),
+            "outcome": plain(outcome.to_dict()),
+        }
         try:
             self._file.write(json.dumps(line, allow_nan=False) + "\n")
             self._file.flush()
@@ -121,24 +129,24 @@ class Results:
         return result
 
 
-def _outcome(line: dict[str, Any]) -> Outcome:
+def _outcome(line: dict[str, Any]) -> Measured:
     """What a line of the file says came of a trial; raises what shows that it says nothing of the kind."""
-    found = Outcome(**line["outcome"])
-    for one in fields(Outcome):
+    found = Measured(**line["outcome"])
+    for one in fields(Measured):
         value, default = getattr(found, one.name), one.default
         if isinstance(default, float | int) and not isinstance(value, float | int):
             raise ValueError(f"'{one.name}' must be a number")
     for name in ("key", "method", "code"):
         if not isinstance(line[name], str):
             raise ValueError(f"'{name}' must be text")
-    if found.status not in get_args(Status):
+    if found.status not in get_args(Ending):
         raise ValueError("it has no status")
     return found
 
 
 @cache
 def code_digest() -> str:
-    """Tells whether two trials were played by the same code: a hash of the package without its command line.
+    """Tells whether two trials were played by the same code: a hash of the package without what only shows.
 
     >>> len(code_digest())
     16
@@ -147,7 +155,7 @@ def code_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         where = path.relative_to(root)
-        if where.parts[0] not in ("cli", "report"):
+        if where.parts[0] != "show":
             digest.update(str(where).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -17,21 +17,22 @@ import numpy as np
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.game.loop import begin, play
+from resetfree.players.shared.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.transitions import Floats
-from resetfree.studies.suites.method import Setting, methods
+from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import Instance
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.oracle.exact import Evaluator
 
-Status: TypeAlias = Literal["done", "stopped", "failed"]
+Ending: TypeAlias = Literal["done", "stopped", "failed"]
 LOOK = 0.1  # seconds between two looks at whether the trial shall end
 
 
 @dataclass(frozen=True)
-class Trial:
+class MethodTrial:
     """What is played."""
 
     case: str
@@ -53,10 +54,10 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Measured:
     """What came of a trial; sums over the episodes played."""
 
-    status: Status  # "stopped": it ran into the time limit; "failed": something was raised
+    status: Ending  # "stopped": it ran into the time limit; "failed": something was raised
     played: int = 0
     regret: float = 0.0  # Regret, exact
     resets: float = 0.0  # Resets, expected and exact
@@ -101,7 +102,7 @@ def ground(instance: Instance) -> Ground:
     return Ground(mdp, mdp.problem(), solve(mdp, starts=[]).value, float(bound))
 
 
-def run_trial(trial: Trial, limit: float = float("inf"), stop: Callable[[], bool] = lambda: False) -> Outcome:
+def run_trial(trial: MethodTrial, limit: float = float("inf"), stop: Callable[[], bool] = lambda: False) -> Measured:
     """Play a trial; what it raises is part of the outcome.
 
     limit: seconds of wall time, looked at between episodes.  stop: asked now and then; if it says so, `Interrupted`.
@@ -125,16 +126,24 @@ class _Tally:
         self.regret = self.resets = self.seconds = self.bound = 0.0
         self.before: list[float] = []  # Resets just before each reset that happened: when the bound is most strained
 
-    def outcome(self, status: Status, error: str | None) -> Outcome:
+    def outcome(self, status: Ending, error: str | None) -> Measured:
         upper = resets_upper(np.arange(len(self.before) + 1))
-        return Outcome(
-            status=status, played=self.played, regret=self.regret, resets=self.resets, realised=len(self.before),
-            last_reset=self.last_reset, seconds=self.seconds, bound=self.bound, certificate=float(upper[-1]),
-            covered=bool((upper >= [*self.before, self.resets]).all()), error=error,
-        )  # fmt: skip
+        return Measured(
+            status=status,
+            played=self.played,
+            regret=self.regret,
+            resets=self.resets,
+            realised=len(self.before),
+            last_reset=self.last_reset,
+            seconds=self.seconds,
+            bound=self.bound,
+            certificate=float(upper[-1]),
+            covered=bool((upper >= [*self.before, self.resets]).all()),
+            error=error,
+        )
 
 
-def _play(trial: Trial, tally: _Tally, limit: float, stop: Callable[[], bool]) -> Status:
+def _play(trial: MethodTrial, tally: _Tally, limit: float, stop: Callable[[], bool]) -> Ending:
     here = ground(trial.instance)
     tally.bound = here.bound
     primal, dual, feedback = methods()[trial.method].build(Setting(here.bound, trial.width, trial.pooled, here.problem))
@@ -159,8 +168,9 @@ def _play(trial: Trial, tally: _Tally, limit: float, stop: Callable[[], bool]) -
         if math.isnan(best):
             raise AssumptionViolated(
                 f"Episode {this.k} starts in state {this.s1}, from which no reset-free policy exists.",
-                assumption="feasibility", witness=this.s1,
-            )  # fmt: skip
+                assumption="feasibility",
+                witness=this.s1,
+            )
         if not math.isfinite(v_r + v_c):
             raise InvalidInput(f"The policy of episode {this.k} must have values. Got {v_r} and {v_c} instead.")
         if this.episode.reset:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from resetfree.studies.suites.method import Method
+from resetfree.players.shared.method import Method
 from resetfree.studies.suites.suite import Case, Instance, Suite
-from resetfree.studies.suites.trials import Outcome, Trial, ground
+from resetfree.studies.suites.trials import Measured, MethodTrial, ground
 
 FIRST_TUNING_SEED = 1_000_000  # far from every reported seed
 
@@ -36,7 +36,7 @@ def entries(suite: Suite, chosen: Iterable[Method]) -> list[Entry]:
     return result
 
 
-def tuning_trials(entry: Entry, suite: Suite) -> list[Trial]:
+def tuning_trials(entry: Entry, suite: Suite) -> list[MethodTrial]:
     """One trial per width, tuning instance and tuning seed; none where there is nothing to choose."""
     if entry.inapplicable is not None or len(entry.method.widths) < 2:
         return []
@@ -50,7 +50,7 @@ def tuning_trials(entry: Entry, suite: Suite) -> list[Trial]:
     ]
 
 
-def reported_trials(entry: Entry, suite: Suite, width: float) -> list[Trial]:
+def reported_trials(entry: Entry, suite: Suite, width: float) -> list[MethodTrial]:
     """One trial per seed, with the width that was chosen."""
     if entry.inapplicable is not None:
         return []
@@ -58,7 +58,7 @@ def reported_trials(entry: Entry, suite: Suite, width: float) -> list[Trial]:
     return [_trial(entry, width, False, told[seed % len(told)], seed, k) for seed in range(suite.seeds)]
 
 
-def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Outcome]) -> float:
+def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Measured]) -> float:
     """The width with the least mean Regret + B Resets over the tuning trials; the smaller one of equals.
 
     outcomes: by the key of the trial; those of reported trials are not looked at.
@@ -72,10 +72,10 @@ def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Outcome]) ->
     return min(sorted(widths), key=lambda width: sum(scores[width]) / len(scores[width]))
 
 
-def score(outcome: Outcome, episodes: int) -> float:
+def score(outcome: Measured, episodes: int) -> float:
     """Regret + B Resets; of a stopped trial, as if it had gone on at the same rate; of a failed one, infinite.
 
-    >>> score(Outcome("done", played=10, regret=3.0, resets=2.0, bound=5.0), 10)
+    >>> score(Measured("done", played=10, regret=3.0, resets=2.0, bound=5.0), 10)
     13.0
     """
     if outcome.status == "failed" or outcome.played == 0:
@@ -83,5 +83,5 @@ def score(outcome: Outcome, episodes: int) -> float:
     return (outcome.regret + outcome.bound * outcome.resets) * episodes / outcome.played
 
 
-def _trial(entry: Entry, width: float, tuning: bool, instance: Instance, seed: int, episodes: int) -> Trial:
-    return Trial(entry.case.label, entry.method.name, entry.pooled, width, tuning, instance, seed, episodes)
+def _trial(entry: Entry, width: float, tuning: bool, instance: Instance, seed: int, episodes: int) -> MethodTrial:
+    return MethodTrial(entry.case.label, entry.method.name, entry.pooled, width, tuning, instance, seed, episodes)

@@ -16,6 +16,11 @@ UNKNOWN = "the player cannot be asked what is proved of it: "
 ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on
 
 
+def asked_player(run: Record, role: Literal["primal", "dual"]) -> Any:
+    """A player of the run, made again; None where it cannot be asked what is proved of it."""
+    return None if run.statements[role]["why"].startswith(UNKNOWN) else run.player_again(role)
+
+
 def unasked(run: Record, claim: str) -> list[Certificate]:
     """A claim about `most_resets` where the file names such a number and the player cannot be asked for it."""
     why, named = run.statements["primal"]["why"], run.spec["statements"]["primal"].get("most_resets")

@@ -20,7 +20,7 @@ Choice: TypeAlias = Array | list[Array]  # an action [S, rows], or probabilities
 Step: TypeAlias = Callable[[Values, Any], tuple[Values, Choice]]
 
 
-class Plan(NamedTuple):
+class BatchedPlan(NamedTuple):
     """What is played, and the player's own estimates at the start."""
 
     actions: Any  # [H][S, rows] int8 or int32

@@ -16,7 +16,7 @@ from resetfree.players.shared.batched.batched_rollout import Path
 from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, layer, take
 
 
-class Counts(NamedTuple):
+class CountRows(NamedTuple):
     """How often what was seen."""
 
     tried: Any  # [L, A, S, rows] int32
@@ -26,10 +26,10 @@ class Counts(NamedTuple):
     known_last: Any  # [S, rows] likewise at the end of an episode
 
 
-def no_counts(shape: Shape, n_layers: int, rows: int) -> Counts:
+def no_counts(shape: Shape, n_layers: int, rows: int) -> CountRows:
     """Nothing seen, on the host."""
     S, pairs = shape.n_states, (n_layers, shape.n_actions)
-    return Counts(
+    return CountRows(
         np.zeros((*pairs, S, rows), dtype=np.int32),
         np.zeros((*pairs, shape.n_successors, S, rows), dtype=np.int32) if shape.counts_moves else None,
         np.zeros((*pairs, S, rows)) if shape.noise != "none" else None,
@@ -38,7 +38,7 @@ def no_counts(shape: Shape, n_layers: int, rows: int) -> Counts:
     )
 
 
-def count(shape: Shape, c: Counts, path: Path) -> Counts:
+def count(shape: Shape, c: CountRows, path: Path) -> CountRows:
     """Add the steps that were taken."""
     n_layers, A, S, rows = c.tried.shape
     W = shape.n_successors
@@ -57,7 +57,7 @@ def count(shape: Shape, c: Counts, path: Path) -> Counts:
         else:  # steps may meet, and the order in which numbers are added is kept
             for h in range(shape.horizon):
                 earned = _added(earned, where[h], pay[h], True)
-    return Counts(tried, seen, earned, *learn_resets(shape, c.known, c.known_last, path))
+    return CountRows(tried, seen, earned, *learn_resets(shape, c.known, c.known_last, path))
 
 
 def _added(table: Array, where: Array, what: Array, unique: bool) -> Array:
@@ -77,13 +77,13 @@ def learn_resets(shape: Shape, known: Array, known_last: Array, path: Path) -> t
     return known | sure, known_last | here
 
 
-def tries(c: Counts, h: Any) -> list[Array]:
+def tries(c: CountRows, h: Any) -> list[Array]:
     """[S, rows] per action."""
     table = layer(c.tried, h)
     return [table[a].astype(jnp.float64) for a in range(len(table))]
 
 
-def earnings(tables: Tables, c: Counts, h: Any) -> list[Array]:
+def earnings(tables: Tables, c: CountRows, h: Any) -> list[Array]:
     """Sum of rewards, [S, rows] per action."""
     if c.earned is not None:
         table = layer(c.earned, h)
@@ -92,7 +92,7 @@ def earnings(tables: Tables, c: Counts, h: Any) -> list[Array]:
     return [n * pay[a][:, None] for a, n in enumerate(tries(c, h))]
 
 
-def over_successors(tables: Tables, c: Counts, h: Any, *values: Array) -> list[list[Array]]:
+def over_successors(tables: Tables, c: CountRows, h: Any, *values: Array) -> list[list[Array]]:
     """sum_t N(s, a, t) V(t) for each V [S, rows]: per V and per action [S, rows].
 
     Learners know no successor list; one that was never seen has count zero, so this is the sum over what was seen.

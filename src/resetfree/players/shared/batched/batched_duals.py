@@ -12,15 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.core.errors import InvalidInput
-from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.dual.counting import Counting
-from resetfree.players.dual.one_multiplier import OneMultiplier
-from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.shared.batched.batched_tables import take
-from resetfree.players.shared.multiplier_functions import Line, Space
-from resetfree.problems.contract import Problem
-from resetfree.theory.sets import Ball, OrthantBall
 
 Given: TypeAlias = dict[str, Any]
 
@@ -31,24 +23,6 @@ class Gradient:
 
     kind: str  # "line", "ball" or "orthant"
     features: int  # d'; 0 for the constant 1
-
-    @classmethod
-    def read(cls, player: ProjectedGradient, problem: Problem, episodes: int) -> tuple[Gradient, Given]:
-        """The static part, and the numbers; sets whose projection needs a solver are refused."""
-        among: Any = player.init(problem, episodes, 0).among
-        if isinstance(among, Line):
-            xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
-            numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
-            return cls("line", 0 if among.xi is None else 1), numbers
-        assert isinstance(among, Space)
-        if not isinstance(among.members, Ball | OrthantBall):
-            raise InvalidInput(
-                "The set of multipliers of projected-gradient must be an interval, a ball or an orthant with a ball in "
-                f"the batched engine. Got {type(among.members).__name__} instead."
-            )
-        kind = "ball" if isinstance(among.members, Ball) else "orthant"
-        xi = np.asarray(problem.xi, dtype=np.float64)
-        return cls(kind, xi.shape[1]), {"cap": among.cap, "xi": xi}
 
     def begin(self, given: Given) -> Any:
         """Zeros [max(d', 1), rows]."""
@@ -80,11 +54,6 @@ class Gradient:
 class Penalty:
     """`constant-penalty`."""
 
-    @classmethod
-    def read(cls, player: ConstantPenalty, problem: Problem, episodes: int) -> tuple[Penalty, Given]:
-        """The penalty."""
-        return cls(), {"penalty": player.init(problem, episodes, 0).lam}
-
     def begin(self, given: Given) -> None:
         """Nothing is learned."""
 
@@ -98,14 +67,8 @@ class Penalty:
 
 
 @dataclass(frozen=True)
-class Count:
+class ResetCount:
     """`counting`."""
-
-    @classmethod
-    def read(cls, player: Counting, problem: Problem, episodes: int) -> tuple[Count, Given]:
-        """What one reset adds."""
-        player.init(problem, episodes, 0)
-        return cls(), {"eta": player.eta}
 
     def begin(self, given: Given) -> Any:
         """No reset yet."""
@@ -125,12 +88,6 @@ class One:
     """`one-multiplier`."""
 
     first_start_only: bool
-
-    @classmethod
-    def read(cls, player: OneMultiplier, problem: Problem, episodes: int) -> tuple[One, Given]:
-        """The step and the upper end."""
-        fresh = player.init(problem, episodes, 0)
-        return cls(player.first_start_only), {"eta": fresh.eta, "cap": fresh.cap}
 
     def begin(self, given: Given) -> tuple[Any, Any]:
         """Y = 0, and no first start yet."""

@@ -8,19 +8,19 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.players.shared.batched.batched_counts import Counts
+from resetfree.players.shared.batched.batched_counts import CountRows
 from resetfree.players.shared.batched.batched_rollout import over_steps
 from resetfree.players.shared.batched.batched_tables import Shape, Tables, layer, take
 
 
-def _stays(tables: Tables, c: Counts, h: Any, good: Array) -> Array:
+def _stays(tables: Tables, c: CountRows, h: Any, good: Array) -> Array:
     """[A, S, rows] whether all successors seen of a pair are good [S, rows]."""
     successor = layer(tables.successor, h)  # [A, W, S]
     seen = layer(c.seen, h) if c.seen is not None else layer(c.tried, h)[:, None]
     return jnp.all((seen == 0) | take(good, successor), axis=1)
 
 
-def endless_sets(tables: Tables, c: Counts, allowed: Array) -> Array:
+def endless_sets(tables: Tables, c: CountRows, allowed: Array) -> Array:
     """Greatest fixpoint, from the last one: what is seen only grows, so the new one lies inside it."""
 
     def narrower(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -34,7 +34,7 @@ def endless_sets(tables: Tables, c: Counts, allowed: Array) -> Array:
     return may[None]
 
 
-def episode_sets(shape: Shape, tables: Tables, c: Counts) -> Array:
+def episode_sets(shape: Shape, tables: Tables, c: CountRows) -> Array:
     """The sets of each step of an episode: successors at the end must not be bad there, before that be inside."""
 
     def step(after: Array, h: Any) -> tuple[Array, Array]:

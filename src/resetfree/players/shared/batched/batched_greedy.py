@@ -8,47 +8,28 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.greedy_composite import GreedyComposite
-from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at, known_at
-from resetfree.players.shared.batched.batched_ridge import Ridge, features_of
-from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
-from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at, known_at
+from resetfree.players.shared.batched.batched_ridge import BatchedRidge
+from resetfree.players.shared.batched.batched_rollout import Path, Turn
+from resetfree.players.shared.batched.batched_tables import Scene, Shape, at_state
 from resetfree.players.shared.kernels.composite import TIE
-from resetfree.problems.contract import Problem
 
 
 @dataclass(frozen=True)
 class Greedy:
     """What of a `GreedyComposite` a program is compiled for; its numbers travel beside it."""
 
-    ridge: Ridge
+    ridge: BatchedRidge
     variance_aware: bool
     samples_actions: bool = False
-
-    @classmethod
-    def read(cls, player: GreedyComposite, problem: Problem, episodes: int) -> tuple[Greedy, dict[str, Any]]:
-        """The static part, and the numbers; plans that are kept from episode to episode are not known here."""
-        if player.switching != "every":
-            raise InvalidInput(
-                "The 'switching' of greedy-composite must be every in the batched engine. "
-                f"Got {player.switching!r} instead."
-            )
-        one_hot, phi = features_of(problem)
-        beta_r, beta_c = player.betas(problem, episodes)
-        ridge = Ridge(1 if player.pooled else problem.horizon, one_hot)
-        numbers = {"beta_r": beta_r, "beta_c": beta_c, "reg": player.ridge(), "phi": phi}
-        return cls(ridge, player.variance_aware and player.width == "tuned"), numbers
 
     def begin(self, shape: Shape, given: dict[str, Any]) -> Any:
         """No data."""
         return self.ridge.begin(shape, given["phi"], given["reg"])
 
-    def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Any, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+    def plan(self, scene: Scene, state: Any, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Q = clip(regression of r + V + bonus, -lam, H-h+1), V = max Q; V_r and V_c of the greedy policy, no bonus."""
+        (shape, tables, given), (s1, lam, _, u) = scene, turn
 
         def step(values: Values, h: Any) -> tuple[Values, Array]:
             dead = known_at(shape, state.known, state.known_last, h)
@@ -77,7 +58,7 @@ class Greedy:
 
         values, actions, exact, _ = backward(shape, tables, step, 3, u.action, len(lam), evaluate=evaluate, keep=False)
         v, v_r, v_c = (at_state(x, s1) for x in values)
-        return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
 
     def _cost_bonus(self, x: Array, mean_c: Array) -> Array:
         if not self.variance_aware:
@@ -85,8 +66,6 @@ class Greedy:
         q = jnp.maximum(jnp.minimum(mean_c, 1.0), 0.0)
         return jnp.minimum(x, 2.0 * jnp.sqrt(q * (1.0 - q)) * x + x * x)
 
-    def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Any, path: Path, lam: Array, plan: Plan
-    ) -> Any:
+    def learn(self, scene: Scene, state: Any, path: Path, lam: Array, plan: BatchedPlan) -> Any:
         """Add the steps that were taken."""
-        return self.ridge.learn(shape, given["phi"], state, path)
+        return self.ridge.learn(scene.shape, scene.given["phi"], state, path)

@@ -13,22 +13,20 @@ import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.primal.ucbvi import UCBVI
 from resetfree.players.shared.batched import batched_counts as counts
-from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
-from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
-from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_rollout import Path, Turn
+from resetfree.players.shared.batched.batched_tables import FEW, Scene, Shape, Tables, at_state, layer, take
 from resetfree.players.shared.count_players import JITTER
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
 from resetfree.problems.contract import Problem
 
 
-class Learned(NamedTuple):
+class OptimisticRows(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
-    counts: counts.Counts
+    counts: counts.CountRows
     largest_lam: Any  # [rows], or None where nobody asks
     fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
     visited: Any  # [S, rows]
@@ -38,37 +36,16 @@ class Learned(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimistic:
-    """What of a `UCBVI` or `SupportElimination` a program is compiled for; its numbers travel beside it."""
+    """What of a player on counts a program is compiled for; its numbers travel beside it."""
 
     n_layers: int
     form: int
     learned_ties: bool
-    monotone: bool
     noisy: bool
-    allowed_layers: int  # 0 without elimination
-    endless: bool  # whether its one layer is for a life without end; an episode of one step has one layer too
+    monotone: bool = False
+    allowed_layers: int = 0  # 0 without elimination
+    endless: bool = False  # whether its one layer is for a life without end; an episode of one step has one layer too
     samples_actions: bool = False
-
-    @classmethod
-    def read(
-        cls, player: UCBVI | SupportElimination, problem: Problem, episodes: int
-    ) -> tuple[Optimistic, dict[str, Any]]:
-        """The static part, and the numbers; ties that rounding would break are refused."""
-        if player.ties == "first":
-            raise InvalidInput(
-                f"The 'ties' of {player.name} must be random or learned in the batched engine, where rounding differs. "
-                "Got 'first' instead."
-            )
-        fresh: Any = player.init(problem, episodes, 0)
-        data = fresh if isinstance(player, UCBVI) else fresh.data
-        numbers = {"log_term": data.log_term, "noise": data.noise}
-        learned = player.ties == "learned"
-        if isinstance(player, UCBVI):
-            static = cls(len(data.tried), player.form, learned, player.monotone, data.noise > 0, 0, False)
-            return static, {**numbers, "cost_part": float(player.cost_part)}
-        form = BERNSTEIN if player.width == "tuned" else HOEFFDING
-        static = cls(len(data.tried), form, learned, False, data.noise > 0, len(fresh.allowed), fresh.endless)
-        return static, {**numbers, "cost_part": 0.0}
 
     @staticmethod
     def by_seed(problem: Problem, seeds: list[int]) -> dict[str, Any]:
@@ -78,11 +55,11 @@ class Optimistic:
         chance = np.array([np.random.default_rng(seed).random(pairs) for seed in seeds])
         return {"jitter": np.ascontiguousarray(chance.transpose(2, 1, 0))}
 
-    def begin(self, shape: Shape, given: dict[str, Any]) -> Learned:
+    def begin(self, shape: Shape, given: dict[str, Any]) -> OptimisticRows:
         """Nothing seen: everything is as good as can be."""
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
-        return Learned(
+        return OptimisticRows(
             counts.no_counts(shape, self.n_layers, rows),
             np.zeros(rows) if self.monotone else None,
             np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
@@ -91,12 +68,9 @@ class Optimistic:
             np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
         )
 
-    def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+    def plan(self, scene: Scene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
-        c = state.counts
+        (shape, tables, given), (s1, lam, _, u), c = scene, turn, state.counts
         if self.allowed_layers:
             lam = jnp.zeros_like(lam)  # elimination plans for the reward alone
         elif self.monotone:
@@ -109,7 +83,7 @@ class Optimistic:
                 dead = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, c.known_last, c.known)
             worst: tuple[Any, ...] = (-lam, 0.0, 1.0, -lam)
             after = tuple(jnp.where(dead, w, v) for w, v in zip(worst, values, strict=False))
-            q, q_r, q_c, low = self._estimates(shape, tables, given, c, h, lam, after)
+            q, q_r, q_c, low = self._estimates(scene, c, h, lam, after)
             if state.allowed is not None:
                 may = layer(state.allowed, h)
                 some = jnp.any(may, axis=0) if shape.n_actions > FEW else _any([may[a] for a in range(len(may))])
@@ -134,9 +108,9 @@ class Optimistic:
             shape, tables, step, 4 if self.form == TWO_SIDED else 3, u.action, len(lam), evaluate=evaluate, keep=False
         )
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
-        return Plan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
 
-    def _prefer(self, given: dict[str, Any], state: Learned) -> Array:
+    def _prefer(self, given: dict[str, Any], state: OptimisticRows) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
         jitter: Array = given["jitter"]
         if not self.learned_ties:
@@ -146,9 +120,10 @@ class Optimistic:
         return jnp.asarray(score[:, None] + JITTER * jitter)
 
     def _estimates(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], c: counts.Counts, h: Any, lam: Array, after: Values
+        self, scene: Scene, c: counts.CountRows, h: Any, lam: Array, after: Values
     ) -> tuple[list[Array], list[Array], list[Array], Array]:
         """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
+        shape, tables, given = scene
         log_term, cost_part = given["log_term"], given["cost_part"]
         cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
         rest = cap - 1.0
@@ -192,10 +167,9 @@ class Optimistic:
                 low = jnp.where(untried, low, jnp.maximum(low, pay + mean_low - bonus))
         return q, q_r, q_c, low
 
-    def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, path: Path, lam: Array, plan: Plan
-    ) -> Learned:
+    def learn(self, scene: Scene, state: OptimisticRows, path: Path, lam: Array, plan: BatchedPlan) -> OptimisticRows:
         """Count the steps that were taken; say anew what can still be safe."""
+        shape, tables = scene.shape, scene.tables
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:
             new = new._replace(largest_lam=jnp.maximum(state.largest_lam, lam))
@@ -208,7 +182,17 @@ class Optimistic:
         return new
 
 
-def _spread(tables: Tables, c: counts.Counts, h: Any, a: int, v: Array, mean: Array) -> Array:
+def learned_ties(name: str, ties: str) -> bool:
+    """Whether ties are learned, or random; those that rounding would break are refused."""
+    if ties == "first":
+        raise InvalidInput(
+            f"The 'ties' of {name} must be random or learned in the batched engine, where rounding differs. "
+            "Got 'first' instead."
+        )
+    return ties == "learned"
+
+
+def _spread(tables: Tables, c: counts.CountRows, h: Any, a: int, v: Array, mean: Array) -> Array:
     """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
     successor = layer(tables.successor, h)[a]
     seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]
@@ -234,7 +218,7 @@ def _any(parts: list[Array]) -> Array:
     return result
 
 
-def _learn_ties(shape: Shape, state: Learned, path: Path) -> Learned:
+def _learn_ties(shape: Shape, state: OptimisticRows, path: Path) -> OptimisticRows:
     """Which pair was fatal, and which action was the first to find a state.
 
     A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.

@@ -23,7 +23,7 @@ from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, 
 from resetfree.problems.contract import Problem
 
 
-class Samples(NamedTuple):
+class RidgeRows(NamedTuple):
     """What has been learned in the features form."""
 
     gram: Any  # [L, d, d, rows] Lam^-1
@@ -35,7 +35,7 @@ class Samples(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ridge:
+class BatchedRidge:
     """How to regress: a static description; `phi` travels beside it."""
 
     n_layers: int
@@ -50,7 +50,7 @@ class Ridge:
         nothing = np.zeros((S, rows), dtype=np.bool_)
         gram = np.broadcast_to(np.eye(d)[:, :, None] / reg, (L, d, d, rows))
         width2 = np.broadcast_to((phi**2).sum(axis=0)[:, :, None] / reg, (L, *phi.shape[1:], rows))
-        return Samples(gram, np.zeros((L, S, d, rows)), np.zeros((L, d, rows)), width2, nothing, nothing)
+        return RidgeRows(gram, np.zeros((L, S, d, rows)), np.zeros((L, d, rows)), width2, nothing, nothing)
 
     def learn(self, shape: Shape, phi: Any, state: Any, path: Path) -> Any:
         """Add the steps that were taken."""
@@ -66,11 +66,12 @@ class Ridge:
         else:
             one, _ = over_steps(
                 lambda parts, h: (_sherman_morrison(phi, parts, x[h], arrived[h], path.reward[h]), None),
-                jax.tree.map(lambda part: part[0], old), shape,
-            )  # fmt: skip
+                jax.tree.map(lambda part: part[0], old),
+                shape,
+            )
             new = jax.tree.map(lambda part: part[None], one)
         known, known_last = counts.learn_resets(shape, state.known, state.known_last, path)
-        return Samples(*new, known, known_last)
+        return RidgeRows(*new, known, known_last)
 
     def regress(
         self, tables: Tables, phi: Any, reg: Array, state: Any, h: Any, with_pay: list[Array], without: list[Array]
@@ -117,12 +118,13 @@ def _sherman_morrison(
     return gram, cross + here[:, None] * x, pay + reward * x, jnp.maximum(width2 - v * v / q, 0.0)
 
 
-def features_of(problem: Problem) -> tuple[bool, NDArray[np.float64]]:
-    """Whether the features are one-hot (or there are none), and they themselves as [d, A, S]."""
+def ridge_of(problem: Problem, pooled: bool) -> tuple[BatchedRidge, NDArray[np.float64]]:
+    """In which form to regress (one-hot where there are no features), and the features as [d, A, S]."""
+    n_layers = 1 if pooled else problem.horizon
     assert problem.n_states is not None
     if problem.phi is None:
-        return True, np.zeros((0, problem.n_actions, problem.n_states))
+        return BatchedRidge(n_layers, True), np.zeros((0, problem.n_actions, problem.n_states))
     flat = problem.phi.reshape(problem.n_states * problem.n_actions, -1)
     ones = flat == 1.0
     one_hot = bool((ones | (flat == 0.0)).all() and (ones.sum(axis=1) == 1).all() and (ones.sum(axis=0) <= 1).all())
-    return one_hot, np.ascontiguousarray(problem.phi.transpose(2, 1, 0))
+    return BatchedRidge(n_layers, one_hot), np.ascontiguousarray(problem.phi.transpose(2, 1, 0))

@@ -29,6 +29,15 @@ class Uniforms(NamedTuple):
     context: Any  # [rows]
 
 
+class Turn(NamedTuple):
+    """What a primal player's program plans for."""
+
+    s1: Array  # [rows] starts
+    lam: Array  # [rows] multipliers
+    k: Array  # the round, from 1
+    u: Uniforms
+
+
 class Path(NamedTuple):
     """What happened in one episode."""
 

@@ -10,15 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared.batched.batched_backward import Plan, Values, backward, exact_at, known_at
-from resetfree.players.shared.batched.batched_ridge import Ridge, features_of
-from resetfree.players.shared.batched.batched_rollout import Path, Uniforms
-from resetfree.players.shared.batched.batched_tables import Shape, Tables, at_state
-from resetfree.problems.contract import Problem
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at, known_at
+from resetfree.players.shared.batched.batched_ridge import BatchedRidge
+from resetfree.players.shared.batched.batched_rollout import Path, Turn
+from resetfree.players.shared.batched.batched_tables import Scene, Shape, at_state
 
 
-class Learned(NamedTuple):
+class SoftmaxRows(NamedTuple):
     """The regression, and the last policy if it is averaged with."""
 
     data: Any
@@ -29,37 +27,22 @@ class Learned(NamedTuple):
 class Softmax:
     """What of a `LinearUCB` a program is compiled for; its numbers travel beside it."""
 
-    ridge: Ridge
+    ridge: BatchedRidge
     anytime: bool
     lagged: bool
     samples_actions: bool = True
 
-    @classmethod
-    def read(cls, player: LinearUCB, problem: Problem, episodes: int) -> tuple[Softmax, dict[str, Any]]:
-        """The static part, and the numbers."""
-        one_hot, phi = features_of(problem)
-        beta_r, beta_c = player.betas(problem, episodes)
-        numbers = {
-            "beta_r": beta_r, "beta_c": beta_c, "alpha": player.temperature(problem, episodes), "reg": player.ridge(),
-            "phi": phi,
-        }  # fmt: skip
-        ridge = Ridge(1 if player.pooled else problem.horizon, one_hot)
-        return cls(ridge, player.anytime, player.lagged), numbers
-
-    def begin(self, shape: Shape, given: dict[str, Any]) -> Learned:
+    def begin(self, shape: Shape, given: dict[str, Any]) -> SoftmaxRows:
         """No data; the policy before the first is uniform."""
         old = None
         if self.lagged:
             dims = (shape.horizon, shape.n_actions, shape.n_states, len(given["reg"]))
             old = np.full(dims, 1.0 / shape.n_actions)
-        return Learned(self.ridge.begin(shape, given["phi"], given["reg"]), old)
+        return SoftmaxRows(self.ridge.begin(shape, given["phi"], given["reg"]), old)
 
-    def plan(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, s1: Array, lam: Array, k: Array,
-        u: Uniforms, evaluate: bool,
-    ) -> Plan:  # fmt: skip
+    def plan(self, scene: Scene, state: SoftmaxRows, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Optimistic Q_r and Q_c, softmax of alpha (Q_r - lam Q_c), values under it."""
-        data = state.data
+        (shape, tables, given), (s1, lam, k, u), data = scene, turn, state.data
         beta_r, beta_c = given["beta_r"], given["beta_c"]
         alpha = given["alpha"] * k if self.anytime else given["alpha"]
 
@@ -94,10 +77,8 @@ class Softmax:
         v_r, v_c = at_state(values[0], s1), at_state(values[1], s1)
         entropy = shape.horizon * log(shape.n_actions)
         slack = jnp.where(alpha > 0, entropy / alpha, jnp.inf) if entropy > 0 else 0.0
-        return Plan(actions, v_r, v_c, v_r - lam * v_c + slack, exact_at(exact, s1), policy)
+        return BatchedPlan(actions, v_r, v_c, v_r - lam * v_c + slack, exact_at(exact, s1), policy)
 
-    def learn(
-        self, shape: Shape, tables: Tables, given: dict[str, Any], state: Learned, path: Path, lam: Array, plan: Plan
-    ) -> Learned:
+    def learn(self, scene: Scene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
         """Add the steps that were taken."""
-        return Learned(self.ridge.learn(shape, given["phi"], state.data, path), plan.policy)
+        return SoftmaxRows(self.ridge.learn(scene.shape, scene.given["phi"], state.data, path), plan.policy)

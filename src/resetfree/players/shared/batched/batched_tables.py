@@ -65,14 +65,29 @@ class Tables(NamedTuple):
     deviation: Any  # of Gaussian noise
 
 
+class Scene(NamedTuple):
+    """What a player's program is given in every round: the problem, and the player's own numbers."""
+
+    shape: Shape
+    tables: Tables
+    given: dict[str, Any]  # [rows] each, and arrays
+
+
 def shape_of(mdp: FiniteMDP, unrolled: bool) -> Shape:
     """The sizes of a problem."""
     rows = np.diff(mdp.transition.indptr)
     noise = "bernoulli" if mdp.noise == "bernoulli" else "gaussian" if mdp.noise else "none"
     return Shape(
-        mdp.horizon, mdp.n_states, mdp.n_actions, int(rows.max(initial=1)), mdp.n_transitions,
-        1 if mdp.contexts is None else len(mdp.contexts), noise, bool((mdp.last_reset != mdp.reset).any()), unrolled,
-    )  # fmt: skip
+        mdp.horizon,
+        mdp.n_states,
+        mdp.n_actions,
+        int(rows.max(initial=1)),
+        mdp.n_transitions,
+        1 if mdp.contexts is None else len(mdp.contexts),
+        noise,
+        bool((mdp.last_reset != mdp.reset).any()),
+        unrolled,
+    )
 
 
 def tables_of(mdp: FiniteMDP, shape: Shape) -> Tables:
@@ -88,10 +103,16 @@ def tables_of(mdp: FiniteMDP, shape: Shape) -> Tables:
     last = np.where(by_pair > 0, np.arange(1, width + 1), 0).max(axis=1) - 1
     chain = np.ones((1, 1)) if mdp.contexts is None else mdp.contexts
     return Tables(
-        _by_inverse(by_pair, last), successor.reshape(dims).transpose(0, 2, 3, 1),
-        probability.reshape(dims).transpose(0, 2, 3, 1), mdp.reward.transpose(0, 2, 1), mdp.reset, mdp.last_reset,
-        _by_inverse(mdp.restart), _by_inverse(chain), np.float64(mdp.noise if shape.noise == "gaussian" else 0.0),
-    )  # fmt: skip
+        _by_inverse(by_pair, last),
+        successor.reshape(dims).transpose(0, 2, 3, 1),
+        probability.reshape(dims).transpose(0, 2, 3, 1),
+        mdp.reward.transpose(0, 2, 1),
+        mdp.reset,
+        mdp.last_reset,
+        _by_inverse(mdp.restart),
+        _by_inverse(chain),
+        np.float64(mdp.noise if shape.noise == "gaussian" else 0.0),
+    )
 
 
 def _by_inverse(rows: NDArray[np.float64], last: NDArray[Any] | None = None) -> Draw:

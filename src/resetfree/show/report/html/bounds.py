@@ -14,7 +14,7 @@ from resetfree.runs.result import Run
 from resetfree.show.report.html.groups import BROKEN, Group
 from resetfree.show.report.html.series import shown
 from resetfree.theory.certificates import EVERY_PATH, RATES, Truth, primal_cover, rates, truth
-from resetfree.theory.certificates.replay import dual_side
+from resetfree.theory.certificates.claims_dual import dual_side
 
 HALVINGS = 12  # points of a bound: K, K/2, K/4, ...
 

@@ -59,9 +59,10 @@ def guarantee(group: Group) -> Markup:
 def settings(group: Group) -> Markup:
     """Everything that was asked, and what the players say about themselves."""
     spec, said = group.spec, group.runs[0].statements
+    states, actions = spec["n_states"] or "infinitely many", spec["n_actions"] or "continuous"
     rows: list[tuple[object, object]] = [
         ("problem", spec["problem"]), ("its options", _pairs(spec["problem_options"])),
-        ("size", f"{spec['n_states'] or 'infinitely many'} states, {spec['n_actions']} actions, H = {spec['horizon']}"),
+        ("size", f"{states} states, {actions} actions, H = {spec['horizon']}"),
     ]  # fmt: skip
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.problems.finite.transitions import Floats
-from resetfree.studies.statistics import RESAMPLES, SEED, Interval, interval
+from resetfree.studies.statistics import Interval, interval, mean_intervals
 
 POINTS = 160  # of a curve: more cannot be seen, and would only make the file large
 FIRST = 4  # exponents are fitted on the last three quarters, K/4 .. K
@@ -46,20 +45,10 @@ class Curve:
 def curve(values: Sequence[Floats], k: NDArray[np.int64]) -> Curve:
     """Mean and interval after the episodes k, of one array [K] per run; the same numbers as `statistics.interval`."""
     at = np.stack([np.asarray(v, dtype=np.float64)[k - 1] for v in values])
-    mean = at.mean(axis=0)
     if len(at) == 1:
-        return Curve(k, mean, mean, mean)
-    low, high = np.quantile(_weights(len(at)) @ at, [0.025, 0.975], axis=0)
+        return Curve(k, at[0], at[0], at[0])
+    mean, low, high = mean_intervals(at)
     return Curve(k, mean, np.minimum(low, mean), np.maximum(high, mean))
-
-
-@lru_cache(maxsize=16)
-def _weights(n: int) -> Floats:
-    """[resamples, n] how often each of n runs is drawn, as `statistics.interval` draws them, over n."""
-    draws = np.random.default_rng(SEED).integers(n, size=(RESAMPLES, n))
-    rows = np.repeat(np.arange(RESAMPLES), n)
-    counts = np.bincount(rows * n + draws.ravel(), minlength=RESAMPLES * n)
-    return counts.reshape(RESAMPLES, n) / n
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import { tag } from "./draw.js";
 import { Editor } from "./editor.js";
 
 const $ = (id) => document.getElementById(id);
-const DEFAULTS = [["support-elimination", "auto"], ["linear-ucb", "auto"]];
 
 // A field of a form for a setting; what is left as it was is not sent.
 function field(setting) {
@@ -40,7 +39,7 @@ export class Setup {
     $("problem").addEventListener("change", () => this.problem());
     for (const word of catalogue.feedback) $("feedback").append(tag("option", {}, word));
     $("episodes").max = catalogue.limits.episodes;
-    this.lanes = DEFAULTS.map((pair, i) => this.lane(i, ...pair));
+    this.lanes = catalogue.lanes.map((pair, i) => this.lane(i, ...pair));
     $("lanes-form").append(...this.lanes);
     $("versus").addEventListener("change", () => (this.lanes[1].hidden = !$("versus").checked));
     $("players").addEventListener("submit", (event) => { event.preventDefault(); this.start(started); });

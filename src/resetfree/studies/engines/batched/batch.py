@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.columns import columns_of_row
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 from resetfree.studies.engines.batched import checkpoint
@@ -89,14 +89,9 @@ class Batch:
         missing = [name for name in PLAYED if name not in self.columns]
         if missing:
             raise NotCertifiable(f"A run needs every column, and this batch was asked to leave out '{missing[0]}'.")
-        rounds = self.columns["s1"].shape[1]
-        columns: dict[str, NDArray[Any]] = {"k": np.arange(1, rounds + 1)}
-        for name in COLUMNS[1:]:
-            column = self.columns[name][row] if name in self.columns else np.full(rounds, np.nan)
-            columns[name] = column.astype(np.int64) if column.dtype.kind == "i" else column
         spec = {**self.specs[self.setting[row]], "seed": int(self.seeds[row])}
         mdp = self.mdp if "v_r" in self.columns else None
-        return Run(spec, columns, mdp, None, self.seconds / len(self))
+        return Run(spec, columns_of_row(self.columns, row), mdp, None, self.seconds / len(self))
 
 
 class BatchStopped(ResetFreeError):
@@ -130,8 +125,7 @@ def play_batch(
 
     problem: a FiniteMDP, or what `learn` takes where that has a finite model.
     primal, dual: names or players; lists for several settings, whose players differ in numbers only (one player stands
-      beside each of a list). Known: linear-ucb, greedy-composite (switching every), ucbvi, support-elimination (ties
-      learned or random); projected-gradient (interval, ball, orthant), constant-penalty, counting, one-multiplier.
+      beside each of a list). They must have a batched form, and one that has none says so in an error.
     evaluate: whether the columns v_r and v_c (exact values of each policy) are computed.
     columns: which columns to keep (default: all); totals are kept in any case.
     segment: rounds between two returns to Python, where progress shows and Ctrl-C is heard.
@@ -140,7 +134,8 @@ def play_batch(
       after it.
 
     >>> import resetfree as rf
-    >>> batch = play_batch(rf.make("grid-v0"), "linear-ucb", episodes=50, seeds=[1, 2])
+    >>> from resetfree.players.algorithm1 import algorithm1
+    >>> batch = play_batch(rf.make("grid-v0"), *algorithm1(), episodes=50, seeds=[1, 2])
     >>> batch.columns["reset"].shape, bool((batch.columns["reset"].sum(axis=1) == batch.resets).all())
     ((2, 50), True)
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, Literal
 
+from resetfree.players.shared.batched.form import has_batched_form
+
 FEW_ROWS = 64  # below this many runs a GPU is mostly idle, and local processes are done first
 
 
@@ -28,7 +30,5 @@ def faster_engine(n_seeds: int, primal: Any = None, dual: Any = None) -> Literal
     """
     if n_seeds < FEW_ROWS or not accelerator():
         return "local"
-    from resetfree.studies.engines.batched.known import DUAL, PRIMAL
-
-    known = all(player is None or type(player) in table for player, table in ((primal, PRIMAL), (dual, DUAL)))
+    known = all(player is None or has_batched_form(type(player)) for player in (primal, dual))
     return "batched" if known else "local"

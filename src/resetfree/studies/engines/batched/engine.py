@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.shared.batched.batched_rollout import by_purpose, offsets_of, roll
-from resetfree.players.shared.batched.batched_tables import Shape, Tables
+from resetfree.players.shared.batched.batched_rollout import Turn, by_purpose, offsets_of, roll
+from resetfree.players.shared.batched.batched_tables import Scene, Shape, Tables
+from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
 
@@ -25,8 +26,8 @@ class Program:
     """What a segment is compiled for: sizes and the static parts of the players. Equal programs compile once."""
 
     shape: Shape
-    primal: Any
-    dual: Any
+    primal: PrimalProgram
+    dual: DualProgram
     evaluate: bool
     columns: tuple[str, ...]
 
@@ -36,7 +37,7 @@ class Program:
         return offsets_of(self.shape, self.primal.samples_actions)
 
 
-class World(NamedTuple):
+class BatchWorld(NamedTuple):
     """What a program is given and never changes."""
 
     tables: Tables
@@ -58,31 +59,40 @@ class Standing(NamedTuple):
     reward: Any  # [rows] sum of rewards so far
 
 
-def begin(program: Program, world: World, s1: Any, rng: pcg64.Wide) -> Standing:
+def begin(program: Program, world: BatchWorld, s1: Any, rng: pcg64.Wide) -> Standing:
     """Before the first round, on the host."""
     zero = np.zeros(len(s1))
     primal, dual = program.primal.begin(program.shape, world.primal), program.dual.begin(world.dual)
     return Standing(np.zeros((), dtype=np.int32), s1, rng, primal, dual, zero.astype(np.int32), zero)
 
 
-def play_round(program: Program, world: World, now: Standing) -> tuple[Standing, dict[str, Array]]:
+def play_round(program: Program, world: BatchWorld, now: Standing) -> tuple[Standing, dict[str, Array]]:
     """One episode of every row, and what it says in each column."""
     shape, tables = program.shape, world.tables
     k = now.k + 1
     rng, drawn = pcg64.uniforms(now.rng, world.draws)
     u = by_purpose(drawn, program.offsets)
     lam = program.dual.multiplier(world.dual, now.dual, now.s1)
-    plan = program.primal.plan(shape, tables, world.primal, now.primal, now.s1, lam, k, u, program.evaluate)
+    scene = Scene(shape, tables, world.primal)
+    plan = program.primal.plan(scene, now.primal, Turn(now.s1, lam, k, u), program.evaluate)
     path = roll(shape, tables, plan.actions, now.s1, u)
     signals = [plan.v_c, path.reset.astype(jnp.float64), *(plan.exact[1:] if plan.exact is not None else ())]
     g = jax.lax.select_n(world.feedback, *signals)
     heard = jnp.minimum(jnp.maximum(g, 0.0), 1.0)
     dual = program.dual.learn(world.dual, now.dual, now.s1, k, heard, path.reset)
-    primal = program.primal.learn(shape, tables, world.primal, now.primal, path, lam, plan)
+    primal = program.primal.learn(scene, now.primal, path, lam, plan)
     columns = {
-        "s1": now.s1, "lam": lam, "v_r_hat": plan.v_r, "v_c_hat": plan.v_c, "upper": plan.upper, "cost_signal": g,
-        "reward": path.total, "reset": path.reset, "steps": path.steps, "next_start": path.next_start,
-    }  # fmt: skip
+        "s1": now.s1,
+        "lam": lam,
+        "v_r_hat": plan.v_r,
+        "v_c_hat": plan.v_c,
+        "upper": plan.upper,
+        "cost_signal": g,
+        "reward": path.total,
+        "reset": path.reset,
+        "steps": path.steps,
+        "next_start": path.next_start,
+    }
     if plan.exact is not None:
         columns |= {"v_r": plan.exact[0], "v_c": plan.exact[1]}
     then = Standing(k, path.next_start, rng, primal, dual, now.resets + path.reset, now.reward + path.total)
@@ -90,13 +100,13 @@ def play_round(program: Program, world: World, now: Standing) -> tuple[Standing,
 
 
 @partial(jax.jit, static_argnames=("program", "length"))
-def _segment(program: Program, world: World, now: Standing, length: int) -> tuple[Standing, dict[str, Array]]:
+def _segment(program: Program, world: BatchWorld, now: Standing, length: int) -> tuple[Standing, dict[str, Array]]:
     now, columns = jax.lax.scan(lambda x, _: play_round(program, world, x), now, length=length)
     return now, {name: column.T for name, column in columns.items()}
 
 
 @in_float64
-def play_segment(program: Program, world: World, now: Standing, length: int) -> tuple[Standing, dict[str, Array]]:
+def play_segment(program: Program, world: BatchWorld, now: Standing, length: int) -> tuple[Standing, dict[str, Array]]:
     """`length` rounds; returns at once, with values that the device may still be working on."""
     result: tuple[Standing, dict[str, Array]] = _segment(program, world, now, length)
     return result

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.players import Role, discover
 from resetfree.players.shared.batched.batched_tables import shape_of, tables_of
+from resetfree.players.shared.batched.form import BatchedForm, has_batched_form
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import find_world
 from resetfree.runs.setup import Setup, prepare
 from resetfree.studies.engines.batched import pcg64
-from resetfree.studies.engines.batched.engine import FEEDBACK, Program, Standing, World, begin
-from resetfree.studies.engines.batched.known import DUAL, PRIMAL, per_row, together
+from resetfree.studies.engines.batched.engine import FEEDBACK, BatchWorld, Program, Standing, begin
 from resetfree.studies.engines.batched.precision import in_float64
 
 CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
@@ -35,7 +37,7 @@ class Block:
     """Rows that are played together: which of the batch they are, and what the program is given for them."""
 
     rows: Ints  # [b] the rows of the batch; copies of the last one follow them in the arrays
-    world: World
+    world: BatchWorld
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,9 @@ def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, column
     if mdp is None:
         raise NotCertifiable("The batched engine needs a finite problem whose model is known to it.")
     problem, spec = mdp.problem(), setups[0].spec
-    primal, primal_numbers = together([s.primal for s in setups], PRIMAL, problem, spec["episodes"])
-    dual, dual_numbers = together([s.dual for s in setups], DUAL, problem, spec["episodes"])
+    primals = _forms("primal", [s.primal for s in setups], problem, spec["episodes"])
+    duals = _forms("dual", [s.dual for s in setups], problem, spec["episodes"])
+    primal, dual = primals[0].program, duals[0].program
     on_cpu = jax.default_backend() == "cpu"
     shape = shape_of(mdp, not on_cpu and mdp.horizon <= WRITTEN_OUT)
     program = Program(shape, primal, dual, evaluate or spec["feedback"] == "exact", columns)
@@ -98,13 +101,39 @@ def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, column
         filled = np.append(rows, np.full(width - len(rows), rows[-1]))
         here = [int(seed) for seed in seed_of[filled]]
         u, state, stream = pcg64.after_first(here)
-        given = per_row(primal_numbers, setting[filled])
+        given = _per_row(primals, setting[filled])
         if hasattr(primal, "by_seed"):
             given |= primal.by_seed(problem, here)
         draws = pcg64.draws(offsets, shape.n_uniforms, stream)
-        world = World(tables, draws, given, per_row(dual_numbers, setting[filled]), feedback)
+        world = BatchWorld(tables, draws, given, _per_row(duals, setting[filled]), feedback)
         s1 = np.array([problem.first_start(float(x)) for x in u], dtype=np.int32)
         now = begin(program, world, s1, state)
         blocks.append(Block(rows, jax.device_put(world)))
         start.append(jax.device_put(now))
     return Ready(mdp, program, blocks, start, seed_of, setting)
+
+
+def _forms(role: Role, players: Sequence[Any], problem: Problem, episodes: int) -> list[BatchedForm]:
+    """The batched form of each player; their programs must be the same."""
+    forms: list[BatchedForm] = []
+    for player in players:
+        if not has_batched_form(type(player)):
+            names = ", ".join(sorted(name for name, cls in discover(role).items() if has_batched_form(cls)))
+            what = getattr(player, "name", type(player).__name__)
+            raise InvalidInput(f"The batched engine plays {names}. Got '{what}' instead.")
+        forms.append(player.batched_form(problem, episodes))
+        if type(player) is not type(players[0]) or forms[-1].program != forms[0].program:
+            raise InvalidInput(
+                f"The settings of one batch must differ in numbers only. Got {players[0]} and {player} instead."
+            )
+    return forms
+
+
+def _per_row(forms: Sequence[BatchedForm], setting: Ints) -> dict[str, Any]:
+    """Numbers as [rows], by the setting of each row; arrays are the same for all settings."""
+    return {
+        name: value
+        if isinstance(value, np.ndarray)
+        else np.array([float(form.numbers[name]) for form in forms])[setting]
+        for name, value in forms[0].numbers.items()
+    }

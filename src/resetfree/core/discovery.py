@@ -1,0 +1,230 @@
+"""One registry for whatever can be added by name: files of this package, and entry points of other packages.
+
+Files are found by looking into a folder. An entry point is imported when its name is used, or when everything is
+listed. What lacks an optional dependency is unavailable, with the extra to install, and breaks nothing else. The third
+way, module:Class, imports what a text names: for commands, Python and sweep files, never for what a run file says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from resetfree.core.arguments import shown
+from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.naming import imported, said
+
+T = TypeVar("T")
+OWN = "resetfree"
+
+
+class Unfit(Exception):
+    """What an entry point or module:Class names cannot be used; the sentence goes on from "it "."""
+
+
+class Unavailable:
+    """Something that is known by name and cannot be used here; `why` goes on from "it "."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+class Registry(Mapping[str, T]):
+    """Everything of one kind by name; as a mapping it holds what is available.
+
+    kind: what one is called in a sentence.
+    folders: packages whose modules are looked into.
+    look: what a module of these adds, by name.
+    group: the group of entry points.
+    accept: (name, object) -> what an entry point adds, None for what belongs to another registry of the same group;
+      raises `Unfit` for what is neither.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        group: str,
+        accept: Callable[[str, Any], T | None],
+        folders: tuple[str, ...] = (),
+        look: Callable[[ModuleType], Mapping[str, T]] = lambda module: {},
+    ) -> None:
+        self.kind, self.group = kind, group
+        self._accept, self._folders, self._look = accept, folders, look
+        self._loaded: dict[str, T | Unavailable | None] = {}
+
+    def find(self, name: str) -> T:
+        """The one with this name; otherwise one sentence says what is known, or what is missing."""
+        found = self._named(name)
+        if isinstance(found, Unavailable):
+            raise InvalidInput(f"The {self.kind} '{name}' is not available: it {found.why}.")
+        if found is None:
+            raise UnknownName(self.kind, name, sorted({*self._files[0], *self._points}))
+        return found
+
+    def load(self, text: str) -> T:
+        """What module:Class names, imported now: only for text that the user typed."""
+        found = imported(text, f"A {self.kind} must be a known name or module:Class.")
+        try:
+            taken = self._accept(getattr(found, "name", text), found)
+        except Unfit as error:
+            raise InvalidInput(f"'{text}' cannot be used as a {self.kind}: it {error}.") from error
+        if taken is None:
+            raise InvalidInput(f"'{text}' must be a {self.kind}. Got {shown(found)} instead.")
+        return taken
+
+    def knows(self, name: str) -> bool:
+        """Whether there is one with this name, available or not; imports nothing of other packages."""
+        return name in self._files[0] or name in self._files[1] or name in self._points
+
+    @property
+    def own(self) -> Mapping[str, T]:
+        """What files of this package bring."""
+        return self._files[0]
+
+    @property
+    def unavailable(self) -> dict[str, str]:
+        """Why each that cannot be used cannot, by name."""
+        found = {name: one.why for name, one in self._files[1].items()}
+        for name in self._points:
+            one = self._from_points(name)
+            if isinstance(one, Unavailable):
+                found[name] = one.why
+        return dict(sorted(found.items()))
+
+    def __getitem__(self, name: str) -> T:
+        found = self._named(name)
+        if found is None or isinstance(found, Unavailable):
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted({*self._files[0], *self._points}) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _named(self, name: str) -> T | Unavailable | None:
+        own, broken = self._files
+        if name in own:
+            return own[name]
+        return self._from_points(name) if name in self._points else broken.get(name)
+
+    @cached_property
+    def _files(self) -> tuple[dict[str, T], dict[str, Unavailable]]:
+        """What the files of this package add, and those that lack a dependency, known by the name of their file."""
+        found: dict[str, T] = {}
+        broken: dict[str, Unavailable] = {}
+        for folder in self._folders:
+            path = importlib.import_module(folder).__path__
+            for info in pkgutil.iter_modules(path):
+                if info.name.startswith("_"):
+                    continue
+                try:
+                    module = importlib.import_module(f"{folder}.{info.name}")
+                except ImportError as error:
+                    if (error.name or OWN).partition(".")[0] == OWN:
+                        raise  # a mistake of ours
+                    broken[info.name.replace("_", "-")] = Unavailable(_lacking(error, OWN))
+                    continue
+                for name, one in self._look(module).items():
+                    if name in found:
+                        raise InvalidInput(f"The name of a {self.kind} must be its own. Got '{name}' twice.")
+                    found[name] = one
+        return dict(sorted(found.items())), broken
+
+    @cached_property
+    def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
+        """Entry points by name; those of one distribution that is found twice count once."""
+        found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+        for point in importlib.metadata.entry_points(group=self.group):
+            same = found.setdefault(point.name, [])
+            if point not in same:
+                same.append(point)
+        return found
+
+    def _from_points(self, name: str) -> T | Unavailable | None:
+        """What the entry points of this name stand for, imported once."""
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def _load(self, name: str) -> T | Unavailable | None:
+        point, *others = self._points[name]
+        package = "another package" if point.dist is None else f"the package '{point.dist.name}'"
+        if others:
+            values = " and ".join(sorted(one.value for one in (point, *others)))
+            return Unavailable(f"is the name of more than one entry point ({values}): write the module:Class you mean")
+        if name in self._files[0]:
+            return Unavailable(f"is the name of one of {OWN}'s own, which {package} must not take ({point.value})")
+        if ":" in name or not name.isprintable():
+            return Unavailable(f"has a name that {package} must not give it: no ':' and no control characters")
+        try:
+            return self._accept(name, point.load())
+        except KeyboardInterrupt:
+            raise
+        except Unfit as error:
+            return Unavailable(f"{error} ({point.value} of {package})")
+        except ImportError as error:
+            return Unavailable(_lacking(error, None if point.dist is None else point.dist.name, point.extras))
+        except BaseException as error:  # somebody's module may raise anything at its import, and call exit
+            return Unavailable(f"raised {said(error)} when {point.value} of {package} was imported")
+
+
+def classes_in(module: ModuleType, base: type) -> Iterator[Any]:
+    """The classes of a kind that a module (or a folder, in its `__init__`) itself defines."""
+    for cls in vars(module).values():
+        of_kind = inspect.isclass(cls) and issubclass(cls, base) and not inspect.isabstract(cls)
+        if of_kind and f"{cls.__module__}.".startswith(f"{module.__name__}."):
+            yield cls
+
+
+def checked_class(name: str, found: Any, base: type, *, settings: bool = True) -> Any:
+    """A class of a kind that calls itself as its entry point does; raises `Unfit` for anything else.
+
+    settings: whether the fields of a dataclass are what can be set.
+    """
+    if not inspect.isclass(found) or not issubclass(found, base) or inspect.isabstract(found):
+        raise Unfit(f"must be a class that implements {base.__name__}, and is {shown(found)}")
+    if getattr(found, "name", None) != name:
+        raise Unfit(f"calls itself {getattr(found, 'name', None)!r} and its entry point '{name}': give both one name")
+    if settings and not dataclasses.is_dataclass(found):
+        raise Unfit("must be a frozen dataclass, whose fields are its settings")
+    return found
+
+
+def _lacking(error: ImportError, distribution: str | None, extras: list[str] | None = None) -> str:
+    """What to install for an import that failed."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return f"does not import: {said(error)}"
+    module = error.name.partition(".")[0]
+    extra = extras[0] if extras else _extra_with(module, distribution)
+    install = f': pip install "{distribution}[{extra}]"' if extra and distribution else ""
+    return f"needs '{module}', which is not installed{install}"
+
+
+def _extra_with(module: str, distribution: str | None) -> str | None:
+    """The smallest extra of a distribution that brings a module, by the name of the package."""
+    try:
+        required = importlib.metadata.requires(distribution or "") or []
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
+    extras: dict[str, set[str]] = {}
+    for line in required:
+        package = re.match(r"[\w.-]+", line)
+        for extra in re.findall(r"extra\s*==\s*['\"]([\w.-]+)['\"]", line):
+            extras.setdefault(extra, set()).add(_normal(cast(re.Match[str], package)[0]))
+    having = [extra for extra, packages in extras.items() if _normal(module) in packages]
+    return min(having, key=lambda extra: (len(extras[extra]), extra), default=None)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

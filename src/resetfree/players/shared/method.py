@@ -1,0 +1,81 @@
+"""A method of the comparison: two players and what the dual is told, made for a problem, a width and pooling or not.
+
+A player may say the lines under which it is compared with others: a static method `methods()` of its class returns
+them. A line that takes two players is said by the primal one, which names the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from resetfree.game.contract import DualPlayer, PrimalPlayer
+from resetfree.players import make_player
+from resetfree.problems.contract import Problem
+from resetfree.problems.finite.mdp import FiniteMDP
+
+Kind: TypeAlias = Literal["ours", "paper", "baseline", "oracle"]
+Players: TypeAlias = tuple[PrimalPlayer[Any], DualPlayer[Any], str]  # and the feedback, see `game.FEEDBACK`
+WIDTHS = (0.02, 0.05, 0.1, 0.2)  # every method with a width gets this sweep
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a method may use when it is made for a problem."""
+
+    B: float  # the bound on the multipliers that the paper's algorithm must know too
+    width: float  # scale of the bonuses, from WIDTHS; 0 where a method has none
+    pooled: bool  # one set of data for all steps; only where the dynamics are stationary
+    problem: Problem | None = None  # what a learner sees, for methods that choose by it
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """The settings that most primal players have."""
+        return {"scale": self.width, "pooled": self.pooled}
+
+
+Build: TypeAlias = Callable[[Setting], Players]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the comparison.
+
+    build: makes the players for a setting, and says what the dual is told.
+    rank: tables list methods by rank; those of one rank stay in the order in which their player says them.
+    widths: the sweep its width is chosen from, on other instances than those reported; () if it has no width.
+    pools: whether it has a pooled version.
+    guaranteed: whether a theorem covers its resets or its regret with the constants used here (else tuned).
+    inapplicable: why it cannot run on a problem, or None.
+    """
+
+    name: str
+    kind: Kind
+    summary: str
+    build: Build
+    rank: int = 100
+    widths: tuple[float, ...] = WIDTHS
+    pools: bool = True
+    guaranteed: bool = False
+    inapplicable: Callable[[FiniteMDP], str | None] = lambda mdp: None
+
+
+def against(primal: PrimalPlayer[Any], dual: str, feedback: str = "realised", **settings: Any) -> Players:
+    """A primal player and a dual player that is named, with its settings, and what that is told."""
+    return primal, make_player("dual", dual, settings), feedback
+
+
+def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | None = None) -> Build:
+    """A primal player against a constant multiplier: B, or `factor` times B; 0 where resets are free or not asked."""
+
+    def build(s: Setting) -> Players:
+        penalty: dict[str, Any] = {"B": s.B} if factor is None else {"C": factor * s.B}
+        return against(primal(s), "constant-penalty", **penalty)
+
+    return build
+
+
+def own_methods(cls: Any) -> list[Method]:
+    """The lines that a class of players says itself; those of a class that it comes from are not repeated."""
+    return list(cls.methods()) if "methods" in vars(cls) else []

@@ -1,0 +1,135 @@
+"""What can be done in a state: one of finitely many choices, or any point of a box.
+
+A player and its policy speak of actions as numbers: an index of a choice, or a vector [A] of a box. `native` gives what
+the environment itself takes.
+
+Legend: n choices; A numbers in a point of a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from resetfree.core.arguments import array, shown, whole
+from resetfree.core.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Actions 0 .. n - 1; `values[i]` is what action i stands for in the environment (None: i itself).
+
+    >>> push = Choices(3, [-1.0, 0.0, 1.0])
+    >>> len(push), push[2], push.holds(2), push.holds(3)
+    (3, 1.0, True, False)
+    """
+
+    n: int
+    values: Sequence[Any] | NDArray[Any] | None = None
+    n_uniforms: ClassVar[int] = 1  # that one action takes
+
+    def __post_init__(self) -> None:
+        whole(self.n, "'n' of Choices", 1)
+        if self.values is not None and len(self.values) != self.n:
+            raise InvalidInput(f"The 'values' of Choices must be {self.n}. Got {len(self.values)} instead.")
+
+    def __str__(self) -> str:
+        return f"one of 0..{self.n - 1}"
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, action: int) -> Any:
+        return range(self.n)[action] if self.values is None else self.values[action]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(range(self.n) if self.values is None else self.values)
+
+    def holds(self, action: Any) -> bool:
+        """Whether it is one of these actions."""
+        return isinstance(action, int | np.integer) and bool(0 <= action < self.n)
+
+    def native(self, action: int) -> Any:
+        """What the environment takes."""
+        return self[action]
+
+    def stack(self, actions: list[Any]) -> NDArray[Any]:
+        """The actions of an episode: int [n]."""
+        return np.array(actions, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Actions are vectors [A] of float64, entry by entry between `low` and `high`, which are finite.
+
+    low, high: numbers, or arrays of the shape and the type that the environment takes.
+
+    >>> force = Box([-2.0, 0.0], [2.0, 1.0])
+    >>> force.size, force.holds(np.array([0.5, 0.5])), force.holds(np.array([3.0, 0.5]))
+    (2, True, False)
+    >>> force.clip([3.0, -1.0])
+    array([2., 0.])
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    n: ClassVar[None] = None  # they cannot be counted
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        try:
+            least, most = np.broadcast_arrays(_floats(low), _floats(high))
+        except ValueError:
+            least = most = np.zeros(0)
+        if not least.size or not np.isfinite([least, most]).all() or not (least <= most).all():
+            raise InvalidInput(
+                "A Box must have finite bounds of one shape, the lower first. "
+                f"Got {shown(low)} and {shown(high)} instead."
+            )
+        object.__setattr__(self, "low", least.copy())
+        object.__setattr__(self, "high", most.astype(least.dtype))
+
+    def __str__(self) -> str:
+        ends = {(a, b) for a, b in zip(self.low.ravel().tolist(), self.high.ravel().tolist(), strict=True)}
+        within = f" in [{min(ends)[0]:g}, {min(ends)[1]:g}]" if len(ends) == 1 else " within a box"
+        return f"{self.size} number{'' if self.size == 1 else 's'}{within}"
+
+    @property
+    def size(self) -> int:
+        """A."""
+        return int(self.low.size)
+
+    @property
+    def n_uniforms(self) -> int:
+        """That one action takes: one for each number."""
+        return self.size
+
+    def holds(self, action: Any) -> bool:
+        """Whether it is a vector within the bounds."""
+        good = isinstance(action, np.ndarray) and action.shape == (self.size,) and action.dtype.kind == "f"
+        return good and bool(((self.low.ravel() <= action) & (action <= self.high.ravel())).all())
+
+    def clip(self, action: ArrayLike) -> NDArray[np.float64]:
+        """[A] the nearest action of the box."""
+        vector = np.asarray(action, dtype=np.float64)
+        return np.asarray(np.clip(vector, self.low.ravel(), self.high.ravel()), dtype=np.float64)
+
+    def native(self, action: NDArray[np.float64]) -> NDArray[Any]:
+        """What the environment takes: the same numbers in its shape and type."""
+        return np.asarray(action.reshape(self.low.shape).astype(self.low.dtype))
+
+    def stack(self, actions: list[Any]) -> NDArray[Any]:
+        """The actions of an episode: float [n, A]."""
+        return np.array(actions, dtype=np.float64).reshape(-1, self.size)
+
+
+ActionSpace: TypeAlias = Choices | Box
+
+
+def _floats(given: ArrayLike) -> NDArray[Any]:
+    """Bounds in their own type where that is one of floats."""
+    own = isinstance(given, np.ndarray) and given.dtype.kind == "f"
+    return np.atleast_1d(np.asarray(given) if own else array(given, "bounds of a Box"))

@@ -1,0 +1,131 @@
+"""Problems that are played step by step, and the one loop that plays an episode of them with a policy.
+
+Legend: H actions per episode, h = 1..H; an episode's uniforms are blocks of H numbers, number h of each block is for
+step h: first those of the action (`ActionSpace.n_uniforms` blocks), then those of the step; what is left over is for
+where the next episode starts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import nan
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from resetfree.core.arguments import shown
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.action_spaces import Choices
+from resetfree.problems.contract import ChoicePolicy, Episode, Policy, Problem, State
+from resetfree.problems.finite.tabular_policy import Sizes, TabularPolicy, as_policy
+from resetfree.problems.finite.transitions import Floats
+
+
+class Step(NamedTuple):
+    """What one action led to."""
+
+    state: State
+    reward: float  # in [0, 1]
+    reset: bool  # whether the state is a reset state
+    original: float = nan  # the reward before it was scaled, where it was
+
+
+class SteppedProblem(Problem):
+    """A problem that says what one action does; a policy is a `Policy`, or what `playable` makes one of."""
+
+    step_uniforms: int = 0  # that one step takes besides those of its action
+    end_uniforms: int = 0  # that the next start takes
+
+    @abstractmethod
+    def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
+        """Take an action in a state at step h; `u` [step_uniforms] is the only source of chance."""
+
+    def enter(self, start: State) -> State:
+        """Begin an episode at `start`, if that can be."""
+        return start
+
+    @abstractmethod
+    def leave(self, state: State, reset: bool, u: Floats) -> State:
+        """End an episode; where the next one starts, by `u` [end_uniforms], or None if a reset must come first."""
+
+    @property
+    def n_uniforms(self) -> int:
+        """For the actions, the steps and the next start."""
+        return (self.actions.n_uniforms + self.step_uniforms) * self.horizon + self.end_uniforms
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play at most H steps; fewer if a reset state is entered."""
+        if len(u) != self.n_uniforms:
+            raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+        space, act = self.actions, playable(policy, self).act
+        state, acting = self.enter(start), space.n_uniforms
+        chance = u[: len(u) - self.end_uniforms].reshape(-1, self.horizon).T  # [H, ...]
+        states, actions, rewards = [state], [], []
+        original, reset = 0.0, False
+        for h in range(1, self.horizon + 1):
+            now = chance[h - 1]
+            action = act(h, state, now[0] if isinstance(space, Choices) else now[:acting])
+            if not space.holds(action):
+                raise InvalidInput(
+                    f"An action of '{self.name}' must be {space}. Got {shown(_plain(action))} at step {h} instead."
+                )
+            state, reward, reset, own = self.step(h, state, action, now[acting:])
+            states.append(state)
+            actions.append(action)
+            rewards.append(reward)
+            original += own
+            if reset:
+                break
+        next_start = self.leave(state, reset, u[len(u) - self.end_uniforms :])
+        return Episode(np.array(states), space.stack(actions), np.array(rewards), reset, next_start, original)
+
+
+@dataclass(frozen=True)
+class FunctionPolicy(ChoicePolicy):
+    """A function (h, s) -> probabilities [n]; what it gives is checked each time."""
+
+    function: Callable[[int, State], Any]
+    problem: str
+    n_actions: int
+
+    def __call__(self, h: int, s: State) -> Floats:
+        """[n] a distribution."""
+        row = np.asarray(self.function(h, s), dtype=np.float64)
+        if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
+            raise InvalidInput(
+                f"A policy of '{self.problem}' must give a distribution over {self.n_actions} actions. "
+                f"Got {row.tolist()} at step {h} instead."
+            )
+        return row
+
+
+def playable(policy: Any, problem: Problem) -> Policy:
+    """The policy that an argument means: a `Policy`, a function (h, s) -> probabilities, or a table of counted states.
+
+    >>> import resetfree as rf
+    >>> playable(lambda h, s: [0.5, 0.5], rf.from_gym("gym:CartPole-v1")).act(1, np.zeros(4), 0.7)
+    1
+    """
+    if isinstance(problem.actions, Choices):
+        if isinstance(policy, Policy):
+            return policy
+        if callable(policy):
+            return FunctionPolicy(policy, problem.name, problem.n_actions)
+        if problem.n_states is not None:
+            return TabularPolicy(as_policy(policy, cast(Sizes, problem)))
+        raise InvalidInput(
+            f"A policy of '{problem.name}' must be a function (h, state) -> probabilities, or a Policy. "
+            f"Got {type(policy).__name__} instead."
+        )
+    if not isinstance(policy, Policy) or isinstance(policy, ChoicePolicy):
+        raise InvalidInput(
+            f"A policy of '{problem.name}' must be a Policy whose 'act' gives {problem.actions}. "
+            f"Got {type(policy).__name__} instead."
+        )
+    return policy
+
+
+def _plain(action: Any) -> Any:
+    return action.tolist() if isinstance(action, np.ndarray) else action

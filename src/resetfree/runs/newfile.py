@@ -1,0 +1,103 @@
+"""The making of a run file: the lock beside it, a file that appears whole or not at all, and the tables in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from resetfree.core.drafts import lacks_room
+from resetfree.core.errors import RunError
+from resetfree.core.lock import WriterLock
+from resetfree.runs.digest import Chain, beginning
+from resetfree.runs.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
+
+
+def lock(path: Path) -> WriterLock:
+    """The right to write a run file, whose folder is made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise RunError(f"A run file must lie in a folder. Got '{path.parent}', which is none.") from error
+    except OSError as error:
+        raise RunError(f"The folder of the run file '{path}' cannot be made: {error.strerror}.") from error
+    if path.is_dir():
+        raise RunError(f"A run file must be a file. Got the folder '{path}' instead.")
+    return WriterLock(path).acquire()
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """A connection that writes, and flushes what it commits to the disk."""
+    connection = connect(path, "rw")
+    with sentences(path):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
+    """A new file appears whole or not at all, and one that it replaces stays until then."""
+    target = os.path.realpath(path)
+    draft = Path(f"{target}.new")
+    beside = [Path(f"{draft}-journal"), draft]
+    try:
+        for leftover in beside:
+            leftover.unlink(missing_ok=True)
+        with sentences(path):
+            connection = sqlite3.connect(draft, isolation_level=None)
+            try:
+                fill(connection, spec, starts)
+            finally:
+                connection.close()
+        for log in (Path(f"{target}-wal"), Path(f"{target}-shm")):  # SQLite would read an old file's log into the new
+            log.unlink(missing_ok=True)
+        draft.replace(target)
+        folder = os.open(os.path.dirname(target), os.O_RDONLY)  # a power cut must not take the new name back
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise RunError(f"The run file '{path}' cannot be written: {error.strerror}.") from error
+    except RunError as error:
+        raise_unsaved(path, error)
+    finally:
+        with suppress(OSError):
+            for leftover in beside:
+                leftover.unlink(missing_ok=True)
+
+
+def remove(path: Path) -> None:
+    """A run file, and its log where that could not be folded into it."""
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
+def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
+    """Raise the sentence for a run of which nothing could be saved, and nothing is left."""
+    if lacks_room(error):
+        words = f"{named(path)} could not be written: the disk is full. Free some space and try again."
+        raise RunError(words) from error
+    raise error
+
+
+def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> None:
+    """The tables of a run with no rounds yet."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("BEGIN")
+    for statement in schema(starts):
+        connection.execute(statement)
+    text = json.dumps(spec, allow_nan=False)
+    connection.execute("INSERT INTO spec (json) VALUES (?)", (text,))
+    note = json.dumps({"format": FORMAT, **surroundings()})
+    connection.execute("INSERT INTO meta (key, json) VALUES ('created', ?)", (note,))
+    Chain(starts == "TEXT", beginning(text)).write(connection, "meta")
+    connection.execute("COMMIT")

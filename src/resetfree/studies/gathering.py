@@ -1,0 +1,236 @@
+"""From run files to two columnar files: every finished trial at log-spaced episodes, and statistics over seeds.
+
+Rows are written as they are read, so memory does not grow with the number of trials. What the oracle says of a problem
+is computed once and kept in the folder: `values/` holds V* of each.
+
+Legend: K episodes, m marked episodes of a trial.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.arrays import unpack
+from resetfree.core.drafts import drafted
+from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.world import find_world
+from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type
+from resetfree.runs.tracking.marks import marked
+from resetfree.runs.tracking.tracker import best_values, cumulative
+from resetfree.studies.folder import SweepFolder
+from resetfree.studies.plan import SweepPlan
+from resetfree.studies.statistics import STATISTICS, summarise
+from resetfree.studies.trial import Trial
+from resetfree.studies.workers import Workers
+
+MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them
+READ = ("k", "s1", "reward", "reset", "steps", "v_r", "v_c", "original_return")
+WORDS = ("trial", "configuration", "problem", "problem_options", "primal", "dual", "settings", "feedback", "engine")
+AT_ONCE = 100  # trials of one piece of work
+BATCH = 10_000  # rounds read at once
+FEW = 400  # trials that are read before another process would have been started
+
+
+class TrialCurve(NamedTuple):
+    """A finished trial at its marked episodes."""
+
+    words: dict[str, str]
+    episodes: int
+    seed: int
+    seconds: float
+    values: Floats  # [m, measures]
+
+
+class Gathered(NamedTuple):
+    """What was written."""
+
+    trials: int
+    rows: int
+    configurations: int
+
+
+def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None, run_code: bool = False) -> Gathered:
+    """Write results.parquet and summary.parquet from the finished trials.
+
+    run_code: whether problems that are somebody's code (module:factory, gym:) may be made to ask the oracle; what was
+    asked before is in the folder. Without it their regret is missing.
+    """
+    pa, pq = arrow()
+    _best.cache_clear()
+    rows = trials = configurations = 0
+    with folder.writing():
+        keep_values(plan, folder, run_code=run_code)
+        with (
+            drafted(folder.results) as first,
+            drafted(folder.summary) as second,
+            pq.ParquetWriter(first, _schema(pa, "k", *MEASURES), compression="zstd") as results,
+            pq.ParquetWriter(second, _summary_schema(pa), compression="zstd") as summary,
+        ):
+            found = _curves(plan, folder, processes or os.cpu_count() or 1)
+            for _, group in itertools.groupby(found, lambda curve: curve.words["configuration"]):
+                curves = list(group)
+                for at in range(0, len(curves), AT_ONCE):
+                    table = _table(pa, curves[at : at + AT_ONCE])
+                    results.write_table(table)
+                    rows += len(table)
+                summary.write_table(_summary(pa, curves))
+                trials, configurations = trials + len(curves), configurations + 1
+    return Gathered(trials, rows, configurations)
+
+
+def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None:
+    """Ask the oracle for V* of each problem that has one, once for the whole sweep."""
+    for problem, options in {(one.problem, json.dumps(one.options)): None for one in plan.configurations}:
+        file = _values_file(folder.path, problem, json.loads(options))
+        if file.exists() or (":" in problem and not run_code):
+            continue
+        try:
+            world = find_world(problem, json.loads(options))
+        except ResetFreeError:  # its trials have said so
+            continue
+        best = best_values(world.mdp)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with drafted(file) as draft, draft.open("wb") as out:
+            np.savez(out, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))
+
+
+def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
+    """A trial at its marked episodes, None if it is not finished; sums are exact, term by term as in a run."""
+    if not folder.is_finished(trial.id, trial.episodes):
+        return None
+    file = folder.trial_file(trial.id)
+    connection = connect(file, "ro")
+    try:
+        with sentences(file):
+            spec = read_spec(connection, file)
+            (seconds,) = connection.execute("SELECT max(seconds) FROM checkpoints").fetchone()
+            finite = start_type(connection) == "INTEGER"
+            columns = [name if name != "s1" or finite else "NULL" for name in READ]
+            cursor = connection.execute(f"SELECT {', '.join(columns)} FROM rounds ORDER BY k")
+            parts = [np.array(rows, dtype=np.float64) for rows in iter(lambda: cursor.fetchmany(BATCH), [])]
+    finally:
+        connection.close()
+    table = dict(zip(READ, np.concatenate(parts).T, strict=True))
+    if len(table["k"]) != trial.episodes or (spec["seed"], spec["problem"]) != (trial.seed, trial.problem):
+        raise damaged(file, ValueError("it is of another trial"))
+    best = _best(folder.path, trial.problem, json.dumps(trial.options), spec["fingerprint"]) if finite else None
+    sums = [
+        *cumulative(table, best).values(),
+        *(np.cumsum(table[name]) for name in ("reward", "steps", "original_return")),
+    ]
+    at = marked(trial.episodes) - 1
+    words = {
+        "trial": trial.id,
+        "configuration": trial.configuration,
+        "problem": trial.problem,
+        "problem_options": json.dumps(trial.options, sort_keys=True),
+        "primal": spec["primal"]["name"],
+        "dual": spec["dual"]["name"],
+        "settings": json.dumps(trial.settings, sort_keys=True),
+        "feedback": spec["feedback"],
+        "engine": str(spec.get("engine", "local")),
+    }
+    return TrialCurve(
+        words, trial.episodes, trial.seed, float(seconds), np.stack([column[at] for column in sums], axis=1)
+    )
+
+
+def _curves(plan: SweepPlan, folder: SweepFolder, processes: int) -> Iterator[TrialCurve]:
+    """Finished trials in the order of the plan, read by several processes where that is worth it."""
+    pieces = [plan.trials[at : at + AT_ONCE] for at in range(0, len(plan.trials), AT_ONCE)]
+    read = partial(_read_piece, folder=folder.path)
+    if processes == 1 or len(plan.trials) < FEW:
+        for piece in pieces:
+            yield from read((0, piece))[1]
+        return
+    done: dict[int, list[TrialCurve]] = {}
+    turn = 0
+    with Workers(processes, read) as workers:
+        for _, result in workers.do(deque(enumerate(pieces))):
+            if result is None:
+                raise RunError("A process that read run files was killed, perhaps for want of memory. Try again.")
+            done[result[0]] = result[1]
+            while turn in done:
+                yield from done.pop(turn)
+                turn += 1
+
+
+def _read_piece(piece: tuple[int, Sequence[Trial]], folder: Path) -> tuple[int, list[TrialCurve]]:
+    found = (read_curve(trial, SweepFolder(folder)) for trial in piece[1])
+    return piece[0], [curve for curve in found if curve is not None]
+
+
+def _table(pa: Any, curves: Sequence[TrialCurve]) -> Any:
+    """Trials as rows, one per marked episode."""
+    lengths = [len(curve.values) for curve in curves]
+    index = pa.array(np.repeat(np.arange(len(curves)), lengths))
+    columns = {name: pa.array([curve.words[name] for curve in curves]).take(index) for name in WORDS}
+    for name in ("episodes", "seed", "seconds"):
+        columns[name] = pa.array([getattr(curve, name) for curve in curves]).take(index)
+    columns["k"] = np.concatenate([marked(curve.episodes) for curve in curves])
+    values = np.concatenate([curve.values for curve in curves])
+    columns |= {name: pa.array(values[:, i], from_pandas=True) for i, name in enumerate(MEASURES)}
+    return pa.table(columns).select(_schema(pa, "k", *MEASURES).names).cast(_schema(pa, "k", *MEASURES))
+
+
+def _summary(pa: Any, curves: Sequence[TrialCurve]) -> Any:
+    """One configuration: a row per marked episode and measure."""
+    first, k = curves[0], marked(curves[0].episodes)
+    n, found = summarise(np.stack([curve.values for curve in curves]).reshape(len(curves), -1))
+    there = np.flatnonzero(n)
+    columns: dict[str, Any] = {name: [first.words[name]] * len(there) for name in WORDS[1:]}
+    columns["episodes"] = [first.episodes] * len(there)
+    columns["k"] = np.repeat(k, len(MEASURES))[there]
+    columns["measure"] = np.tile(np.array(MEASURES), len(k))[there].tolist()
+    columns["n"] = n[there]
+    columns |= {name: found[name][there] for name in STATISTICS}
+    return pa.table(columns).select(_summary_schema(pa).names).cast(_summary_schema(pa))
+
+
+def _schema(pa: Any, *numbers: str) -> Any:
+    kinds = [(name, pa.string()) for name in WORDS]
+    kinds += [("episodes", pa.int64()), ("seed", pa.int64()), ("seconds", pa.float64())]
+    return pa.schema([*kinds, *((name, pa.int64() if name == "k" else pa.float64()) for name in numbers)])
+
+
+def _summary_schema(pa: Any) -> Any:
+    kinds = [(name, pa.string()) for name in WORDS[1:]]
+    kinds += [("episodes", pa.int64()), ("k", pa.int64()), ("measure", pa.string()), ("n", pa.int64())]
+    return pa.schema([*kinds, *((name, pa.float64()) for name in STATISTICS)])
+
+
+def _values_file(folder: Path, problem: str, options: dict[str, Any]) -> Path:
+    key = json.dumps([problem, options], sort_keys=True)
+    return folder / "values" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
+
+
+@lru_cache(maxsize=64)
+def _best(folder: Path, problem: str, options: str, fingerprint: str) -> Floats | None:
+    """[S] V* as it was kept; None where there is no oracle, or the problem has changed since."""
+    try:
+        kept = unpack(_values_file(folder, problem, json.loads(options)).read_bytes())
+        value: NDArray[np.float64] = kept["value"]
+        return value if value.ndim == 1 and len(value) and str(kept["fingerprint"]) == fingerprint else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def arrow() -> tuple[Any, Any]:
+    """PyArrow and its Parquet half, imported when they are needed."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")  # which have no types
+    except ImportError as error:
+        raise InvalidInput("Gathering results needs PyArrow: install resetfree with the extra 'sweep'.") from error

@@ -1,0 +1,162 @@
+"""What a comparison came to: a table with intervals, the Pareto front, and who dominates whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from resetfree.studies.statistics import Interval, interval
+from resetfree.studies.suites.suite_runner import PlayedEntry
+from resetfree.studies.suites.trials import Measured
+
+MEASURES = ("regret", "resets", "realised", "last_reset", "seconds", "certificate")
+SUBJECT = "auto"  # the method of which it is asked whether another dominates it
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: a method on a case, pooled or not."""
+
+    case: str
+    episodes: int
+    method: str
+    kind: str
+    guaranteed: bool
+    pooled: bool
+    width: float | None  # None where it has none
+    bound: float | None  # B, the largest of the instances
+    trials: int
+    done: int
+    stopped: int
+    failed: int
+    measures: dict[str, Interval] | None  # over the seeds that were played to the end; None if none was
+    most_realised: int | None  # resets that happened, the largest of the seeds
+    covered: float | None  # share of the seeds whose anytime bound on Resets held after every episode
+    note: str | None  # why it was not run, or what it raised first
+    front: bool = False  # whether no other learner has fewer resets and less regret
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed was played to the end: only then is the row compared with others."""
+        return self.trials > 0 and self.done == self.trials
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Dominator:
+    """A row that has fewer resets than the subject beyond the interval, at a regret that is not larger beyond it."""
+
+    case: str
+    method: str
+    kind: str
+    pooled: bool
+    resets: Interval  # its resets less the subject's, seed by seed
+    regret: Interval  # its regret less the subject's, seed by seed
+    clear: bool  # whether its mean regret is not larger either
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A suite's rows by case, and for each case where the subject was played to the end, who dominates it."""
+
+    rows: dict[str, list[Row]]
+    dominators: dict[str, list[Dominator]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "cases": {case: [row.to_dict() for row in rows] for case, rows in self.rows.items()},
+            "subject": SUBJECT,
+            "dominators": {case: [asdict(d) for d in found] for case, found in self.dominators.items()},
+        }
+
+
+def compare(played: Sequence[PlayedEntry]) -> Summary:
+    """Tables and comparisons of what was played."""
+    rows: dict[str, list[Row]] = {}
+    dominators: dict[str, list[Dominator]] = {}
+    for label in dict.fromkeys(p.entry.case.label for p in played):
+        here = [p for p in played if p.entry.case.label == label]
+        found = [_row(p) for p in here]
+        ours = [i for i, row in enumerate(found) if row.complete]
+        learners = [i for i in ours if found[i].kind != "oracle"]  # who is told the model is no competitor
+        best = front([(_mean(found[i], "resets"), _mean(found[i], "regret")) for i in learners])
+        on_front = {i for i, is_best in zip(learners, best, strict=True) if is_best}
+        rows[label] = [_with_front(row, i in on_front) for i, row in enumerate(found)]
+        complete = [here[i] for i in ours]
+        subject = [p for p in complete if p.entry.method.name == SUBJECT]
+        if subject:  # its pooled version, where there is one
+            dominators[label] = _dominators(max(subject, key=lambda p: p.entry.pooled), complete)
+    return Summary(rows, dominators)
+
+
+def front(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Which points no other one beats: less in one coordinate and not more in the other.
+
+    >>> front([(1.0, 5.0), (2.0, 3.0), (2.0, 4.0), (3.0, 3.0)])
+    [True, True, False, False]
+    """
+    return [not any(x <= a and y <= b and (x < a or y < b) for x, y in points) for a, b in points]
+
+
+def dominates(other: Sequence[Measured], subject: Sequence[Measured]) -> tuple[Interval, Interval] | None:
+    """Differences of Resets and Regret if `other` dominates `subject`, else None.
+
+    The seeds are the same and so are their random numbers, so differences are taken seed by seed. Resets must be fewer
+    beyond the interval of the difference; regret may be larger only within it.
+    """
+    resets = interval([a.resets - b.resets for a, b in zip(other, subject, strict=True)])
+    regret = interval([a.regret - b.regret for a, b in zip(other, subject, strict=True)])
+    return (resets, regret) if resets.high < 0 and regret.low <= 0 else None
+
+
+def _dominators(subject: PlayedEntry, complete: Sequence[PlayedEntry]) -> list[Dominator]:
+    result = []
+    for p in complete:
+        method = p.entry.method
+        found = None if method.name == SUBJECT else dominates(p.outcomes, subject.outcomes)
+        if found is not None:
+            resets, regret = found
+            label = p.entry.case.label
+            result.append(Dominator(label, method.name, method.kind, p.entry.pooled, resets, regret, regret.mean <= 0))
+    return sorted(result, key=lambda d: d.resets.mean)
+
+
+def _row(p: PlayedEntry) -> Row:
+    entry, method = p.entry, p.entry.method
+    done = [o for o in p.outcomes if o.status == "done"]
+    failed = [o for o in p.outcomes if o.status == "failed"]
+    note = entry.inapplicable if entry.inapplicable is not None else failed[0].error if failed else None
+    return Row(
+        case=entry.case.label,
+        episodes=entry.case.episodes,
+        method=method.name,
+        kind=method.kind,
+        guaranteed=method.guaranteed,
+        pooled=entry.pooled,
+        width=p.width if method.widths else None,
+        bound=max((o.bound for o in p.outcomes), default=None),
+        trials=len(p.outcomes),
+        done=len(done),
+        stopped=len(p.outcomes) - len(done) - len(failed),
+        failed=len(failed),
+        measures={name: interval([getattr(o, name) for o in done]) for name in MEASURES} if done else None,
+        most_realised=max((o.realised for o in done), default=None),
+        covered=float(np.mean([o.covered for o in done])) if done else None,
+        note=note,
+    )
+
+
+def _with_front(row: Row, on_front: bool) -> Row:
+    return Row(**{**row.__dict__, "front": on_front})
+
+
+def _mean(row: Row, name: str) -> float:
+    assert row.measures is not None
+    return row.measures[name].mean

@@ -1,0 +1,85 @@
+"""Regret and Resets between bounds that need no model and hold after every round at once (see `anytime`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from resetfree.core.certificate import Certificate, Status, over_rounds
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.certificates import anytime
+from resetfree.theory.certificates.claims_optimism import NO_UPPER, Cover, likely
+from resetfree.theory.certificates.claims_reduction import Truth
+from resetfree.theory.certificates.record import TOLERANCE, Record
+from resetfree.theory.regret import regret
+
+
+def anytime_resets(run: Record) -> list[Certificate]:
+    """Resets between two bounds that need nothing but the number of resets, after every round at once."""
+    k, n, half = np.arange(1, len(run) + 1), run.realised_resets, anytime.DELTA / 2
+    upper, lower = np.minimum(anytime.resets_upper(n, half), k), anytime.resets_lower(n, half)
+    why = f"with probability at least {1 - anytime.DELTA:g} after every round at once; no assumption is needed"
+    detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
+    v_c = run.columns["v_c"]
+    if np.isnan(v_c).all():
+        return [_interval("Resets lie between what the resets so far need and allow", lower, upper, detail, why)]
+    total = np.cumsum(v_c)
+    most, least = "Resets are at most what the resets so far allow", "Resets are at least what the resets so far need"
+    return [
+        over_rounds(most, total, upper, TOLERANCE * k, detail=detail, why=why),
+        over_rounds(least, lower, total, TOLERANCE * k, detail=detail, why=why),
+    ]
+
+
+def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certificate]:
+    """Regret between two bounds that need no model: the player's upper bounds less the rewards, and -B Resets."""
+    c, horizon, delta, noise, B = run.columns, run.spec["horizon"], anytime.DELTA, _noise(run), run.spec["B"]
+    k, found = np.arange(1, len(run) + 1), []
+    most = "Regret is at most what the primal player's upper bounds and the rewards so far allow"
+    least = "Regret is at least -B times what the resets so far allow"
+    upper, detail = np.full(len(run), np.nan), {}
+    if not np.isnan(c["upper"]).any():
+        above = anytime.upper_sum(c["s1"], c["upper"], horizon)
+        upper = anytime.regret_upper(k, above, np.cumsum(c["reward"]), horizon, delta, noise)
+        trivial = float(len(run) * horizon)
+        detail = {"upper": float(upper[-1]), "trivial": trivial, "vacuous": bool(upper[-1] >= trivial)}
+    lower: Floats = -1.0 * horizon * k if B is None else anytime.regret_lower(run.realised_resets, float(B), delta / 2)
+    if isinstance(known, str):
+        if not detail:
+            return [Certificate.not_applicable(claim, NO_UPPER if claim == most else known) for claim in (most, least)]
+        why = likely(cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
+        claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
+        status: Status = cover.status if B is None else "tuned"  # nothing says here that B is large enough
+        return [_interval(claim, lower, upper, detail, why, status)]
+    rounds, tolerance = known.rounds, TOLERANCE * (horizon + float(B or 0.0)) * k
+    total = regret(rounds, known.solution)
+    boundary = anytime.mixture_boundary(k * anytime.return_variance(horizon, noise), delta, float(horizon**2))
+    often = f"with probability at least {1 - delta:g} after every round at once; no assumption is needed"
+    claim = "the rewards collected differ from the sum of V_r by no more than chance allows"
+    found.append(over_rounds(claim, np.abs(np.cumsum(c["reward"] - rounds.v_r)), boundary, tolerance, why=often))
+    if detail:
+        why = likely(cover, delta)
+        found.append(over_rounds(most, total, upper, tolerance, detail=detail, status=cover.status, why=why))
+    else:
+        found.append(Certificate.not_applicable(most, NO_UPPER))
+    if B is None or known.hat.max() > B * (1 + TOLERANCE):
+        why = "no bound B on the multipliers is known" if B is None else f"B = {B:.6g} is below some lambda_hat"
+        return [*found, Certificate.not_applicable(least, why)]
+    why = f"with probability at least {1 - delta / 2:g} after every round at once, as B is at least every lambda_hat"
+    return [*found, over_rounds(least, lower, total, tolerance, why=why)]
+
+
+def _interval(
+    claim: str, lower: Floats, upper: Floats, detail: dict[str, Any], why: str, status: Status = "proved"
+) -> Certificate:
+    """Where a quantity lies that cannot be computed without an oracle: said where it is proved, and never compared."""
+    if status != "proved":
+        return Certificate.not_applicable(claim, f"no theorem stands behind [{lower[-1]:.6g}, {upper[-1]:.6g}]: {why}")
+    why = f"{why}; there is no oracle to compare with"
+    return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, "stated", why)
+
+
+def _noise(run: Record) -> float | str:
+    noise: float | str = run.mdp.noise if run.mdp is not None else run.spec.get("noise", 0.0)
+    return noise

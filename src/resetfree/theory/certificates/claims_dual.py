@@ -1,0 +1,149 @@
+"""What a dual player's online regret is at most, and that its multipliers are its own.
+
+Legend: see `replay`; online regret = sum_{i <= k} (lambda_c(s_1^i) - lambda^i) g_i, which knows the signals only and
+not V_c; R_d the regret in terms of V_c.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from resetfree.core.certificate import Certificate, Status, over_rounds
+from resetfree.core.errors import NotCertifiable, ResetFreeError
+from resetfree.game.capabilities import (
+    BoundsOnlineRegret,
+    ChoosesFunction,
+    Comparator,
+    DualHistory,
+    DualReplay,
+    StatesOtherBounds,
+)
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.certificates.record import Record
+from resetfree.theory.certificates.replay import SLACK, comparators, dual_history, dual_start
+from resetfree.theory.regret import Rounds, dual_regret
+from resetfree.theory.theorems import SIGNS
+
+ALGEBRA = "holds for any multipliers, signals and policies: a check of arithmetic"
+
+
+class DualSide(NamedTuple):
+    """What is known of the dual player: its history, the comparators and the bounds, or why there is none."""
+
+    player: Any
+    met: DualHistory | str
+    against: dict[str, Comparator | str]
+    bounds: dict[str, Floats | str]
+
+    @property
+    def again(self) -> DualReplay | str:
+        """Its replay."""
+        return self.met if isinstance(self.met, str) else self.met.again
+
+
+def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
+    """History, comparators and bounds of the dual player.
+
+    lambda_hat: [K] at the starts, or why it is not known.
+    """
+    try:
+        begun = dual_start(run)
+        against = comparators(run, begun, lambda_hat)
+    except ResetFreeError as error:
+        why = str(error)
+        return DualSide(None, why, {"0": why, "lambda*": why}, {"0": why, "lambda*": why})
+    met = dual_history(run, begun, [c for c in against.values() if isinstance(c, Comparator)])
+    bounds: dict[str, Floats | str] = {}
+    for name, c in against.items():
+        try:
+            bounds[name] = c if isinstance(c, str) else online_bound(begun.player, met, c)
+        except NotCertifiable as error:
+            bounds[name] = str(error)
+    return DualSide(begun.player, met, against, bounds)
+
+
+def online_bound(player: Any, met: DualHistory, against: Comparator) -> Floats:
+    """[K] what the online regret of the dual player against a comparator is at most after k rounds: its own word.
+
+    Raises NotCertifiable where there is no such bound.
+    """
+    if not isinstance(player, BoundsOnlineRegret):
+        raise NotCertifiable(f"No bound on the online regret of the dual player '{player.name}' is known.")
+    if isinstance(player, ChoosesFunction) and player.functions(met.replay.state).largest_xi > 1.0 + SLACK:
+        raise NotCertifiable("Some |xi(s)| is larger than 1, so the multiplier played is not <xi(s), theta>.")
+    return np.asarray(player.online_regret_bound(met, against))
+
+
+def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
+    """The multipliers are the dual player's, and its online regret is within its bound.
+
+    Paper: regret of the dual player under projected gradient (lemma).
+    """
+    lam = run.columns["lam"]
+    claim = "the multipliers are those of the dual player on the recorded signals, bit for bit (rounds that differ)"
+    if isinstance(side.again, str):
+        found = [Certificate.not_applicable(claim, side.again)]
+    else:
+        differ = np.flatnonzero(side.again.lam != lam)
+        where = f"round {differ[0] + 1}" if len(differ) else None
+        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", where)]
+    for name, c in side.against.items():
+        claim = f"the dual player's online regret against {name} is at most its bound"
+        bound = side.bounds[name]
+        if isinstance(bound, str) or isinstance(c, str):
+            found.append(Certificate.not_applicable(claim, str(bound)))
+            continue
+        online = np.cumsum((c.at_starts - lam) * run.columns["cost_signal"])
+        status, why = _standing(name)
+        detail = {"comparator": c.size}
+        found.append(over_rounds(claim, online, bound, _rounding(run, c), detail=detail, status=status, why=why))
+        if isinstance(side.player, StatesOtherBounds) and isinstance(side.met, DualHistory):
+            for formula, most in side.player.other_bounds(side.met, c):
+                claim = f"the dual player's online regret against {name} is at most {formula}"
+                if isinstance(most, str):
+                    found.append(Certificate.not_applicable(claim, most))
+                else:
+                    found.append(over_rounds(claim, online, most, _rounding(run, c), status=status, why=why))
+    return found
+
+
+def _standing(name: str) -> tuple[Status, str]:
+    """Status of a bound on the regret against a comparator: against 0 it is at most zero whatever was played."""
+    return ("identity", SIGNS) if name == "0" else ("proved", "")
+
+
+def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certificate]:
+    """R_d(lambda_c) <= online bound + sum (lam - lambda_c)(g - V_c), and the identity behind it.
+
+    Paper: regret of the dual player under projected gradient (lemma).
+
+    rounds: with exact values, or why there are none.
+    """
+    found = []
+    for name, c in side.against.items():
+        same = f"R_d({name}) equals the online regret + sum of (lam - {name})(signal - V_c)"
+        most = f"R_d({name}) is at most the dual player's bound + sum of (lam - {name})(signal - V_c)"
+        if isinstance(rounds, str) or isinstance(c, str):
+            why = rounds if isinstance(rounds, str) else str(c)
+            found += [Certificate.not_applicable(claim, why) for claim in (same, most)]
+            continue
+        g, bound = run.columns["cost_signal"], side.bounds[name]
+        exact = dual_regret(rounds, at_starts=c.at_starts)
+        online = np.cumsum((c.at_starts - rounds.lam) * g)
+        mismatch = np.cumsum((rounds.lam - c.at_starts) * (g - rounds.v_c))
+        found.append(
+            over_rounds(same, exact, online + mismatch, _rounding(run, c), "==", status="identity", why=ALGEBRA)
+        )
+        if isinstance(bound, str):
+            found.append(Certificate.not_applicable(most, bound))
+        else:
+            status, why = _standing(name)
+            found.append(over_rounds(most, exact, bound + mismatch, _rounding(run, c), status=status, why=why))
+    return found
+
+
+def _rounding(run: Record, against: Comparator) -> Floats:
+    """[K] what rounding may do to the sums."""
+    return np.asarray(SLACK * np.cumsum(np.abs(run.columns["lam"]) + np.abs(against.at_starts) + 1.0))

@@ -1,0 +1,115 @@
+"""Whether a primal player is optimistic in every round, and whether a theorem says that it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from resetfree.core.certificate import Certificate, Status, in_every_round, over_rounds
+from resetfree.game.capabilities import HasProof, Proof
+from resetfree.theory.assumptions import feasibility, linearity
+from resetfree.theory.certificates.asked import asked_player
+from resetfree.theory.certificates.claims_reduction import Truth
+from resetfree.theory.certificates.record import TOLERANCE, Record
+from resetfree.theory.regret import primal_regret
+
+OPTIMISM = (
+    "V* is at most what the primal player names as above it, in every round",
+    "the primal player's V_r is at least that of the policy it played, in every round",
+    "the primal player's V_c is at most that of the policy it played, in every round",
+    "R_p(pi*) is at most the sum of the primal player's overestimates",
+)
+IF_FEASIBLE = "it holds if Assumption 1 does, which cannot be checked without the model"
+IF_LINEAR = "it holds if Assumption 1 does and the problem is linear, which cannot be checked without the model"
+NO_UPPER = "the primal player names no upper bound on V*"
+
+
+class Cover(NamedTuple):
+    """Whether theorems speak of a player with the constants of this run."""
+
+    status: Status
+    why: str
+    proof: Proof
+
+
+def primal_cover(run: Record) -> Cover:
+    """Whether the primal player's optimism is proved here: its own statement, and what that rests on.
+
+    Whatever the statement rests on is checked on this run: multipliers up to the B that it names, or only one of them,
+    the noise in rewards, Assumption 1, and linearity where the proof needs it. What cannot be checked is no proof.
+    """
+    said, proof = run.statements["primal"], proof_of(run)
+    lacks = _lacks(run, proof) if said["covered"] else str(said["why"])
+    return Cover("tuned", lacks, proof) if lacks else Cover("proved", said["why"], proof)
+
+
+def _lacks(run: Record, proof: Proof) -> str:
+    """What the proof rests on and this run does not have, or nobody can check; empty if it has everything."""
+    lam = run.columns["lam"]
+    if over := over_bound(run, proof):
+        return f"the theorem is {over}"
+    if proof.one_multiplier and (lam != lam[0]).any():
+        return f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}"
+    if run.mdp is None:
+        return f"{run.statements['primal']['why']}; {IF_LINEAR if proof.linear else IF_FEASIBLE}"
+    noise = run.mdp.reward_noise
+    if proof.linear and run.mdp.noise != "bernoulli" and noise > 0:
+        return "the proved width is for rewards in [0, 1], and these have Gaussian noise"
+    if proof.noise is not None and noise > proof.noise:
+        return f"the proved width is for less noise in rewards than there is ({noise:g}-sub-Gaussian)"
+    finding = feasibility(run.mdp)
+    if not finding.holds:
+        return f"Assumption 1 fails: {finding.sentence}"
+    if proof.linear and not (finding := linearity(run.mdp)).holds:
+        return f"the problem is not known to be linear in its features: {finding.sentence}"
+    return ""
+
+
+def proof_of(run: Record) -> Proof:
+    """What the primal player's proof rests on, asked of the player."""
+    player = asked_player(run, "primal")
+    return player.proof(run.problem_again()) if isinstance(player, HasProof) else Proof()
+
+
+def over_bound(run: Record, proof: Proof) -> str:
+    """Which multiplier is above the B that the primal player's proof is for; empty if none is."""
+    B, largest = proof.largest_multiplier, float(run.columns["lam"].max())
+    if B is None or largest <= B * (1 + TOLERANCE):
+        return ""
+    return f"for multipliers up to B = {B:.6g}, and here one is {largest:.6g}"
+
+
+def optimism(run: Record, known: Truth | str, cover: Cover) -> list[Certificate]:
+    """V* <= upper in every round, and the player's values are on the right side of those of the policy it played.
+
+    Paper: regret of the primal player under optimism (lemma).
+
+    V_r^k >= V_r^{pi*} and V_c^k <= V_c^{pi*} need not hold one by one; only the composite does (A12).
+    """
+    c = run.columns
+    if isinstance(known, str) or np.isnan(c["upper"]).any():
+        why = known if isinstance(known, str) else NO_UPPER
+        return [Certificate.not_applicable(claim, why) for claim in OPTIMISM]
+    rounds, status, why = known.rounds, cover.status, likely(cover)
+    tolerance = TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
+    over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
+    r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
+    sides = [
+        in_every_round(OPTIMISM[1], rounds.v_r, c["v_r_hat"], tolerance, status=status, why=why),
+        in_every_round(OPTIMISM[2], c["v_c_hat"], rounds.v_c, tolerance, status=status, why=why),
+    ]
+    if not cover.proof.values_are_bounds:
+        estimates = "the player's V_r and V_c are estimates, not bounds"
+        sides = [Certificate.not_applicable(claim, estimates) for claim in OPTIMISM[1:3]]
+    return [
+        in_every_round(OPTIMISM[0], known.best, c["upper"], tolerance, status=status, why=why),
+        *sides,
+        over_rounds(OPTIMISM[3], r_p, over, summed, status=status, why=why),
+    ]
+
+
+def likely(cover: Cover, delta: float = 0.0) -> str:
+    """The reason of a status, with the probability that a proof has; a claim that is only tuned has none."""
+    p = cover.proof.failure + delta
+    return f"with probability at least {1 - p:g}; {cover.why}" if p > 0 and cover.status == "proved" else cover.why

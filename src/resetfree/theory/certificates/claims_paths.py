@@ -1,0 +1,36 @@
+"""Resets against the number that no path can exceed."""
+
+from __future__ import annotations
+
+from resetfree.core.certificate import Certificate
+from resetfree.game.capabilities import Eliminates
+from resetfree.theory.assumptions import feasibility, unsafe_pairs
+from resetfree.theory.certificates.asked import asked_player, unasked
+from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
+from resetfree.theory.certificates.record import Record
+
+# By whether the player keeps the steps of an episode apart.
+EVERY_PATH = (
+    "no more resets happened than there are unsafe pairs (s, a)",
+    "no more resets happened than there are unsafe triples (h, s, a)",
+)
+
+
+def on_every_path(run: Record) -> list[Certificate]:
+    """Resets that happened against the number that no path can exceed, of players that have one.
+
+    What each reset rules out for good is a pair (s, a), or a triple (h, s, a) where the player keeps steps apart: it
+    says which, and the same is counted in the model.
+    """
+    most, player = run.statements["primal"].get("most_resets"), asked_player(run, "primal")
+    if most is None or not isinstance(player, Eliminates):
+        return unasked(run, EVERY_PATH[0])
+    per_step = player.keeps_steps_apart(run.problem_again())
+    claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
+    if run.mdp is None:
+        why = f"counted are all of them, safe or not; {IF_FEASIBLE}"
+        return [Certificate(claim, resets, float(most), 0.0, status="tuned", why=why)]
+    finding = feasibility(run.mdp)
+    if not finding.holds:
+        return [Certificate.not_applicable(claim, finding.sentence)]
+    return [Certificate(claim, resets, float(unsafe_pairs(run.mdp, per_step)), 0.0)]

@@ -1,0 +1,64 @@
+"""The reduction, on the rounds of a run: Regret and Resets by the players' regrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from resetfree.core.certificate import Certificate, in_every_round
+from resetfree.core.errors import ResetFreeError
+from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.certificates.record import TOLERANCE, Record
+from resetfree.theory.oracle.dynamic_programming import Solution
+from resetfree.theory.regret import Rounds, best_values
+from resetfree.theory.theorems import reduction, saddle_gap
+
+NO_ORACLE = "needs an oracle: the model behind this run is not known"
+REDUCTION = (
+    "Regret equals R_p(pi*) + R_d(0)",
+    "Resets are at most R_p(pi*) + R_d(lambda*)",
+    "the gap to the saddle-point (pi*, lambda_hat) is at most R_p(pi*)",
+    "V_r - lambda_hat V_c is at most V* in every round",
+)
+FIXED = "Resets are at most R_p(pi*) / (C - max lambda_hat), for fixed C"
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What only an oracle knows of a run."""
+
+    rounds: Rounds
+    solution: Solution
+    best: Floats  # [K] V*(s_1^k)
+    hat: Floats  # [K] lambda_hat(s_1^k)
+
+
+def truth(run: Record) -> Truth | str:
+    """The oracle's side of a run, or why there is none."""
+    if run.mdp is None:
+        return NO_ORACLE
+    if np.isnan(run.columns["v_r"]).all():
+        return "needs the exact values of the policies, which this run did not record"
+    try:
+        rounds, solution = run.rounds, run.solution
+        return Truth(rounds, solution, best_values(rounds, solution), solution.lambda_hat[rounds.s1])
+    except ResetFreeError as error:
+        return str(error)
+
+
+def reduction_claims(run: Record, known: Truth | str) -> list[Certificate]:
+    """Regret, Resets and the gap to the saddle-point against the regrets of the two players."""
+    if isinstance(known, str):
+        return [Certificate.not_applicable(claim, known) for claim in REDUCTION]
+    rounds, tolerance = known.rounds, TOLERANCE * float(run.spec["horizon"] + known.hat.max())
+    played = rounds.v_r - known.hat * rounds.v_c
+    found = [
+        *reduction(rounds, known.solution),
+        *saddle_gap(rounds, known.solution),
+        in_every_round(REDUCTION[3], played, known.best, tolerance),
+    ]
+    if (rounds.lam == rounds.lam[0]).all() and not any("fixed C" in c.claim for c in found):
+        why = f"C = {rounds.lam[0]:.6g} is not above max lambda_hat = {known.hat.max():.6g}"
+        found.append(Certificate.not_applicable(FIXED, why))
+    return found
