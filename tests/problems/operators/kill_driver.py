@@ -1,8 +1,9 @@
 """Kills a run of the plant at random moments and resumes it each time; a process of its own, so that forking is safe.
 
 Usage: kill_driver.py FOLDER EPISODES KILLS SEED. The run is FOLDER/a.rfrun. FOLDER/asked.jsonl has one line for each
-reset that was asked for: session, why, and how many rounds and which rounds the run file held at that moment.
-FOLDER/killed.jsonl has one line for each kill: what the file held after it.
+reset that was asked for: session, whether it found a run file, why, and how many rounds and which rounds the run file
+held at that moment. FOLDER/killed.jsonl has one line for each kill: what the file held
+after it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def play(folder: Path, episodes: int, session: int) -> None:
 
     def ask(request: Request) -> str:
         n, resets, rewards = rows_of(path)
-        line = {"session": session, "why": request.why, "n": n, "resets": resets, "rewards": rewards}
+        line = {"session": session, "resumed": resume, "why": request.why, "n": n, "resets": resets, "rewards": rewards}
         write(folder / "asked.jsonl", line)
         time.sleep(0.001)
         return f"session {session}"

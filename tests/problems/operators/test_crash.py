@@ -40,10 +40,10 @@ def kill_test(folder: Path, episodes: int, kills: int, seed: int) -> None:
     for line in killed:
         assert rewards.startswith(line["rewards"][: 16 * line["k"]])
     # Each session asks once because it begins, and then only where an episode ended in a reset.
-    for session, group in groupby(asked, key=lambda line: line["session"]):
-        first, *others = [line["why"] for line in group]
-        assert first == ("start" if session == asked[0]["session"] else "resume")
-        assert set(others) <= {"reset"}
+    for _, group in groupby(asked, key=lambda line: line["session"]):
+        first, *others = group
+        assert first["why"] == ("resume" if first["resumed"] else "start")
+        assert {line["why"] for line in others} <= {"reset"}
     # What somebody did is recorded, unless the kill came between the question and the record.
     performed = run.interventions
     for session, group in groupby(asked, key=lambda line: line["session"]):
