@@ -32,6 +32,8 @@ def base() -> dict[str, dict[str, Any]]:
         "FiniteMDP": {**model, "horizon": 3, "start": 0, "restart": 1, "phi": None, "xi": None, "noise": 0.0,
                       "end_reset": None, "contexts": None, "name": "mine", "state_names": ["a", "b", "c"]},
         "OperatorReset": {"by": lambda request: None, "deadline": 1.0, "who": "me"},
+        "Box": {"low": np.array([-1.0, 0.0]), "high": np.array([1.0, 2.0])},
+        "Choices": {"n": 3, "values": [1.0, 2.0, 3.0]},
         "Certificate": {"claim": "a claim", "lhs": 0.0, "rhs": 1.0},
         "Episode": {"states": states, "actions": states, "rewards": np.zeros(3), "reset": False, "next_start": 0},
         "Plan": {"policy": None, "v_r": 0.0, "v_c": 0.0},

