@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from resetfree.players.primal.model_search import (
 )
 from resetfree.players.primal.model_search_kernel import Model, _danger, choose, imagine, judge
 from resetfree.players.shared.stored_transitions import NO_ACTION
+from resetfree.problems.contract import Episode
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import Step, SteppedProblem
 
@@ -58,13 +60,20 @@ def uniform(h: int, s: Any) -> Floats:
 
 def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> ModelSearchState:
     """What the player knows after some episodes of random actions."""
-    problem, rng = Unstable(bounds), np.random.default_rng(seed)
-    state, start = player.init(problem, episodes, seed), problem.first_start(rng.random())
-    for k in range(episodes):
-        episode = problem.rollout(uniform, start, rng.random(problem.n_uniforms))
-        state = player.update(state, Round(k + 1, start, 0.0, Plan(state.policy, 0.0, 0.0), episode, 0.0, None))
-        start = episode.next_start
+    state = player.init(Unstable(bounds), episodes, seed)
+    for k, episode in enumerate(random_episodes(episodes, seed, bounds)):
+        state = player.update(state, Round(k + 1, episode.start, 0.0, Plan(state.policy, 0.0, 0.0), episode, 0.0, None))
     return state
+
+
+def random_episodes(episodes: int, seed: int = 0, bounds: float = np.inf) -> Iterator[Episode]:
+    """Episodes of random actions."""
+    problem, rng = Unstable(bounds), np.random.default_rng(seed)
+    start = problem.first_start(rng.random())
+    for _ in range(episodes):
+        episode = problem.rollout(uniform, start, rng.random(problem.n_uniforms))
+        yield episode
+        start = episode.next_start
 
 
 def steady(policy: LinearScores) -> list[int]:
@@ -251,6 +260,7 @@ def test_a_loaded_state_plans_bit_for_bit_as_the_saved_one() -> None:
     state = after_random(player, 4)
     state.stale = True
     again = player.init(Unstable(), 4, 0)
+    saving.replay(again, random_episodes(4))
     saving.load(again, saving.dump(state))
     one, other = (player.plan(kept, np.array([0.1, 0.0]), 50.0) for kept in (state, again))
     np.testing.assert_array_equal(one.policy.weight, other.policy.weight)

@@ -195,7 +195,7 @@ def test_a_plan_is_kept_until_a_determinant_has_grown_or_a_reset_came() -> None:
         weights, before, switches = this.plan.policy.weight, switches, state_of(game).switches
     assert 3 <= switches < 40
     problem = plane()
-    player = StoredLinear(refit=0, growth=1e300)
+    player = StoredLinear(refit=0, growth=1e100)
     game, rounds = steps_of(problem, player, 40, Scripted((0.0,)))
     resets = sum(episode.reset for episode in warm_up(problem, player, game, 10))
     for this in rounds:

@@ -18,7 +18,7 @@ from resetfree import FiniteMDP, InvalidInput
 from resetfree.game.loop import begin, play
 from resetfree.players.algorithm1 import algorithm1
 from resetfree.problems.finite.tabular_policy import random_policy
-from resetfree.theory import lemmas
+from resetfree.theory import counterexamples, lemmas
 from resetfree.theory.counterexamples import non_markovian_saddle_point
 from resetfree.theory.lemmas import (
     comparator_pair,
@@ -271,16 +271,14 @@ def test_a_policy_that_remembers_its_start_is_a_shared_saddle_point(threshold: f
 
 def test_a_policy_that_does_not_remember_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both starts handed the policy that is best from A (or from B): one of them fails."""
-    from resetfree.theory.oracle import linear_program
-
-    honest = linear_program.constrained_value
+    honest = counterexamples.constrained_value
     for start in (0, 1):
 
         def forgetful(mdp: FiniteMDP, weights: Any, threshold: float, start: int = start) -> Any:
             policy = honest(mdp, np.eye(mdp.n_states)[start], threshold).policy
             return honest(mdp, weights, threshold)._replace(policy=policy)
 
-        monkeypatch.setattr(linear_program, "constrained_value", forgetful)
+        monkeypatch.setattr(counterexamples, "constrained_value", forgetful)
         assert [c.claim for c in non_markovian_saddle_point() if not c.holds]
 
 

@@ -286,7 +286,7 @@ def test_only_a_budget_of_zero_has_one_policy_for_all_starts() -> None:
     assert zero.holds
     assert (zero.lhs, zero.rhs) == (0.0, 0.0)
     assert all(c.holds for c in no_shared_optimum_above_zero(0.2))
-    with pytest.raises(InvalidInput, match="must lie in"):
+    with pytest.raises(InvalidInput, match="must be a number between 0 and 1"):
         no_shared_optimum_above_zero(1.0)
 
 
@@ -294,7 +294,7 @@ def test_only_a_budget_of_zero_has_one_policy_for_all_starts() -> None:
 def test_every_statement_names_what_it_is_in_the_paper(module: str) -> None:
     import importlib
 
-    found = importlib.import_module(f"resetfree.{module}")
+    found = importlib.import_module(f"resetfree.theory.{module}")
     for name, item in vars(found).items():
         if callable(item) and getattr(item, "__module__", "") == found.__name__ and not name.startswith("_"):
             assert name in ("certify_problem", "saddle_point", "softmax") or "Paper: " in (item.__doc__ or ""), name
