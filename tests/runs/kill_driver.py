@@ -69,7 +69,7 @@ def main() -> None:
     while True:
         pid = child(case, path, episodes)
         if kills < wanted:
-            time.sleep(chance.uniform(0.0, 0.04 if case == "grid" else 0.3))
+            time.sleep(chance.uniform(0.0, 0.04 if case == "grid" else 0.12))
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):

@@ -211,7 +211,9 @@ def test_where_phi_leaves_freedom_smaller_measures_are_looked_for(monkeypatch: p
         phi /= max(1.0, np.linalg.norm(phi, axis=2).max())
         verdicts.append(linearity(mdp, phi))
         with monkeypatch.context() as patch:
-            patch.setattr(sys.modules[linearity.__module__], "PROGRAM_ENTRIES", 0)  # without the programs it is an open question
+            patch.setattr(
+                sys.modules[linearity.__module__], "PROGRAM_ENTRIES", 0
+            )  # without the programs it is an open question
             unknown = linearity(mdp, phi)
             assert unknown.holds is None
             assert "others may be smaller" in unknown.sentence

@@ -285,7 +285,8 @@ def simulate(
     if not isinstance(problem, Problem):
         raise InvalidInput(f"The 'problem' of simulate must be a Problem. Got {shown(problem)} instead.")
     episodes = whole(episodes, "'episodes' of simulate", 0)
-    if starts != "adaptive" if isinstance(starts, str) else not callable(starts) and not is_sequence(starts):
+    function = callable(starts) and not isinstance(starts, type)
+    if starts != "adaptive" if isinstance(starts, str) else not function and not is_sequence(starts):
         raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {shown(starts)} instead.")
     if not isinstance(starts, str) and not callable(starts) and len(starts) < episodes:
         raise InvalidInput(

@@ -200,7 +200,7 @@ def test_killed_while_it_waits_nothing_is_lost(sessions: list[Session], tmp_path
     session.process.send_signal(signal.SIGKILL)
     session.end()
     run = rf.load(path)
-    assert len(run) == read(path).k
+    assert len(run) >= read(path).k  # every round is there, whenever the newest checkpoint was written
     assert run.realised_resets[-1] == 2
     assert [one.why for one in run.interventions] == ["start", "reset"]
 
