@@ -32,6 +32,7 @@ from resetfree.theory.lemmas import (
 )
 from resetfree.theory.oracle.dynamic_programming import Values
 from resetfree.theory.oracle.fractions import evaluate_exactly, solve_exactly
+from resetfree.theory.oracle.linear_program import constrained_value
 from resetfree.theory.regret import Rounds
 
 Floats = NDArray[np.float64]
@@ -271,7 +272,7 @@ def test_a_policy_that_remembers_its_start_is_a_shared_saddle_point(threshold: f
 
 def test_a_policy_that_does_not_remember_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both starts handed the policy that is best from A (or from B): one of them fails."""
-    honest = counterexamples.constrained_value
+    honest = constrained_value
     for start in (0, 1):
 
         def forgetful(mdp: FiniteMDP, weights: Any, threshold: float, start: int = start) -> Any:

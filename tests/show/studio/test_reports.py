@@ -136,8 +136,8 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
 def test_a_reporter_ends_when_its_studio_is_gone() -> None:
     """Killed with SIGKILL, the studio can end nobody; who works for it looks for itself."""
     child = (
-        "import os, threading, time; from resetfree.show.studio import report_jobs as reporting; reporting.LOOK = 0.05; "
-        "threading.Thread(target=reporting._follow, args=(os.getppid(),)).start(); "
+        "import os, threading, time; from resetfree.show.studio import report_jobs; report_jobs.LOOK = 0.05; "
+        "threading.Thread(target=report_jobs._follow, args=(os.getppid(),)).start(); "
         "print(os.getpid(), flush=True); time.sleep(600)"
     )
     parent = script(f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()")
