@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from resetfree.core.arguments import array, shown, whole
+from resetfree.core.arguments import array, is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
 
 
@@ -34,6 +34,8 @@ class Choices:
 
     def __post_init__(self) -> None:
         whole(self.n, "'n' of Choices", 1)
+        if self.values is not None and not is_sequence(self.values):
+            raise InvalidInput(f"The 'values' of Choices must be a list. Got {shown(self.values)} instead.")
         if self.values is not None and len(self.values) != self.n:
             raise InvalidInput(f"The 'values' of Choices must be {self.n}. Got {len(self.values)} instead.")
 
