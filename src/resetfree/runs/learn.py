@@ -111,57 +111,37 @@ def learn(
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
-    world = find_world(problem, given.get("problem"))
-    if world.made_here:
-        own = {group: settings for group, settings in given.items() if group != "problem"}
-        with world:  # closed when the run ends, however it ends
-            return learn(
-                world,
-                primal,
-                dual,
-                episodes=episodes,
-                seed=seed,
-                feedback=feedback,
-                path=path,
-                resume=resume,
-                overwrite=overwrite,
-                B=B,
-                settings=own,
-                progress=progress,
-                checkpoint_every=every,
-                max_resets=max_resets,
-                operator=operator,
-            )
-    if operator is not None:
-        _check_operator(world)
-    if not resume or file is None:
-        setup = prepare(world, primal, dual, episodes, seed, feedback, B, given)
-        _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
-        ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-        return _learn(setup, ledger, 0.0, progress, every, max_resets, operator)
-    ledger = Ledger.reopen(file)
-    try:
-        setup = prepare(world, primal, dual, episodes, seed, feedback, B, given, before=ledger.spec)
-        different = difference(ledger.spec, setup.spec)
-        if different:
-            raise RunError(f"The run file '{file}' {different}.")
-        setup = dataclasses.replace(setup, spec=ledger.spec)
-        k, seconds = ledger.saved()
-        if k >= episodes:
-            run = _run(world, ledger.contents(), file)
+    with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
+        if operator is not None:
+            _check_operator(world)
+        if not resume or file is None:
+            setup = prepare(world, primal, dual, episodes, seed, feedback, B, given)
+            _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
+            ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
+            return _learn(setup, ledger, 0.0, progress, every, max_resets, operator)
+        ledger = Ledger.reopen(file)
+        try:
+            setup = prepare(world, primal, dual, episodes, seed, feedback, B, given, before=ledger.spec)
+            different = difference(ledger.spec, setup.spec)
+            if different:
+                raise RunError(f"The run file '{file}' {different}.")
+            setup = dataclasses.replace(setup, spec=ledger.spec)
+            k, seconds = ledger.saved()
+            if k >= episodes:
+                run = _run(world, ledger.contents(), file)
+                ledger.close()
+                return run
+            checkpoint, seen = ledger.newest()
+            _restore(world.problem, setup.game, checkpoint, seen, ledger)
+            with _own_sense(setup, file):
+                _feed(setup, ledger)
+            setup.game.why = "resume"
+            ledger.resume(_checkpoint(setup.game, seconds))
+        except BaseException:
             ledger.close()
-            return run
-        checkpoint, seen = ledger.newest()
-        _restore(world.problem, setup.game, checkpoint, seen, ledger)
+            raise
         with _own_sense(setup, file):
-            _feed(setup, ledger)
-        setup.game.why = "resume"
-        ledger.resume(_checkpoint(setup.game, seconds))
-    except BaseException:
-        ledger.close()
-        raise
-    with _own_sense(setup, file):
-        return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
+            return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
 
 
 def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
