@@ -7,26 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.show.cli.commands import run, run_json
 
 from resetfree import make, problems
 from resetfree.problems.features import discover, make_features
-from resetfree.show.cli import main
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(words)
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    status, out, err = run(capsys, *words, "--json")
-    assert (status, err) == (0, "")
-    assert out.count("\n") == 1
-    return json.loads(out)
 
 
 def test_demo_draws_and_checks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

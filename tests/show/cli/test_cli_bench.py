@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.show.cli.commands import run, run_json
 
-from resetfree.show.cli import main
 from resetfree.studies.suites import suite_runner as running
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import SUITES
 
 TWO = ("--methods", "algorithm 1,fixed penalty B", "--jobs", "1")
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(words)
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    status, out, err = run(capsys, *words, "--json")
-    assert (status, err) == (0, "")
-    assert out.count("\n") == 1
-    return json.loads(out)
 
 
 def test_the_smoke_suite_runs_and_writes_its_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
