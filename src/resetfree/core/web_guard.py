@@ -17,7 +17,7 @@ PortNumber: TypeAlias = Annotated[int, Range(0, 65_535)]  # 0 for any that is fr
 TOKEN = "x-resetfree-token"  # the header that carries it
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HOST = "The host must be 127.0.0.1 or localhost."
-ORIGIN = "Pages of another origin may not ask."
+ORIGIN = "Requests from pages of another origin are refused."
 
 
 def origin_refusal(headers: Mapping[str, str], hosts: Sequence[str], *, any_name: bool = False) -> str | None:
@@ -27,7 +27,7 @@ def origin_refusal(headers: Mapping[str, str], hosts: Sequence[str], *, any_name
     any_name: whether the server may have any host name (a token guards it), or only those of loopback.
 
     >>> origin_refusal({"origin": "http://evil.example"}, ["127.0.0.1:8000"])
-    'Pages of another origin may not ask.'
+    'Requests from pages of another origin are refused.'
     >>> origin_refusal({}, ["evil.example:8000"])
     'The host must be 127.0.0.1 or localhost.'
     >>> origin_refusal({"origin": "http://localhost:8000"}, ["localhost:8000"])
