@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.naming import imported, said
+from resetfree.core.naming import imported, one_line
 
 T = TypeVar("T")
 OWN = "resetfree"
@@ -176,7 +176,7 @@ class Registry(Mapping[str, T]):
         except ImportError as error:
             return Unavailable(_lacking(error, None if point.dist is None else point.dist.name, point.extras))
         except BaseException as error:  # a foreign module may raise anything at its import, and call exit
-            return Unavailable(f"raised {said(error)} when {point.value} of {package} was imported")
+            return Unavailable(f"raised {one_line(error)} when {point.value} of {package} was imported")
 
 
 def classes_in(module: ModuleType, base: type) -> Iterator[Any]:
@@ -204,7 +204,7 @@ def checked_class(name: str, found: Any, base: type, *, settings: bool = True) -
 def _lacking(error: ImportError, distribution: str | None, extras: list[str] | None = None) -> str:
     """The reason why an import failed, with what to install."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
-        return f"does not import: {said(error)}"
+        return f"does not import: {one_line(error)}"
     module = error.name.partition(".")[0]
     extra = extras[0] if extras else _extra_with(module, distribution)
     install = f': pip install "{distribution}[{extra}]"' if extra and distribution else ""

@@ -24,11 +24,11 @@ def imported(text: str, what: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the user's code may raise anything, and call exit
-        why = str(error) if isinstance(error, ImportError | AttributeError | ValueError) else said(error)
+        why = str(error) if isinstance(error, ImportError | AttributeError | ValueError) else one_line(error)
         raise InvalidInput(f"{what} Got '{text}', which does not import: {why}.") from error
 
 
-def said(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Type and message of an exception on one line: "ValueError: too small"."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -66,7 +66,7 @@ BAD: list[tuple[str, Arrays, str]] = [
     ("phi", {"phi": np.zeros((3, 3, 4))}, "'phi' of FiniteMDP must be finite numbers of shape (3, 2, 'd')"),
     ("xi", {"xi": np.full((3, 1), np.inf)}, "'xi' of FiniteMDP must be finite numbers"),
     ("contexts", {"contexts": np.eye(2)}, "'contexts' of FiniteMDP must be a square [m, m] with m a divisor of 3"),
-    ("contexts restart", {"contexts": np.eye(3), "restart": None}, "must be given where there are contexts"),
+    ("contexts restart", {"contexts": np.eye(3), "restart": None}, "must be given if there are contexts"),
     ("names", {"state_names": ["a"]}, "'state_names' of FiniteMDP must have 3 entries. Got 1"),
 ]
 

@@ -233,7 +233,7 @@ def test_continuous_actions_need_a_grid_or_a_list() -> None:
         (spaces.Box(-1, 1, (17,)), 3, "must have at most 10000 actions. Got 129140163 instead"),
         (spaces.Box(-1, 1, (2,)), [[0, 2]], r"must lie in Box.* Got \[0, 2\] instead"),
         (spaces.Box(-1, 1, (2,)), [], "must be a list of actions"),
-        (spaces.Discrete(3), 5, "Only continuous actions are put on a grid"),
+        (spaces.Discrete(3), 5, "A grid of actions needs a continuous space"),
         (spaces.Discrete(3), [0, 3], r"must lie in Discrete\(3\). Got 3 instead"),
         (spaces.Discrete(3), [0.5], "Got 0.5 instead"),
         (spaces.Text(3), None, "must be listed"),
