@@ -8,9 +8,11 @@ Readings of the episode's end (docs/readings.md, A4):
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -23,7 +25,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.operators.request import Operator
+from resetfree.problems.operators.request import Operator, Request
 
 # The sizes that identify a problem.
 SIZES = ("horizon", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
@@ -154,6 +156,18 @@ class Intervention:
     asked: str  # time of the request, UTC
     answered: str  # time of the answer, UTC
     seconds: float  # between the two
+
+
+def intervene(operator: Operator, request: Request) -> Intervention:
+    """Have an operator perform a reset, and record the answer with its time; raises OperatorTimeout."""
+    asked, began = _now(), time.monotonic()
+    answer = operator.perform(request)
+    detail = f"{request.detail}; {answer.note}" if answer.note else request.detail
+    return Intervention(0, request.why, detail, answer.who, asked, answered=_now(), seconds=time.monotonic() - began)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

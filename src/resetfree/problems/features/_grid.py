@@ -1,4 +1,4 @@
-"""Grids on the coordinates of states: even where there are bounds, at quantiles of what was seen where there are none.
+"""Grids on the coordinates of states: even between bounds, else at quantiles of the states seen.
 
 Legend: marks [D, m] of each coordinate, increasing.
 """
@@ -13,9 +13,9 @@ from resetfree.problems.finite.transitions import Floats
 
 
 def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
-    """M marks on each coordinate, from end to end.
+    """[D, m] marks on each coordinate, from end to end.
 
-    Where quantiles of the states seen are not all different the marks are even between the ends.
+    If quantiles of the states seen are not all different, the marks are even between the ends.
 
     >>> seen = np.array([[0.0], [1.0], [2.0], [30.0], [90.0]])
     >>> fit_marks(seen, np.array([-np.inf]), np.array([np.inf]), 3).tolist()
@@ -34,14 +34,14 @@ def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
 
 
 def check_marks(marks: Floats) -> None:
-    """Refuse marks that were loaded and do not grow: a place between two of them would lie anywhere."""
+    """Raise InvalidInput unless loaded marks increase."""
     with np.errstate(over="ignore"):
         apart = np.diff(marks, axis=1)
-    require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must grow")
+    require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must increase")
 
 
 def per_coordinate(D: int, least: int, most: int, size: int) -> int:
-    """The most marks or cells per coordinate, from `least` to `most`, whose D-th power is at most `size`.
+    """The largest number of marks or cells per coordinate in least .. most whose D-th power is at most `size`.
 
     >>> [per_coordinate(D, 2, 10, 500) for D in (1, 2, 4, 8, 9)]
     [10, 10, 4, 2, 2]

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import nan
 from typing import Any, cast
 
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
 from resetfree.core.naming import one_line
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Description, Intervention, State
+from resetfree.problems.contract import Description, Intervention, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
@@ -117,12 +115,8 @@ class GymProblem(SteppedProblem):
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
-        detail = WHY.get(why, self._event or "a reset is due")
-        asked, began = _now(), time.monotonic()
-        answer = (operator or self.operator).perform(Request(self.name, why, detail))
-        detail = f"{detail}; {answer.note}" if answer.note else detail
-        seconds = time.monotonic() - began
-        self._performed.append(Intervention(0, why, detail, answer.who, asked, answered=_now(), seconds=seconds))
+        request = Request(self.name, why, WHY.get(why, self._event or "a reset is due"))
+        self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
             if self.closed and self.remake is not None:
@@ -243,7 +237,3 @@ def _brief(state: Any) -> str:
         entries = [f"{x:.4g}" for x in state.ravel()[:SHOWN]]
         return f"[{', '.join(entries)}{', ...' if state.size > SHOWN else ''}]"
     return str(int(state)) if isinstance(state, int | np.integer) else type(state).__name__
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
