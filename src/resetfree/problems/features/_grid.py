@@ -5,11 +5,32 @@ Legend: marks [D, m] of each coordinate, increasing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from resetfree.core.state import require
+from resetfree.problems.features._checks import Shares
 from resetfree.problems.features._scaling import fit_ends, has_bounds
 from resetfree.problems.finite.transitions import Floats
+
+
+@dataclass
+class OnGrid(Shares):
+    """Features of the place of a state on a grid."""
+
+    marks: Floats  # [D, m] the ends of cells, or the nodes
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless the marks increase."""
+        with np.errstate(over="ignore"):
+            apart = np.diff(self.marks, axis=1)
+        require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must increase")
+
+    @property
+    def width(self) -> int:
+        """The length D of a state."""
+        return len(self.marks)
 
 
 def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
@@ -31,13 +52,6 @@ def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
         distinct = (np.diff(at, axis=1) > 1e-12 * (1.0 + np.abs(at[:, 1:]))).all(axis=1)
         marks[free[distinct]] = at[distinct]
     return np.ascontiguousarray(marks)
-
-
-def check_marks(marks: Floats) -> None:
-    """Raise InvalidInput unless loaded marks increase."""
-    with np.errstate(over="ignore"):
-        apart = np.diff(marks, axis=1)
-    require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must increase")
 
 
 def per_coordinate(D: int, least: int, most: int, size: int) -> int:

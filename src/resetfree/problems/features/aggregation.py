@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen
-from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
+from resetfree.problems.features._checks import MOST_FEATURES, affordable, seen
+from resetfree.problems.features._grid import OnGrid, fit_marks, per_coordinate
 from resetfree.problems.features._kernels import cells
 from resetfree.problems.finite.transitions import Floats
 
@@ -16,24 +16,13 @@ USUAL_SIZE = 500  # features at most if 'cells' is None
 
 
 @dataclass
-class Cells(Shares):
+class Cells(OnGrid):
     """psi(s) is 1 for the cell of s and 0 for the others."""
-
-    marks: Floats  # [D, cells + 1] the ends of cells
-
-    def check_loaded(self) -> None:
-        """Raise InvalidInput unless the marks increase."""
-        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:
         """Cells per coordinate to the power D."""
         return int((self.marks.shape[1] - 1) ** len(self.marks))
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.marks)
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""

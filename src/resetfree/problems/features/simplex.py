@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen
-from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
+from resetfree.problems.features._checks import MOST_FEATURES, affordable, seen
+from resetfree.problems.features._grid import OnGrid, fit_marks, per_coordinate
 from resetfree.problems.features._kernels import interpolated
 from resetfree.problems.finite.transitions import Floats
 
@@ -16,24 +16,13 @@ USUAL_SIZE = 300  # features at most if 'nodes' is None
 
 
 @dataclass
-class Weights(Shares):
+class Weights(OnGrid):
     """psi(s): the interpolation weights of the nodes of the grid at s."""
-
-    marks: Floats  # [D, nodes]
-
-    def check_loaded(self) -> None:
-        """Raise InvalidInput unless the marks increase."""
-        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:
         """Nodes per coordinate to the power D."""
         return int(self.marks.shape[1] ** len(self.marks))
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.marks)
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""

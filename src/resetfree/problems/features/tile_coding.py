@@ -10,34 +10,24 @@ import numpy as np
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
-from resetfree.problems.features._grid import check_marks, fit_marks
+from resetfree.problems.features._checks import MOST_FEATURES, seen
+from resetfree.problems.features._grid import OnGrid, fit_marks
 from resetfree.problems.features._kernels import tiles
 from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass
-class Tiles(Shares):
+class Tiles(OnGrid):
     """psi(s) is 1/sqrt(T) for one tile in each of T tilings, and 0 for the others."""
 
-    marks: Floats  # [D, tiles + 1] the ends of the tiles without a shift
     shift: Floats = field(metadata={"fixed": True})  # [T, D] the shift of each tiling, in tiles
     block: int = field(metadata={"fixed": True})  # features of one tiling
     hashed: bool = field(metadata={"fixed": True})  # whether tiles share features
-
-    def check_loaded(self) -> None:
-        """Raise InvalidInput unless the marks increase."""
-        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:
         """T times the features of one tiling."""
         return len(self.shift) * self.block
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.marks)
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""
