@@ -59,7 +59,7 @@ BAD: list[tuple[str, Arrays, str]] = [
     ("horizon 2.5", {"horizon": 2.5}, "positive integer. Got 2.5"),
     ("no actions", {"transition": np.zeros((3, 0, 3)), "reward": np.zeros((3, 0))}, "at least one action"),
     ("support", {"support": changed((1, 1, 2), 0.0) > 0}, "must contain every positive probability. Got support False"),
-    ("support shape", {"support": np.ones((4, 3, 2, 3))}, "must have the same shape as 'transition'"),
+    ("support shape", {"support": np.ones((4, 3, 2, 3))}, "must have the shape of 'transition'"),
     ("boundary", {"boundary": "elastic"}, 'must be "physical" or "literal". Got \'elastic\''),
     ("noise", {"noise": -0.1}, "standard deviation that is not negative. Got -0.1"),
     ("noise name", {"noise": "loud"}, "standard deviation that is not negative. Got 'loud'"),

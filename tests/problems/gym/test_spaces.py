@@ -174,7 +174,7 @@ def test_the_numbering_can_be_saved_and_taken_back(line: Any) -> None:
         shown = {"at": np.array([at], dtype=np.float32), "word": "left" if at < 0 else "right"}
         assert observe(shown) == same(shown)
     assert rf.from_gym(line()).saved() == {}
-    with pytest.raises(InvalidInput, match="must be 16 bytes each, at most 2"):
+    with pytest.raises(InvalidInput, match="must be at most 2 hashes of 16 bytes"):
         rf.from_gym(line(), states=2).restore(kept)
 
 
@@ -193,7 +193,7 @@ def test_two_observations_get_one_number_only_if_they_are_equal(pair: list[tuple
     first, second = (observer({"n": np.int64(n), "word": word, "both": (n, word)}) for n, word in pair)
     assert (first == second) == (pair[0] == pair[1])
     assert observer(np.zeros((2, 1))) != observer(np.zeros((1, 2))) != observer(np.zeros(2, dtype=np.int8))
-    with pytest.raises(Unusable, match="cannot be numbered"):
+    with pytest.raises(Unusable, match="cannot be hashed"):
         observer({"n": None})
     with pytest.raises(Unusable, match="not finite"):
         observer([1.0, np.nan])
