@@ -4,7 +4,7 @@ Legend: lhs and rhs the two sides, slack = how far the claim is from failing, wi
 which it is tightest (or fails); status = what supports the claim here:
   proved          a theorem with the constants of this run; a broken learner or record makes it fail;
   tuned           a choice of constants that no theorem covers, so that it may fail;
-  identity        algebra: it holds whatever was played, and checks the arithmetic of what is computed, nothing else;
+  identity        algebra: it holds for every run, and checks the arithmetic of the computation, nothing else;
   stated          [lhs, rhs] holds a quantity that cannot be computed here: a bound to be used, nothing is compared;
   not applicable  the claim says nothing about this run, and why.
 """

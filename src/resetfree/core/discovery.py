@@ -1,4 +1,4 @@
-"""One registry for whatever can be added by name: files of this package, and entry points of other packages.
+"""One registry for everything that can be added by name: files of this package, entry points of other packages.
 
 The modules of a folder are imported. An entry point is imported when its name is used, or when everything is listed.
 What lacks an optional dependency is unavailable, with the extra to install, and breaks nothing else. The third way is
@@ -67,7 +67,7 @@ class Registry(Mapping[str, T]):
         if isinstance(found, Unavailable):
             raise InvalidInput(f"The {self.kind} '{name}' is not available: it {found.why}.")
         if found is None:
-            raise UnknownName(self.kind, name, sorted({*self._files[0], *self._points}))
+            raise UnknownName(self.kind, name, sorted({*self._files[0], *self._entry_points}))
         return found
 
     def load(self, text: str) -> T:
@@ -83,7 +83,7 @@ class Registry(Mapping[str, T]):
 
     def knows(self, name: str) -> bool:
         """Whether the name is registered, available or not; imports nothing of other packages."""
-        return name in self._files[0] or name in self._files[1] or name in self._points
+        return name in self._files[0] or name in self._files[1] or name in self._entry_points
 
     @property
     def own(self) -> Mapping[str, T]:
@@ -94,8 +94,8 @@ class Registry(Mapping[str, T]):
     def unavailable(self) -> dict[str, str]:
         """The names that cannot be used, with the reason."""
         found = {name: one.why for name, one in self._files[1].items()}
-        for name in self._points:
-            one = self._from_points(name)
+        for name in self._entry_points:
+            one = self._from_entry_points(name)
             if isinstance(one, Unavailable):
                 found[name] = one.why
         return dict(sorted(found.items()))
@@ -107,7 +107,7 @@ class Registry(Mapping[str, T]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in sorted({*self._files[0], *self._points}) if name in self)
+        return (name for name in sorted({*self._files[0], *self._entry_points}) if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -116,7 +116,7 @@ class Registry(Mapping[str, T]):
         own, broken = self._files
         if name in own:
             return own[name]
-        return self._from_points(name) if name in self._points else broken.get(name)
+        return self._from_entry_points(name) if name in self._entry_points else broken.get(name)
 
     @cached_property
     def _files(self) -> tuple[dict[str, T], dict[str, Unavailable]]:
@@ -133,7 +133,7 @@ class Registry(Mapping[str, T]):
                 except ImportError as error:
                     if (error.name or OWN).partition(".")[0] == OWN:
                         raise  # an error in this package
-                    broken[info.name.replace("_", "-")] = Unavailable(_lacking(error, OWN))
+                    broken[info.name.replace("_", "-")] = Unavailable(_import_failure(error, OWN))
                     continue
                 for name, one in self._look(module).items():
                     if name in found:
@@ -142,7 +142,7 @@ class Registry(Mapping[str, T]):
         return dict(sorted(found.items())), broken
 
     @cached_property
-    def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
+    def _entry_points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
         """Entry points by name; those of one distribution that is found twice count once."""
         found: dict[str, list[importlib.metadata.EntryPoint]] = {}
         for point in importlib.metadata.entry_points(group=self.group):
@@ -151,14 +151,14 @@ class Registry(Mapping[str, T]):
                 same.append(point)
         return found
 
-    def _from_points(self, name: str) -> T | Unavailable | None:
+    def _from_entry_points(self, name: str) -> T | Unavailable | None:
         """The object of the entry points with this name, imported once."""
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
     def _load(self, name: str) -> T | Unavailable | None:
-        point, *others = self._points[name]
+        point, *others = self._entry_points[name]
         package = "another package" if point.dist is None else f"the package '{point.dist.name}'"
         if others:
             values = " and ".join(sorted(one.value for one in (point, *others)))
@@ -174,7 +174,7 @@ class Registry(Mapping[str, T]):
         except Unfit as error:
             return Unavailable(f"{error} ({point.value} of {package})")
         except ImportError as error:
-            return Unavailable(_lacking(error, None if point.dist is None else point.dist.name, point.extras))
+            return Unavailable(_import_failure(error, None if point.dist is None else point.dist.name, point.extras))
         except BaseException as error:  # a foreign module may raise anything at its import, and call exit
             return Unavailable(f"raised {one_line(error)} when {point.value} of {package} was imported")
 
@@ -201,7 +201,7 @@ def checked_class(name: str, found: Any, base: type, *, settings: bool = True) -
     return found
 
 
-def _lacking(error: ImportError, distribution: str | None, extras: list[str] | None = None) -> str:
+def _import_failure(error: ImportError, distribution: str | None, extras: list[str] | None = None) -> str:
     """The reason why an import failed, with what to install."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return f"does not import: {one_line(error)}"
@@ -221,10 +221,10 @@ def _extra_with(module: str, distribution: str | None) -> str | None:
     for line in required:
         package = re.match(r"[\w.-]+", line)
         for extra in re.findall(r"extra\s*==\s*['\"]([\w.-]+)['\"]", line):
-            extras.setdefault(extra, set()).add(_normal(cast(re.Match[str], package)[0]))
-    having = [extra for extra, packages in extras.items() if _normal(module) in packages]
+            extras.setdefault(extra, set()).add(_normalised(cast(re.Match[str], package)[0]))
+    having = [extra for extra, packages in extras.items() if _normalised(module) in packages]
     return min(having, key=lambda extra: (len(extras[extra]), extra), default=None)
 
 
-def _normal(name: str) -> str:
+def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

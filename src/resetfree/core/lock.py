@@ -51,7 +51,7 @@ class WriterLock:
             if self._is_current(handle):
                 self._handle = handle
                 return self
-            os.close(handle)  # its last holder removed the sidecar between our open and our lock: try the new one
+            os.close(handle)  # the last holder removed the sidecar after it was opened here: try the new one
 
     def release(self) -> None:
         """Remove the sidecar while it is still locked, then unlock; releasing twice does nothing."""

@@ -141,13 +141,13 @@ def _load(state: Any, saved: Saved, prefix: str, about: Mapping[str, Any], own: 
         name: _load(value, saved, f"{prefix}{name}.", known if is_dataclass(state) else about, own)
         for name, value, known in children
     }
-    made = _with(state, loaded)
+    made = _with_children(state, loaded)
     if hasattr(made, "check_loaded"):
         made.check_loaded()
     return made
 
 
-def _with(state: Any, loaded: dict[str, Any]) -> Any:
+def _with_children(state: Any, loaded: dict[str, Any]) -> Any:
     """A tree with other children: the same object if it is mutable."""
     if isinstance(state, tuple):
         make = getattr(type(state), "_make", type(state))
@@ -170,7 +170,7 @@ def _restored(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[
     if fresh is None or (nothing and not own):
         if not nothing and own:
             raise InvalidInput(f"The checkpoint's '{key}' must be nothing. Got {saved.dtype} instead.")
-        return None if nothing else _unlike(saved)
+        return None if nothing else _leaf_of_none(saved)
     if not isinstance(fresh, bool | int | float | complex | str):
         like = np.asarray(fresh)
         if like.dtype.isbuiltin == 2 and saved.dtype == np.dtype(f"<u{like.dtype.itemsize}"):
@@ -193,7 +193,7 @@ def _restored(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[
     return np.ascontiguousarray(saved, dtype=fresh.dtype if own else None).reshape(saved.shape)
 
 
-def _unlike(saved: np.ndarray[Any, Any]) -> Any:
+def _leaf_of_none(saved: np.ndarray[Any, Any]) -> Any:
     """A leaf where `init` made None: a plain number or text if it can have been one."""
     if saved.ndim == 0 and saved.dtype.kind == "U":
         return str(saved[()]).removesuffix(END)

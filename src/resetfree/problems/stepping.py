@@ -93,7 +93,7 @@ class FunctionPolicy(ChoicePolicy):
     n_actions: int
 
     def __call__(self, h: int, s: State) -> Floats:
-        """[n] the function's distribution; raises InvalidInput if it is none."""
+        """[n] the function's result; raises InvalidInput if it is not a distribution."""
         row = np.asarray(self.function(h, s), dtype=np.float64)
         if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
             raise InvalidInput(

@@ -185,8 +185,8 @@ def test_a_terminal_that_is_gone_or_never_was(sessions: list[Session], tmp_path:
         done = subprocess.run(words, input=given, capture_output=True, text=True, check=False, env=surroundings)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            "The reset of 'plant' must be confirmed at a terminal, and standard input is none. "
-            "Use the operator 'http' or a folder. Nothing was played.\n"
+            "The reset of 'plant' must be confirmed at a terminal. Got another standard input: "
+            "use the operator 'http' or a folder. Nothing was played.\n"
         )
     assert not (tmp_path / "b").exists()
 

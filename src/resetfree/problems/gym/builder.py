@@ -73,7 +73,7 @@ def _adapted(
         raise InvalidInput(f"The states of '{called}' are counted and take no feature map. Got {features!r} instead.")
     spec = env.unwrapped.spec
     terms = Terms(
-        environment=_class(env.unwrapped) if spec is None else spec.id,
+        environment=_class_name(env.unwrapped) if spec is None else spec.id,
         made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
         wrappers=tuple(changed_by(env)),
         reset_when=reset_event(reset_when, called),
@@ -138,7 +138,7 @@ def _environment(given: Any, options: Mapping[str, Any], name: str | None) -> tu
     return env, name or (type(env.unwrapped).__name__ if spec is None else f"gym:{spec.id}")
 
 
-def _class(env: Env) -> str:
+def _class_name(env: Env) -> str:
     return f"{type(env).__module__}.{type(env).__qualname__}"
 
 

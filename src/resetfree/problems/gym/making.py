@@ -40,7 +40,7 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Env:
     try:
         if module:
             importlib.import_module(module)
-        _look_for(name_alone)
+        _register(name_alone)
         return gymnasium.make(name_alone, max_episode_steps=-1, disable_env_checker=True, **options)
     except (UnknownName, KeyboardInterrupt):
         raise
@@ -54,7 +54,7 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Env:
         raise InvalidInput(f"The environment '{name}' cannot be made{given}: {one_line(error)}.") from error
 
 
-def _look_for(name: str) -> None:
+def _register(name: str) -> None:
     """Import packages until one registers the environment; raises UnknownName if none does."""
     for package in PACKAGES:
         if name in registry:

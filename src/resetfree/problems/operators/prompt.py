@@ -35,8 +35,8 @@ class Terminal(Channel):
         source = _terminal()
         if source is None:
             raise OperatorTimeout(
-                f"The reset of '{clean(request.problem)}' must be confirmed at a terminal, and standard input is none. "
-                "Use the operator 'http' or a folder."
+                f"The reset of '{clean(request.problem)}' must be confirmed at a terminal. Got another standard input: "
+                "use the operator 'http' or a folder."
             )
         limit = "" if deadline is None else f" You have {deadline:g} seconds."
         try:
