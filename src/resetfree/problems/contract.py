@@ -242,6 +242,11 @@ class Problem(ABC):
 
     def interventions(self) -> list[Intervention]:
         """The resets that were performed since the last call."""
+        done, self._performed = self._performed, []
+        return done
+
+    @cached_property
+    def _performed(self) -> list[Intervention]:
         return []
 
     def description(self, s1: State = None) -> Description:

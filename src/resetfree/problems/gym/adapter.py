@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
 from resetfree.core.naming import one_line
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Description, Intervention, State, intervene
+from resetfree.problems.contract import Description, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
@@ -85,7 +85,6 @@ class GymProblem(SteppedProblem):
         self._steps = 0  # since this was made
         self.remake: Callable[[], Env] | None = None  # how the environment is made again after `close`
         self.closed = False
-        self._performed: list[Intervention] = []
 
     @property
     def mdp(self) -> FiniteMDP:
@@ -131,11 +130,6 @@ class GymProblem(SteppedProblem):
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
         self._event, self._ended, self._truncated = "", False, False
         return self._state
-
-    def interventions(self) -> list[Intervention]:
-        """The resets since the last call."""
-        done, self._performed = self._performed, []
-        return done
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """The numbers of observations, if they are numbered."""

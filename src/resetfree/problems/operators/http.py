@@ -87,7 +87,7 @@ class Endpoint(Channel):
         board.url = f"http://{LOOPBACK}:{server.server_address[1]}"
         threading.Thread(target=server.serve_forever, args=(POLL,), name="resetfree-operator", daemon=True).start()
         own = self._address is None
-        board.address = _new_file() if self._address is None else self._address.absolute()
+        board.address = (self._address or Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json").absolute()
         # Before the file is written: a signal may come right after it, and closing must remove it.
         self._shut = weakref.finalize(self, _close, server, board.address, os.getpid(), own=own)
         try:
@@ -261,10 +261,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
-
-
-def _new_file() -> Path:
-    return Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json"
 
 
 def _write_address(board: _Board) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.settings import Fraction
-from resetfree.problems.contract import ChoicePolicy, Episode, Intervention, intervene
+from resetfree.problems.contract import ChoicePolicy, Episode, intervene
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
@@ -68,7 +68,6 @@ class ByHand(FiniteProblem):
 
     def __init__(self, mdp: FiniteMDP) -> None:
         super().__init__(mdp)
-        self._performed: list[Intervention] = []
         self._event = ""
 
     def rollout(self, policy: ArrayLike | ChoicePolicy, start: int, u: Floats) -> Episode:
@@ -84,11 +83,6 @@ class ByHand(FiniteProblem):
         request = Request(self.name, why, WHY.get(why, self._event or "a reset is due"))
         self._performed.append(intervene(operator or Automatic(), request))
         return self.first_start(u) if why == "start" else self._next_start(0, True, u, 0.0)
-
-    def interventions(self) -> list[Intervention]:
-        """The resets since the last call."""
-        done, self._performed = self._performed, []
-        return done
 
 
 def _drawn(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool) -> FiniteMDP:
