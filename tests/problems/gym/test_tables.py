@@ -167,7 +167,7 @@ def test_learning_on_a_table_is_measured_exactly() -> None:
     ("make", "sentence"),
     [
         (lambda: rf.from_gym("gym:CartPole-v1"), "'gym:CartPole-v1': it is not a finite problem."),
-        (lambda: rf.from_gym("gym:FrozenLake-v1", table=False), "it is played without its table (table=False)."),
+        (lambda: rf.from_gym("gym:FrozenLake-v1", table=False), "it is played without its table"),
         (lambda: rf.from_gym("gym:Taxi-v4", fickle_passenger=True, reward_range=(-10, 20)), "table without its fickle"),
         (
             lambda: rf.from_gym("gym:Taxi-v4", reset_when="info.mood", reward_range=(-10, 20)),

@@ -71,7 +71,7 @@ class Given(Features):
                 )
         if self.non_negative and (psi < 0).any():
             raise InvalidInput(
-                "The 'function' of user must not be negative with 'non_negative'. Got a negative number."
+                "The 'function' of user must not be negative with 'non_negative'. Got a negative number instead."
             )
         return psi
 

@@ -60,7 +60,7 @@ class TabularPolicy(ChoicePolicy):
         """Raise InvalidInput unless every row is a distribution."""
         rows = self.probabilities
         if not ((rows >= 0).all() and (np.abs(rows.sum(axis=-1) - 1.0) <= 1e-9).all()):
-            raise InvalidInput("Each row of a policy must be a distribution. Got one that is not.")
+            raise InvalidInput("Each row of a policy must be a distribution. Got another row instead.")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """[S, A] or [H, S, A], for NumPy."""

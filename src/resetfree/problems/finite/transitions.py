@@ -88,7 +88,7 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
     layers = _layers(transition, "transition", n_states, horizon)
     masks = None if support is None else _layers(support, "support", n_states, horizon)
     if masks is not None and (len(masks) != len(layers) or masks[0].shape != layers[0].shape):
-        raise InvalidInput("The 'support' of FiniteMDP must have the shape of 'transition'. Got another one.")
+        raise InvalidInput("The 'support' of FiniteMDP must have the shape of 'transition'. Got another one instead.")
     n_actions = layers[0].shape[0] // n_states
     parts = []
     for h, layer in enumerate(layers):
