@@ -152,7 +152,7 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
         rf.learn("grid-v0", HillClimbing(), episodes=2)
     with pytest.raises(InvalidInput, match="must be discretised: give actions=5"):
         pendulum(actions=None)
-    with pytest.raises(InvalidInput, match="Only actions within finite bounds are a box"):
+    with pytest.raises(InvalidInput, match="A box of actions must have finite bounds"):
         rf.from_gym("gym:CartPole-v1", actions="box")
 
 

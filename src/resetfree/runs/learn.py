@@ -24,7 +24,7 @@ from resetfree.core.arguments import flag, real, shown, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
-from resetfree.game.loop import Game, play, stand
+from resetfree.game.loop import Game, play, reset_if_due
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
@@ -238,7 +238,7 @@ def _learn(
                         save(everything=False)
                     try:
                         with stop.at_once():
-                            stand(problem, game, operator)
+                            reset_if_due(problem, game, operator)
                     finally:  # also where the world fails after a reset that somebody performed
                         ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
                 between = False

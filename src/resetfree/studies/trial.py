@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.world import World, find_world
@@ -160,7 +160,7 @@ class Errand(NamedTuple):
 
     def failed(self, error: BaseException) -> Outcome:
         """Keep what was raised, with its traceback; a full disk is not the trial's doing."""
-        sentence, trial = said(error), self.trial
+        sentence, trial = one_line(error), self.trial
         if lacks_room(error):
             return Outcome("lost", str(error) if isinstance(error, ResetFreeError) else f"{sentence}.")
         trace = "".join(traceback.format_exception(error))

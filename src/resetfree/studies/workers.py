@@ -21,7 +21,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.interrupts import SLICE
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -203,7 +203,7 @@ def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
             try:
                 kind, value = "done", work(job[0])
             except BaseException as error:
-                kind, value = "raised", str(error) if isinstance(error, ResetFreeError) else said(error)
+                kind, value = "raised", str(error) if isinstance(error, ResetFreeError) else one_line(error)
             _say(kind, value)
             _say("ready", None)
 

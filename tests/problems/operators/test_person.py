@@ -105,7 +105,7 @@ def test_a_function_that_fails_or_says_nonsense() -> None:
 
 def test_a_function_is_not_waited_for_longer_than_the_deadline() -> None:
     never = threading.Event()
-    with pytest.raises(OperatorTimeout, match=r"Nobody performed the reset of 'cart' within 0\.05 seconds\."):
+    with pytest.raises(OperatorTimeout, match=r"No operator performed the reset of 'cart' within 0\.05 seconds\."):
         OperatorReset(lambda request: str(never.wait(30)), 0.05).perform(FELL)
     never.set()
 

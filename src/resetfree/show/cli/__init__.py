@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped, 143 stopped by SIGTERM."""
     with terminable() as terminated:
         status = _run(arguments)
-    return 143 if terminated.asked and status == 130 else status
+    return 143 if terminated.received and status == 130 else status
 
 
 def _run(arguments: Sequence[str] | None) -> int:
