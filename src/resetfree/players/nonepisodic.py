@@ -50,8 +50,9 @@ class Gain:
             raise AssumptionViolated(
                 f"The best average reward depends on the state, from {inside.min():.6g} to {inside.max():.6g}: the "
                 "problem is not weakly communicating within its safe set, and no regret is defined.",
-                assumption="weakly communicating", witness=int(np.nanargmin(self.gain)),
-            )  # fmt: skip
+                assumption="weakly communicating",
+                witness=int(np.nanargmin(self.gain)),
+            )
         return float(inside.mean())
 
 
@@ -130,12 +131,15 @@ def live(
         raise AssumptionViolated(
             f"A life can begin in state {model.state_names[witness]} (index {witness}), from which resets cannot be "
             "avoided for ever: no bound on resets holds.",
-            assumption="feasibility", witness=witness,
-        )  # fmt: skip
+            assumption="feasibility",
+            witness=witness,
+        )
     factor = 1.0 if width == "theory" else scale
     if width == "theory":  # a proved width covers the rewards there are
         noise = max(noise, model.reward_noise)
-    return _live(model, steps, seed, factor, noise, p, {"width": width, "scale": factor, "noise": noise, "p": p})
+    return _live(
+        model, steps, seed, factor, noise, p=p, constants={"width": width, "scale": factor, "noise": noise, "p": p}
+    )
 
 
 def _live(
@@ -167,15 +171,37 @@ def _live(
         over = False
         while t < steps and not over:
             t, state, why = walk(
-                mdp.model, cumulative, seen, limit, policy, t, state, u, disturbance, mdp.noise == "bernoulli",
-                states, actions, rewards, reset,
-            )  # fmt: skip
+                mdp.model,
+                cumulative,
+                seen,
+                limit,
+                policy,
+                t,
+                state,
+                u,
+                disturbance,
+                mdp.noise == "bernoulli",
+                states,
+                actions,
+                rewards,
+                reset,
+            )
             over = why == DOUBLED or bool((seen.tried >= limit).any())
             if why != DOUBLED:
                 safe_core(seen, within, allowed)
                 over = over or not np.array_equal(allowed, before)
                 before[:] = allowed
-    return Life(mdp, states, actions, rewards, reset, within, allowed & within[:, None], epochs, constants)
+    return Life(
+        mdp=mdp,
+        states=states,
+        actions=actions,
+        rewards=rewards,
+        reset=reset,
+        safe=within,
+        allowed=allowed & within[:, None],
+        epochs=epochs,
+        constants=constants,
+    )
 
 
 def optimal_core(mdp: FiniteMDP) -> tuple[Bools, Bools]:
@@ -245,9 +271,12 @@ def _fresh(mdp: FiniteMDP) -> Seen:
             f"and up to {room} successors instead."
         )
     return Seen(
-        np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros((*shape, room), dtype=np.int32),
-        np.zeros((*shape, room), dtype=np.int64), np.zeros(mdp.n_states, dtype=np.bool_),
-    )  # fmt: skip
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape),
+        np.zeros((*shape, room), dtype=np.int32),
+        np.zeros((*shape, room), dtype=np.int64),
+        np.zeros(mdp.n_states, dtype=np.bool_),
+    )
 
 
 def _check(mdp: FiniteMDP) -> None:

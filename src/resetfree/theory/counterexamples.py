@@ -39,20 +39,30 @@ def no_attained_multiplier(bins: int | Sequence[int] = (5, 10, 20)) -> list[Cert
     found = [
         Certificate(
             "g(y) = (2/3) / sqrt(y), by quadrature (at the y with the largest relative difference)",
-            integrals[worst], formulas[worst], 1e-12 * formulas[worst], "==", f"y = {ys[worst]:g}",
-            {"y": list(ys), "g": integrals},
+            integrals[worst],
+            formulas[worst],
+            1e-12 * formulas[worst],
+            "==",
+            witness=f"y = {ys[worst]:g}",
+            detail={"y": list(ys), "g": integrals},
         ),
         Certificate(
             "g(y) stays above its infimum 0 = V*, however large y is",
-            0.0, integrals[-1], 1e-12, "<", f"y = {ys[-1]:g}",
+            0.0,
+            integrals[-1],
+            1e-12,
+            "<",
+            witness=f"y = {ys[-1]:g}",
         ),
-    ]  # fmt: skip
+    ]
     for n in tried:
         mdp = make("no-multiplier-v0", bins=n)
         start = mdp.state_names.index("s1")
         hat = solve(mdp, starts=[start]).lambda_hat[start]
         found.append(
-            Certificate(f"cut into {n} bins, lambda_hat(s1) is 4 n^2", hat, 4.0 * n * n, 1e-9 * 4 * n * n, "==", "s1")
+            Certificate(
+                f"cut into {n} bins, lambda_hat(s1) is 4 n^2", hat, 4.0 * n * n, 1e-9 * 4 * n * n, "==", witness="s1"
+            )
         )
     return found
 
@@ -91,10 +101,15 @@ def no_shared_optimum_above_zero(threshold: float = 0.5) -> list[Certificate]:
     return [
         Certificate(
             f"with a budget of {threshold:g} resets the best shared policy earns less than the best ones for A and B",
-            above[0], above[1], 1e-12, "<", "A and B", detail,
+            above[0],
+            above[1],
+            1e-12,
+            "<",
+            witness="A and B",
+            detail=detail,
         ),
-        Certificate("with a budget of zero it earns the same", zero[0], zero[1], 1e-12, "==", "A and B"),
-    ]  # fmt: skip
+        Certificate("with a budget of zero it earns the same", zero[0], zero[1], 1e-12, "==", witness="A and B"),
+    ]
 
 
 def non_markovian_saddle_point(threshold: float = 0.5) -> list[Certificate]:
@@ -118,24 +133,34 @@ def non_markovian_saddle_point(threshold: float = 0.5) -> list[Certificate]:
     found = [
         Certificate(
             "the policy that remembers its start earns what the best ones for A and B earn",
-            values.v_r[here].sum(), sum(one.value for one in best), 1e-9, "==", "A and B",
+            values.v_r[here].sum(),
+            sum(one.value for one in best),
+            1e-9,
+            "==",
+            witness="A and B",
         ),
         Certificate(
-            "it stays within the budget from both starts (largest V_c)", values.v_c[here].max(), threshold, 1e-9, "<=",
-            "A and B",
+            "it stays within the budget from both starts (largest V_c)",
+            values.v_c[here].max(),
+            threshold,
+            1e-9,
+            "<=",
+            witness="A and B",
         ),
-        Certificate("every Markovian policy earns less", markovian.lhs, values.v_r[here].sum(), 1e-9, "<", "A and B"),
-    ]  # fmt: skip
+        Certificate(
+            "every Markovian policy earns less", markovian.lhs, values.v_r[here].sum(), 1e-9, "<", witness="A and B"
+        ),
+    ]
     for s, i in zip(starts, here, strict=True):
         y = 1.0 if values.v_c[i] > threshold - 1e-9 else 0.0
         most, name = best_response(mdp, y), mdp.state_names[s]
         left, own = most.v_r[s] - y * (most.v_c[s] - threshold), values.v_r[i] - y * (values.v_c[i] - threshold)
         found += [
             Certificate(
-                f"y is zero where the budget is not used up, from {name}", own, values.v_r[i], 1e-9, "==", name
+                f"y is zero where the budget is not used up, from {name}", own, values.v_r[i], 1e-9, "==", witness=name
             ),
             Certificate(
-                f"no policy has V_r - y (V_c - budget) above its own, from {name}", left, own, 1e-9, "<=", name
+                f"no policy has V_r - y (V_c - budget) above its own, from {name}", left, own, 1e-9, "<=", witness=name
             ),
         ]
     return found

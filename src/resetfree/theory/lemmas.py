@@ -53,7 +53,9 @@ def softmax_gap(q: ArrayLike, alpha: float) -> Certificate:
     i = int(np.argmax(gap))
     tolerance = 1e-12 * (1.0 + float(np.abs(rows).max()))
     claim = "the largest value exceeds its mean under the softmax by at most log|A| / alpha"
-    return Certificate(claim, gap[i], log(rows.shape[1]) / alpha, tolerance, "<=", f"row {i}", {"rows": len(rows)})
+    return Certificate(
+        claim, gap[i], log(rows.shape[1]) / alpha, tolerance, "<=", witness=f"row {i}", detail={"rows": len(rows)}
+    )
 
 
 def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
@@ -70,7 +72,7 @@ def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
     moved, by = np.abs(softmax(a) - softmax(b)).sum(axis=1), np.abs(a - b).max(axis=1)
     i = int(np.argmax(moved - by))
     claim = "softmax moves by at most what its argument moves by (sum against maximum)"
-    return Certificate(claim, moved[i], by[i], 1e-12, "<=", f"row {i}", {"rows": len(a)})
+    return Certificate(claim, moved[i], by[i], 1e-12, "<=", witness=f"row {i}", detail={"rows": len(a)})
 
 
 class _Planned(NamedTuple):
@@ -120,16 +122,22 @@ def composite_optimism(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alp
         _tightest("Q_r is at least one true step of its own values", planned.true_r, q_r, acting, tolerance),
         _tightest("Q_c is at most one true step of its own values", q_c, planned.true_c, acting, tolerance),
         Certificate(
-            "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha", most[i], upper[i],
-            tolerance, "<=", mdp.state_names[int(np.flatnonzero(acting)[i])],
+            "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha",
+            most[i],
+            upper[i],
+            tolerance,
+            "<=",
+            witness=mdp.state_names[int(np.flatnonzero(acting)[i])],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _tightest(claim: str, left: Floats, right: Floats, acting: Any, tolerance: float) -> Certificate:
     slack = np.where(acting[None, :, None], right - left, np.inf)
     at = np.unravel_index(int(np.argmin(slack)), slack.shape)
-    return Certificate(claim, left[at], right[at], tolerance, "<=", f"step {at[0] + 1}, state {at[1]}, action {at[2]}")
+    return Certificate(
+        claim, left[at], right[at], tolerance, "<=", witness=f"step {at[0] + 1}, state {at[1]}, action {at[2]}"
+    )
 
 
 def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
@@ -150,10 +158,14 @@ def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: f
         s = int(np.argmax(off))
         found.append(
             Certificate(
-                f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)", off[s], 0.0,
-                TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max())), "==", mdp.state_names[s],
+                f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)",
+                off[s],
+                0.0,
+                TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max())),
+                "==",
+                witness=mdp.state_names[s],
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -201,17 +213,29 @@ def performance_difference(mdp: FiniteMDP, policy: ArrayLike) -> list[Certificat
     return [
         Certificate(
             "V_c less the least V_c is the expected sum of the advantages, as fractions (largest difference)",
-            float(abs(v_c[worst] - least[0][worst] - after[worst])), 0.0, 0.0, "==", mdp.state_names[worst],
-            {"starts": len(starts), "largest": float(max(after))},
+            float(abs(v_c[worst] - least[0][worst] - after[worst])),
+            0.0,
+            0.0,
+            "==",
+            witness=mdp.state_names[worst],
+            detail={"starts": len(starts), "largest": float(max(after))},
         ),
-        Certificate("no advantage over the least V_c is negative (lowest one)", 0.0, float(lowest), 0.0, "<=", where),
-    ]  # fmt: skip
+        Certificate(
+            "no advantage over the least V_c is negative (lowest one)", 0.0, float(lowest), 0.0, "<=", witness=where
+        ),
+    ]
 
 
 def comparator_pair(
-    rounds: Rounds, v_r_hat: ArrayLike, v_c_hat: ArrayLike, comparator: Values, at_starts: ArrayLike, *,
-    online: ArrayLike, soft: ArrayLike,
-) -> list[Certificate]:  # fmt: skip
+    rounds: Rounds,
+    v_r_hat: ArrayLike,
+    v_c_hat: ArrayLike,
+    comparator: Values,
+    at_starts: ArrayLike,
+    *,
+    online: ArrayLike,
+    soft: ArrayLike,
+) -> list[Certificate]:
     """R_p(pi_c) + R_d(lambda_c) for any pair of comparators: an identity, and the bound by what plans overestimate.
 
     Paper: the appendix's lemma for any comparator pair pi_c, lambda_c.
@@ -231,13 +255,15 @@ def comparator_pair(
     size = np.cumsum(np.abs(pair) + np.abs(rounds.v_r) + (np.abs(lam_c) + np.abs(rounds.lam)) * (1.0 + rounds.v_c))
     return [
         over_rounds(
-            "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians", both, crossed, TOLERANCE * size, "==",
+            "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians", both, crossed, TOLERANCE * size, "=="
         ),
         over_rounds(
-            "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates", both,
-            np.asarray(online) + np.asarray(soft) + over, TOLERANCE * size,
+            "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates",
+            both,
+            np.asarray(online) + np.asarray(soft) + over,
+            TOLERANCE * size,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
@@ -262,9 +288,15 @@ def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Cer
     j = int(np.argmin((tried - primal).min(axis=0)))
     return [
         Certificate(
-            claims[0], primal[i], dual[i], tolerance, "==", mdp.state_names[starts[i]], {"starts": len(starts)}
+            claims[0],
+            primal[i],
+            dual[i],
+            tolerance,
+            "==",
+            witness=mdp.state_names[starts[i]],
+            detail={"starts": len(starts)},
         ),
-        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, "<=", mdp.state_names[starts[j]]),
+        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, "<=", witness=mdp.state_names[starts[j]]),
     ]
 
 
@@ -298,6 +330,8 @@ def no_slater(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certific
     off = np.abs(_g(known, starts, FAR * known.lambda_star[starts]) - known.value[starts])
     j = int(np.argmax(off))
     return [
-        Certificate(claims[0], least[i], 0.0, 0.0, "==", mdp.state_names[starts[i]], {"starts": len(starts)}),
-        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", mdp.state_names[starts[j]]),
+        Certificate(
+            claims[0], least[i], 0.0, 0.0, "==", witness=mdp.state_names[starts[i]], detail={"starts": len(starts)}
+        ),
+        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", witness=mdp.state_names[starts[j]]),
     ]

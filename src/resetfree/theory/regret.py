@@ -147,6 +147,7 @@ def best_values(rounds: Rounds, solution: Solution) -> Floats:
         raise AssumptionViolated(
             f"Round {k + 1} starts in state {solution.mdp.state_names[s]} (index {s}), "
             "from which no reset-free policy exists: its regret is not defined.",
-            assumption="feasibility", witness=s,
-        )  # fmt: skip
+            assumption="feasibility",
+            witness=s,
+        )
     return np.asarray(solution.value[rounds.s1])

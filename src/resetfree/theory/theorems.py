@@ -91,13 +91,22 @@ def _optimal_policy_is_safe(mdp: FiniteMDP, known: Solution) -> list[Certificate
     return [
         Certificate(
             "pi* cannot be reset from any start (number of starts from which it can, by the support)",
-            len(unsafe), 0.0, 0.0, "==", _name(mdp, unsafe[0]) if len(unsafe) else None, {"starts": len(starts)},
+            len(unsafe),
+            0.0,
+            0.0,
+            "==",
+            witness=_name(mdp, unsafe[0]) if len(unsafe) else None,
+            detail={"starts": len(starts)},
         ),
         Certificate(
-            "pi* earns V* from every start (largest difference)", off.max(initial=0.0), 0.0, TOLERANCE * mdp.horizon,
-            "==", _name(mdp, starts[i]) if len(starts) else None,
+            "pi* earns V* from every start (largest difference)",
+            off.max(initial=0.0),
+            0.0,
+            TOLERANCE * mdp.horizon,
+            "==",
+            witness=_name(mdp, starts[i]) if len(starts) else None,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _saddle(mdp: FiniteMDP, known: Solution, multipliers: Floats, what: str) -> Certificate:
@@ -114,12 +123,19 @@ def _saddle(mdp: FiniteMDP, known: Solution, multipliers: Floats, what: str) -> 
     j = int(np.argmax(more > SMALLER / 10 * y))
     if excess[i] <= TOLERANCE * mdp.horizon and more[j] > SMALLER / 10 * y[j]:  # too little to see in values
         detail |= {"in": "multipliers", "start": int(starts[j])}
-        return Certificate(claim, need[j], y[j], SMALLER / 10 * y[j], "<=", _name(mdp, starts[j]), detail)
+        return Certificate(
+            claim, need[j], y[j], SMALLER / 10 * y[j], "<=", witness=_name(mdp, starts[j]), detail=detail
+        )
     value = known.value[starts[i]]
     return Certificate(
-        claim, value + excess[i], value, TOLERANCE * mdp.horizon, "<=", _name(mdp, starts[i]),
-        {**detail, "multiplier": float(y[i]), "start": int(starts[i])},
-    )  # fmt: skip
+        claim,
+        value + excess[i],
+        value,
+        TOLERANCE * mdp.horizon,
+        "<=",
+        witness=_name(mdp, starts[i]),
+        detail={**detail, "multiplier": float(y[i]), "start": int(starts[i])},
+    )
 
 
 def _with_multiplier(starts: NDArray[np.int64], multipliers: Floats) -> tuple[NDArray[np.int64], dict[str, int]]:
@@ -131,7 +147,7 @@ def _with_multiplier(starts: NDArray[np.int64], multipliers: Floats) -> tuple[ND
 def _nothing_to_ask(claim: str, beyond: dict[str, int], kind: Kind = "<=") -> Certificate:
     if beyond:
         return Certificate.not_applicable(claim, "the multiplier of every start exceeds what a float can hold")
-    return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"starts": 0})
+    return Certificate(claim, 0.0, 0.0, 0.0, kind, witness=None, detail={"starts": 0})
 
 
 def _temptation(known: Solution, starts: NDArray[np.int64], multipliers: Floats) -> Temptation:
@@ -161,7 +177,7 @@ def least_multiplier(mdp: FiniteMDP, solution: Solution | None = None) -> Certif
     needed = _temptation(known, starts, tried).need
     i = int(np.argmin(needed / tried))
     detail = {"starts": len(starts), "lambda_hat": float(known.lambda_hat[starts[i]]), "start": int(starts[i])}
-    return Certificate(claim, tried[i], needed[i], 0.0, "<", _name(mdp, starts[i]), {**detail, **beyond})
+    return Certificate(claim, tried[i], needed[i], 0.0, "<", witness=_name(mdp, starts[i]), detail={**detail, **beyond})
 
 
 def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | None = None) -> Certificate:
@@ -180,16 +196,19 @@ def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | N
     n = len(states)
     left = n * best_value(mdp, np.bincount(states, minlength=mdp.n_states) / n)
     tolerance = n * (1e-7 * mdp.horizon + unseen_value(mdp))  # the linear program's own
-    return Certificate(EQUIVALENCE, left, known.value[states].sum(), tolerance, "==", None, {"starts": n})
+    return Certificate(
+        EQUIVALENCE, left, known.value[states].sum(), tolerance, "==", witness=None, detail={"starts": n}
+    )
 
 
 def _require_feasible(mdp: FiniteMDP, known: Solution, states: NDArray[np.int64]) -> None:
     bad = states[~known.feasible[states]]
     if len(bad):
         raise AssumptionViolated(
-            f"No reset-free policy exists from state {_name(mdp, bad[0])}.", assumption="feasibility",
+            f"No reset-free policy exists from state {_name(mdp, bad[0])}.",
+            assumption="feasibility",
             witness=int(bad[0]),
-        )  # fmt: skip
+        )
 
 
 def restricted_policies(mdp: FiniteMDP, policy: ArrayLike, solution: Solution | None = None) -> list[Certificate]:
@@ -215,13 +234,23 @@ def restricted_policies(mdp: FiniteMDP, policy: ArrayLike, solution: Solution | 
     return [
         Certificate(
             "a policy keeps to Abar from a feasible start iff it cannot be reset (starts where the two differ)",
-            len(differ), 0.0, 0.0, "==", _name(mdp, differ[0]) if len(differ) else None, detail,
+            len(differ),
+            0.0,
+            0.0,
+            "==",
+            witness=_name(mdp, differ[0]) if len(differ) else None,
+            detail=detail,
         ),
         Certificate(
             "V_c is exactly zero from every feasible start from which the policy keeps to Abar (largest V_c)",
-            kept.max(initial=0.0), 0.0, 0.0, "==", _name(mdp, feasible[i]) if len(kept) else None, detail,
+            kept.max(initial=0.0),
+            0.0,
+            0.0,
+            "==",
+            witness=_name(mdp, feasible[i]) if len(kept) else None,
+            detail=detail,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
@@ -259,11 +288,16 @@ def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) ->
     }
     return [
         Certificate(
-            claim, len(differ[inside]), 0.0, 0.0, "==", differ[inside][0] if differ[inside] else None,
-            {"actions": counted[inside]},
+            claim,
+            len(differ[inside]),
+            0.0,
+            0.0,
+            "==",
+            witness=differ[inside][0] if differ[inside] else None,
+            detail={"actions": counted[inside]},
         )
         for inside, claim in claims.items()
-    ]  # fmt: skip
+    ]
 
 
 def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
@@ -281,10 +315,15 @@ def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     return [
         _over_rounds(
             f"the gap to the saddle-point (pi*, {name}) is at most R_p(pi*)",
-            np.cumsum(best - multiplier * v_c - played), right, tolerance, "<=", "identity", ALGEBRA,
+            np.cumsum(best - multiplier * v_c - played),
+            right,
+            tolerance,
+            "<=",
+            status="identity",
+            why=ALGEBRA,
         )
         for name, multiplier in (("lambda_hat", hat), ("lambda_hat + 1", hat + 1.0))
-    ]  # fmt: skip
+    ]
 
 
 def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
@@ -314,13 +353,23 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
         ("Regret equals R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "==", "identity", ALGEBRA),
         (
             "R_p(pi*) + R_d(lambda*) equals Regret + sum of lambda* V_c",
-            r_p + r_star, total + np.cumsum(star * rounds.v_c), tolerance, "==", "identity", ALGEBRA,
+            r_p + r_star,
+            total + np.cumsum(star * rounds.v_c),
+            tolerance,
+            "==",
+            "identity",
+            ALGEBRA,
         ),
         (
             "Regret is at least minus the sum of lambda_hat V_c",
-            -np.cumsum(hat * rounds.v_c), total, tolerance, "<=", "proved", "",
+            -np.cumsum(hat * rounds.v_c),
+            total,
+            tolerance,
+            "<=",
+            "proved",
+            "",
         ),
-    ]  # fmt: skip
+    ]
     if (rounds.lam >= 0).all():
         claims.append(("R_d(0) is never positive", r_zero, np.zeros(len(rounds)), tolerance, "<=", "identity", SIGNS))
     constant = rounds.lam[0] if len(rounds) and (rounds.lam == rounds.lam[0]).all() else -np.inf
@@ -350,13 +399,15 @@ def _over_rounds(
 ) -> Certificate:
     """The claim after the first round at which it fails, else after the last."""
     if not len(left):
-        return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"rounds": 0}, status, why)
+        return Certificate(claim, 0.0, 0.0, 0.0, kind, witness=None, detail={"rounds": 0}, status=status, why=why)
     slack = right - left if kind == "<=" else -np.abs(right - left)
     fails = ~(slack >= -tolerance)
     k = int(np.argmax(fails)) if fails.any() else len(left) - 1
     tightest = int(np.argmin(slack))
     detail = {"rounds": len(left), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
-    return Certificate(claim, left[k], right[k], tolerance[k], kind, f"round {k + 1}", detail, status, why)
+    return Certificate(
+        claim, left[k], right[k], tolerance[k], kind, witness=f"round {k + 1}", detail=detail, status=status, why=why
+    )
 
 
 def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: int = 0) -> list[Certificate]:

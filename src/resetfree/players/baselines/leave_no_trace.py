@@ -78,10 +78,16 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
         shape = sizes(problem, self.pooled, self.name)
         draws = np.random.default_rng([seed, 0]).random((self.members, *shape))
         return TraceState(
-            np.zeros(shape), np.zeros(shape, dtype=np.int64), self.q_min + (1.0 - self.q_min) * draws,
-            np.zeros((self.members, *shape), dtype=np.int64), np.zeros(shape[1], dtype=np.bool_), 0, False, seed,
-            problem.horizon,
-        )  # fmt: skip
+            q=np.zeros(shape),
+            n=np.zeros(shape, dtype=np.int64),
+            back=self.q_min + (1.0 - self.q_min) * draws,
+            n_back=np.zeros((self.members, *shape), dtype=np.int64),
+            starts=np.zeros(shape[1], dtype=np.bool_),
+            k=0,
+            forward=False,
+            seed=seed,
+            horizon=problem.horizon,
+        )
 
     def plan(self, state: TraceState, s1: State, lam: float) -> Plan:
         """The forward policy with its aborts, or the reset agent's; no estimate of V_c, and v_c = 0 promises nothing.
@@ -122,9 +128,15 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
         used = np.random.default_rng([state.seed, 1 + state.k]).random((self.members, m)) < 0.5
         for i in range(self.members):
             learn_backwards(
-                state.back[i], state.n_back[i], *walk, home.astype(np.float64), home | dead, used[i], discount,
+                state.back[i],
+                state.n_back[i],
+                *walk,
+                home.astype(np.float64),
+                home | dead,
+                used[i],
+                discount,
                 self.rate,
-            )  # fmt: skip
+            )
         state.k += 1
         return state
 
@@ -145,6 +157,7 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
         return Statement(
-            {"q_min": self.q_min, "members": self.members, "epsilon": self.epsilon, "returns": self.returns}, False,
+            {"q_min": self.q_min, "members": self.members, "epsilon": self.epsilon, "returns": self.returns},
+            False,
             "no theorem: the original is empirical, and its tables here are tuned",
-        )  # fmt: skip
+        )

@@ -79,10 +79,19 @@ class MdpExp2(PrimalPlayer[Exp2State]):
         phi = np.empty((0, 0)) if problem.phi is None else features_of(problem)
         rows = (layers, n * n_actions)
         return Exp2State(
-            np.zeros((layers, n, n_actions)), np.zeros(rows), np.zeros(rows), 0, 0, 0, 0, 0.0, phi,
-            (problem.horizon, n, n_actions), self.window or problem.horizon,
-            self.epoch or max(1, isqrt(max(episodes, 1))),
-        )  # fmt: skip
+            total=np.zeros((layers, n, n_actions)),
+            times=np.zeros(rows),
+            sums=np.zeros(rows),
+            k=0,
+            step=0,
+            layer=0,
+            pair=0,
+            earned=0.0,
+            phi=phi,
+            shape=(problem.horizon, n, n_actions),
+            window=self.window or problem.horizon,
+            epoch=self.epoch or max(1, isqrt(max(episodes, 1))),
+        )
 
     def plan(self, state: Exp2State, s1: State, lam: float) -> Plan:
         """The epoch's policy; it has no estimates for a start, and v_r = v_c = 0 promise nothing."""
@@ -98,9 +107,11 @@ class MdpExp2(PrimalPlayer[Exp2State]):
         for i, a in enumerate(episode.actions):
             last = episode.reset and i == len(episode.actions) - 1
             self._step(
-                state, i % n_layers, int(episode.states[i]) * state.shape[2] + int(a),
+                state,
+                i % n_layers,
+                int(episode.states[i]) * state.shape[2] + int(a),
                 float(episode.rewards[i]) - (round.lam if last else 0.0),
-            )  # fmt: skip
+            )
         state.k += 1
         if state.k % state.epoch == 0:
             state.total += estimates(state.phi, state.times, state.sums).reshape(state.total.shape)
@@ -137,9 +148,10 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
         return Statement(
-            {"eta": self.eta, "window": self.window or problem.horizon, "pooled": self.pooled}, False,
+            {"eta": self.eta, "window": self.window or problem.horizon, "pooled": self.pooled},
+            False,
             "its sqrt(T) theorem needs uniform mixing and excitation under every policy, and no resets",
-        )  # fmt: skip
+        )
 
 
 def estimates(phi: Floats, times: NDArray[np.float64], sums: Floats) -> Floats:

@@ -71,9 +71,15 @@ class Medal(PrimalPlayer[MedalState]):
         solution = solve(model_behind(problem), starts=[])
         rng = np.random.default_rng([seed, 0])
         state = MedalState(
-            np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
-            np.zeros(shape[1], dtype=np.int64), 0, np.zeros(shape[1]), problem.horizon,
-        )  # fmt: skip
+            q=np.zeros(shape),
+            n=np.zeros(shape, dtype=np.int64),
+            back=np.zeros(shape),
+            n_back=np.zeros(shape, dtype=np.int64),
+            visits=np.zeros(shape[1], dtype=np.int64),
+            k=0,
+            expert=np.zeros(shape[1]),
+            horizon=problem.horizon,
+        )
         for _ in range(self.demonstrations):
             shown = problem.rollout(solution.policy, problem.first_start(rng.random()), rng.random(problem.n_uniforms))
             np.add.at(state.expert, shown.states, 1.0)
@@ -109,9 +115,17 @@ class Medal(PrimalPlayer[MedalState]):
         dead[-1] = episode.reset
         discount = 1.0 - 0.5 / state.horizon if self.discount is None else self.discount
         learn_backwards(
-            q, n, episode.states[:m].astype(np.int64), episode.actions, successors(episode), gains, dead,
-            np.ones(m, dtype=np.bool_), discount, self.rate,
-        )  # fmt: skip
+            q,
+            n,
+            episode.states[:m].astype(np.int64),
+            episode.actions,
+            successors(episode),
+            gains,
+            dead,
+            np.ones(m, dtype=np.bool_),
+            discount,
+            self.rate,
+        )
 
     @staticmethod
     def methods() -> list[Method]:
@@ -124,9 +138,10 @@ class Medal(PrimalPlayer[MedalState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
         return Statement(
-            {"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True}, False,
+            {"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True},
+            False,
             "no theorem: the original is empirical, and its tables here are tuned (given trajectories of pi*)",
-        )  # fmt: skip
+        )
 
 
 def matching_reward(expert: Floats, visits: NDArray[np.int64]) -> Floats:

@@ -69,7 +69,14 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         regression, kept = empty(phi, 2 * n, layers, self.scale**2)
         steps = np.zeros(problem.horizon, dtype=np.int64) if self.pooled else np.arange(problem.horizon)
         shape = (problem.horizon, n, n_actions)
-        return OlsviState(regression, 0, kept, steps, shape, self.steps_of(problem, episodes))
+        return OlsviState(
+            regression=regression,
+            steps=0,
+            phi=kept,
+            layer_of_step=steps,
+            shape=shape,
+            length=self.steps_of(problem, episodes),
+        )
 
     def plan(self, state: OlsviState, s1: State, lam: float) -> Plan:
         """One pass; its values are of artificial episodes, so v_r is clipped to [0, H] and v_c = 0 promises nothing."""
@@ -77,9 +84,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         horizon, n_states, _ = state.shape
         policy, v = np.empty((horizon, n_states), dtype=np.int16), np.zeros(n_states)
         position, beta = state.steps % state.length, self.scale * (state.length + lam)
-        unbroken_plan(
-            state.regression, state.phi, state.layer_of_step, position, state.length, beta, lam, policy, v
-        )  # fmt: skip
+        unbroken_plan(state.regression, state.phi, state.layer_of_step, position, state.length, beta, lam, policy, v)
         return Plan(policy, min(max(float(v[s1]), 0.0), float(horizon)), 0.0)
 
     def update(self, state: OlsviState, round: Round) -> OlsviState:
@@ -114,6 +119,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
         return Statement(
-            {"scale": self.scale, "length": self.steps_of(problem, episodes), "pooled": self.pooled}, False,
+            {"scale": self.scale, "length": self.steps_of(problem, episodes), "pooled": self.pooled},
+            False,
             "its T^(3/4) theorem is about the average reward of a problem without resets, with the proved width",
-        )  # fmt: skip
+        )

@@ -50,7 +50,7 @@ class Opdop(PrimalPlayer[MirrorState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
         """The uniform policy."""
         alpha = self.alpha(problem, episodes)
-        return begin(problem, self.pooled, alpha, 1.0 / episodes, self.scale, self.name)
+        return begin(problem, self.pooled, alpha, 1.0 / episodes, self.scale, name=self.name)
 
     def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
         """The policy that the past has made; the multiplier at hand comes into the next one."""
@@ -78,8 +78,10 @@ class Opdop(PrimalPlayer[MirrorState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered."""
         constants: dict[str, float | str | bool] = {
-            "alpha": self.alpha(problem, episodes), "theta": 1.0 / episodes, "scale": self.scale,
-        }  # fmt: skip
+            "alpha": self.alpha(problem, episodes),
+            "theta": 1.0 / episodes,
+            "scale": self.scale,
+        }
         why = (
             "no theorem here: that of Ding et al. asks for one start and for a policy that is safe with a margin, and "
             f"at threshold zero there is none; {TRAP}"

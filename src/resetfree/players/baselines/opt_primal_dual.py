@@ -51,7 +51,7 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
         """The uniform policy."""
-        return begin(problem, self.pooled, self.step(problem, episodes), 0.0, self.scale, self.name)
+        return begin(problem, self.pooled, self.step(problem, episodes), 0.0, self.scale, name=self.name)
 
     def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
         """The policy that the past has made; the multiplier at hand comes into the next one."""

@@ -73,9 +73,15 @@ class TripleQ(PrimalPlayer[TripleQState]):
         frame, root = frames(episodes)
         top = float(horizon)
         return TripleQState(
-            np.full(shape, top), np.full(shape, top), np.zeros(shape, dtype=np.int64), 0, frame, root,
-            self.scale * top, 8.0 * self.scale * top / root,
-        )  # fmt: skip
+            q=np.full(shape, top),
+            c=np.full(shape, top),
+            n=np.zeros(shape, dtype=np.int64),
+            k=0,
+            frame=frame,
+            chi=root,
+            bonus=self.scale * top,
+            lift=8.0 * self.scale * top / root,
+        )
 
     def plan(self, state: TripleQState, s1: State, lam: float) -> Plan:
         """Greedy, ties to the first action; the estimates are the entries of the action it takes first."""
@@ -108,8 +114,12 @@ class TripleQ(PrimalPlayer[TripleQState]):
         """Never covered."""
         frame, root = frames(episodes)
         constants: dict[str, float | str | bool] = {
-            "frame": float(frame), "chi": root, "eta": root, "scale": self.scale, "eps": 0.0,
-        }  # fmt: skip
+            "frame": float(frame),
+            "chi": root,
+            "eta": root,
+            "scale": self.scale,
+            "eps": 0.0,
+        }
         why = (
             "no theorem here: that of Wei, Liu and Ying asks for a policy that is safe with a margin, and at threshold "
             "zero there is none; its constants are rescaled"

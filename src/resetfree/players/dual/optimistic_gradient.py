@@ -81,7 +81,12 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
         n = problem.n_states or 1
         finite = problem.n_states is not None
         return OptimisticGradientState(
-            among.zero(), np.zeros(n), np.zeros(n, dtype=np.int64), self._eta(episodes), finite, among
+            y=among.zero(),
+            hint=np.zeros(n),
+            seen=np.zeros(n, dtype=np.int64),
+            eta=self._eta(episodes),
+            finite=finite,
+            among=among,
         )
 
     def multiplier(self, state: OptimisticGradientState, s1: State, ask: Callable[[float], Plan]) -> float:

@@ -63,18 +63,38 @@ class LinearState:
         q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
         v_r, v_c = np.empty(n_states), np.empty(n_states)
         softmax_plan(
-            self.regression, self.phi, self.layer_of_step, self.n_transitions, widths.beta_r, widths.beta_c,
-            widths.alpha, widths.lam, self.known, self.known_last, caps, self.old, policy, q_r, q_c, v_r, v_c,
-        )  # fmt: skip
+            self.regression,
+            self.phi,
+            self.layer_of_step,
+            self.n_transitions,
+            widths.beta_r,
+            widths.beta_c,
+            widths.alpha,
+            widths.lam,
+            self.known,
+            self.known_last,
+            caps,
+            self.old,
+            policy,
+            q_r,
+            q_c,
+            v_r,
+            v_c,
+        )
         return policy, v_r, v_c, q_r, q_c
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
         episode = round.episode
         learn_episode(
-            self.regression, self.phi, self.layer_of_step, self.shape[2], episode.states, episode.actions,
+            self.regression,
+            self.phi,
+            self.layer_of_step,
+            self.shape[2],
+            episode.states,
+            episode.actions,
             episode.rewards,
-        )  # fmt: skip
+        )
         if episode.reset:
             where = episode.states[-1]
             self.known_last[where] = True
@@ -156,16 +176,30 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
             return LargeLinearState(
-                0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
+                k=0,
+                seen=SeenCounts.nothing(problem, self.pooled),
+                shape=shape,
+                beta_r=beta_r,
+                beta_c=beta_c,
+                alpha=self.temperature(problem, episodes),
             )
         check_room(problem, self.name, size, "regression", "use features of smaller dimension")
         regression, kept = empty(features_of(problem), n_states, n_layers, self.ridge())
         return LinearState(
-            0, regression, np.zeros(shape[1], dtype=np.bool_), np.zeros(shape[1], dtype=np.bool_),
-            np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)), kept,
-            np.zeros(shape[0], dtype=np.int64) if self.pooled else np.arange(shape[0]), shape, problem.n_transitions,
-            problem.end_resets, beta_r, beta_c, self.temperature(problem, episodes),
-        )  # fmt: skip
+            k=0,
+            regression=regression,
+            known=np.zeros(shape[1], dtype=np.bool_),
+            known_last=np.zeros(shape[1], dtype=np.bool_),
+            old=np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)),
+            phi=kept,
+            layer_of_step=np.zeros(shape[0], dtype=np.int64) if self.pooled else np.arange(shape[0]),
+            shape=shape,
+            n_transitions=problem.n_transitions,
+            end_resets=problem.end_resets,
+            beta_r=beta_r,
+            beta_c=beta_c,
+            alpha=self.temperature(problem, episodes),
+        )
 
     def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
@@ -211,11 +245,12 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         if self.width == "tuned":
             beta_r, beta_c = self.scale * horizon, self.scale
         elif self.width == "paper":
-            beta_r = beta_c = paper_beta(self.constant, d, horizon, episodes, n_actions, self.p)
+            beta_r = beta_c = paper_beta(self.constant, d, horizon, episodes, n_actions, p=self.p)
         else:
             alpha = self.temperature(problem, episodes) * (episodes if self.anytime else 1)
             beta_r, beta_c = (
-                theory_beta(d, horizon, episodes, self.bound(), self.p, alpha, r) for r in (float(horizon), 1.0)
+                theory_beta(d, horizon, episodes, self.bound(), self.p, alpha=alpha, target_range=r)
+                for r in (float(horizon), 1.0)
             )
         return beta_r, beta_c if self.split else beta_r
 
@@ -307,9 +342,15 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         beta_r, beta_c = self.betas(problem, episodes)
         alpha = self.temperature(problem, episodes)
         constants: dict[str, Any] = {
-            "beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge(), "p": self.p, "width": self.width,
-            "B": self.bound(), "d": _dimension(problem),
-        }  # fmt: skip
+            "beta_r": beta_r,
+            "beta_c": beta_c,
+            "alpha": alpha,
+            "reg": self.ridge(),
+            "p": self.p,
+            "width": self.width,
+            "B": self.bound(),
+            "d": _dimension(problem),
+        }
         lacks = [
             reason
             for reason, there in (

@@ -92,7 +92,7 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         for array in last:
             array[...] = 0.0
         last.q[...] = horizon - np.arange(horizon)[:, None]
-        return WeightedState(data, last, 0.0, -1.0, np.zeros(len(data.log_det)), 0)
+        return WeightedState(data=data, last=last, top=0.0, level=-1.0, log_det=np.zeros(len(data.log_det)), passes=0)
 
     def plan(self, state: WeightedState, s1: State, lam: float) -> Plan:
         """The last pass, if it may still be played; else a new one."""
@@ -107,9 +107,18 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         if self.running:
             above, under = state.last.q, state.last.q_check - (lam - state.top)
         monotone_plan(
-            data.regression, data.phi, data.layer_of_step, data.n_transitions, self.scale, lam, data.known,
-            data.known_last, above, under, *made,
-        )  # fmt: skip
+            data.regression,
+            data.phi,
+            data.layer_of_step,
+            data.n_transitions,
+            self.scale,
+            lam,
+            data.known,
+            data.known_last,
+            above,
+            under,
+            *made,
+        )
         return made
 
     def update(self, state: WeightedState, round: Round) -> WeightedState:
@@ -122,10 +131,21 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
             state.log_det = data.log_det.copy()
             state.passes += 1
         learn_by_variance(
-            data.regression, data.phi, data.log_det, data.layer_of_step, state.last.values, state.last.below,
-            self.scale, 1.0 / data.shape[0], level, data.shape[2], episode.states, episode.actions, episode.rewards,
+            data.regression,
+            data.phi,
+            data.log_det,
+            data.layer_of_step,
+            state.last.values,
+            state.last.below,
+            self.scale,
+            1.0 / data.shape[0],
+            level,
+            data.shape[2],
+            episode.states,
+            episode.actions,
+            episode.rewards,
             np.empty(len(episode.actions)),
-        )  # fmt: skip
+        )
         remember(data, episode)
         if self.switching == "every" or episode.reset or doubled(data, state.log_det):
             state.level = -1.0
@@ -157,9 +177,12 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
         constants: dict[str, Any] = {
-            "scale": self.scale, "reg": self.ridge(), "width": "tuned", "switching": self.switching,
+            "scale": self.scale,
+            "reg": self.ridge(),
+            "width": "tuned",
+            "switching": self.switching,
             "d": features_of(problem).shape[1],
-        }  # fmt: skip
+        }
         return Statement(constants, False, "no theorem covers this run: its constants are tuned, not those of a proof")
 
 
@@ -168,6 +191,10 @@ def _room(shape: tuple[int, int, int]) -> Pass:
     horizon, n_states, n_actions = shape
     pairs, arrivals = (horizon, n_states * n_actions), (horizon, n_states)
     return Pass(
-        np.empty(shape), np.empty(pairs), np.empty(pairs), np.empty(arrivals), np.empty(arrivals),
+        np.empty(shape),
+        np.empty(pairs),
+        np.empty(pairs),
+        np.empty(arrivals),
+        np.empty(arrivals),
         *(np.empty(n_states) for _ in range(3)),
-    )  # fmt: skip
+    )

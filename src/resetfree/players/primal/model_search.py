@@ -116,8 +116,18 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         check_pooling(problem, self.name)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
         return ModelSearchState(
-            no_rows(problem), nothing, 0, 0.0, False, problem.horizon, seed, problem.low, problem.high, {}, {}
-        )  # fmt: skip
+            rows=no_rows(problem),
+            policy=nothing,
+            at=0,
+            lam=0.0,
+            stale=False,
+            horizon=problem.horizon,
+            seed=seed,
+            low=problem.low,
+            high=problem.high,
+            models={},
+            found={},
+        )
 
     def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -195,7 +205,19 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         state.models.clear()
         state.models[n] = (
             scaling,
-            Model(wave, phase, coefficient, spread, known, int(dead.sum()), low, high, least, most, self.caution),
+            Model(
+                wave=wave,
+                phase=phase,
+                coefficient=coefficient,
+                spread=spread,
+                known=known,
+                n_dead=int(dead.sum()),
+                low=low,
+                high=high,
+                least=least,
+                most=most,
+                caution=self.caution,
+            ),
         )
         return state.models[n]
 

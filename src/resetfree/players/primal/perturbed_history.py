@@ -82,9 +82,23 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
         greedy_plan(
-            data.regression, data.phi, data.layer_of_step, data.n_transitions, self.scale, 0.0, False, noise, lam,
-            data.known, data.known_last, policy, q, v, v_r, v_c,
-        )  # fmt: skip
+            data.regression,
+            data.phi,
+            data.layer_of_step,
+            data.n_transitions,
+            self.scale,
+            0.0,
+            False,
+            noise,
+            lam,
+            data.known,
+            data.known_last,
+            policy,
+            q,
+            v,
+            v_r,
+            v_c,
+        )
         return policy, v, v_r, v_c, q
 
     def update(self, state: PerturbedState, round: Round) -> PerturbedState:
@@ -107,7 +121,10 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
         constants: dict[str, Any] = {
-            "scale": self.scale, "draws": self.draws, "reg": self.ridge(), "width": "tuned",
+            "scale": self.scale,
+            "draws": self.draws,
+            "reg": self.ridge(),
+            "width": "tuned",
             "d": features_of(problem).shape[1],
-        }  # fmt: skip
+        }
         return Statement(constants, False, "no theorem covers this run: the size of the noise is tuned, not proved")

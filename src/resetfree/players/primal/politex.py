@@ -100,11 +100,19 @@ class Politex(PrimalPlayer[PolitexState]):
         known = self.model == "exact"
         rows = (0, 0, 0) if known else (1 if problem.stationary else problem.horizon, n, n_actions)
         return PolitexState(
-            np.zeros(shape), np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
-            np.zeros((*rows, ROOM), dtype=np.int32), np.zeros((*rows, ROOM), dtype=np.int64),
-            np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), self.eta(problem, episodes),
-            problem.n_transitions, problem.end_resets, model_behind(problem).model if known else None,
-        )  # fmt: skip
+            total=np.zeros(shape),
+            tried=np.zeros(rows, dtype=np.int64),
+            earned=np.zeros(rows),
+            moved=np.zeros(rows, dtype=np.int64),
+            successor=np.zeros((*rows, ROOM), dtype=np.int32),
+            seen=np.zeros((*rows, ROOM), dtype=np.int64),
+            known=np.zeros(n, dtype=np.bool_),
+            known_last=np.zeros(n, dtype=np.bool_),
+            eta=self.eta(problem, episodes),
+            n_transitions=problem.n_transitions,
+            end_resets=problem.end_resets,
+            model=model_behind(problem).model if known else None,
+        )
 
     def plan(self, state: PolitexState, s1: State, lam: float) -> Plan:
         """The exponential weights for this start; the multiplier at hand does not enter, only those of the past."""
@@ -152,8 +160,12 @@ class Politex(PrimalPlayer[PolitexState]):
         """
         eta = self.eta(problem, episodes)
         constants: dict[str, float | str | bool] = {
-            "eta": eta, "B": self.bound(), "model": self.model, "scale": self.scale, "copies": self.copies,
-        }  # fmt: skip
+            "eta": eta,
+            "B": self.bound(),
+            "model": self.model,
+            "scale": self.scale,
+            "copies": self.copies,
+        }
         trap = (
             "values are summed over episodes from different starts, whose multipliers differ: resets can grow linearly "
             "(politex-trap-v0)"

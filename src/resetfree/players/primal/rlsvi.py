@@ -56,7 +56,7 @@ class RLSVI(PrimalPlayer[CountState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
         """Nothing seen: everything is as good as can be."""
         check_episodes(episodes, self.name)
-        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, self.noise, seed)
+        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, noise=self.noise, seed=seed)
 
     def plan(self, state: CountState, s1: State, lam: float) -> Plan:
         """One draw and one backward pass; `v_r` and `v_c` are the policy's values on the counts alone."""
@@ -82,5 +82,6 @@ class RLSVI(PrimalPlayer[CountState]):
         check_episodes(episodes, self.name)
         return Statement(
             {"scale": self.scale, "cost_part": self.cost_part, "noise": self.noise, "pooled": self.pooled},
-            False, "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then",
-        )  # fmt: skip
+            False,
+            "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then",
+        )

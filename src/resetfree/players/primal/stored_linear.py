@@ -206,11 +206,27 @@ class StoredLinear(PrimalPlayer[StoredState]):
         moves_last = problem.n_transitions == problem.horizon
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
-        world = PlayedWorld(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
+        world = PlayedWorld(
+            horizon=problem.horizon,
+            n_states=problem.n_states,
+            moves_last=moves_last,
+            map=feature_map,
+            low=low,
+            high=high,
+            seed=seed,
+            most=most,
+        )
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit
-        return StoredState(rows, no_ridge(features, problem.n_actions, self.ridge()), next_refit, 0, world, {})
+        return StoredState(
+            rows=rows,
+            ridge=no_ridge(features, problem.n_actions, self.ridge()),
+            next_refit=next_refit,
+            switches=0,
+            world=world,
+            plans={},
+        )
 
     @on_one_thread
     def plan(self, state: StoredState, s1: State, lam: float) -> Plan:
@@ -283,9 +299,13 @@ class StoredLinear(PrimalPlayer[StoredState]):
         """Constants of this run; none of it is proved."""
         ahead = self.planning or problem.horizon
         constants: dict[str, float | str | bool] = {
-            "beta_r": self.scale * ahead, "beta_c": self.scale, "reg": self.ridge(), "planning": float(ahead),
-            "growth": "tuned" if self.growth is None else self.growth, "switching": self.switching,
-        }  # fmt: skip
+            "beta_r": self.scale * ahead,
+            "beta_c": self.scale,
+            "reg": self.ridge(),
+            "planning": float(ahead),
+            "growth": "tuned" if self.growth is None else self.growth,
+            "switching": self.switching,
+        }
         lacks = ["the width is tuned, not proved", "data are pooled over the steps"]
         if known_features(problem) is None and self.refit:
             lacks.append("features are fitted to the data")
@@ -310,14 +330,40 @@ class StoredLinear(PrimalPlayer[StoredState]):
         weight = np.zeros((max(played, steps - told + 1), d, n_actions))
         weight_r, weight_c = np.zeros((d, n_actions)), np.zeros((d, n_actions))
         plan_stored(
-            psi[:n], rows.action[:n], rows.reward[:n], rows.dead[:n], ridge.width2[:n], ridge.root, bonus, lam,
-            world.moves_last or self.planning is not None, told, weight, weight_r, weight_c, steps,
-        )  # fmt: skip
+            psi[:n],
+            rows.action[:n],
+            rows.reward[:n],
+            rows.dead[:n],
+            ridge.width2[:n],
+            ridge.root,
+            bonus,
+            lam,
+            world.moves_last or self.planning is not None,
+            told,
+            weight,
+            weight_r,
+            weight_c,
+            steps,
+        )
         root, size = ridge.root.copy(), rows.state.shape[1]
         cap = np.arange(steps, steps - played, -1, dtype=np.float64)
-        values = LinearValues(ridge.features, weight[:played].copy(), root, cap, -lam, bonus, size)
+        values = LinearValues(
+            features=ridge.features,
+            weight=weight[:played].copy(),
+            root=root,
+            cap=cap,
+            floor=-lam,
+            bonus=bonus,
+            size=size,
+        )
         at = LinearValues(
-            ridge.features, weight[steps - told][None].copy(), root, np.array([float(told)]), -lam, bonus, size
+            features=ridge.features,
+            weight=weight[steps - told][None].copy(),
+            root=root,
+            cap=np.array([float(told)]),
+            floor=-lam,
+            bonus=bonus,
+            size=size,
         )
         table = None if world.n_states is None else _table(values, horizon, world.n_states)
         return Planned(values, at, weight_r, weight_c, table)

@@ -125,7 +125,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
-        data = begin(problem, self.name, pooled, self.ties, log_term, noise, seed)
+        data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
         endless = self._endless(problem)
         n_sets = 1 if endless else problem.horizon
         if isinstance(data, LargeCounts):
@@ -192,9 +192,12 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         most = float(pairs * (1 if endless else problem.horizon))
         eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
         constants: dict[str, float | str | bool] = {
-            "scale": self.scale, "width": self.width, "p": self.p, "eliminates": eliminates,
+            "scale": self.scale,
+            "width": self.width,
+            "p": self.p,
+            "eliminates": eliminates,
             "noise": noise_of(problem, self.noise, self.width),
-        }  # fmt: skip
+        }
         path = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
         if self.width == "theory":
             return Statement(constants, True, f"{path}; optimistic with probability 1 - p", most)

@@ -100,7 +100,7 @@ class UCBVI(PrimalPlayer[CountData]):
         check_episodes(episodes, self.name)
         sizes(problem, self.pooled, self.name)
         log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)
-        return begin(problem, self.name, self.pooled, self.ties, log_term, noise, seed)
+        return begin(problem, self.name, self.pooled, self.ties, log_term, noise=noise, seed=seed)
 
     def plan(self, state: CountData, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
@@ -166,9 +166,14 @@ class UCBVI(PrimalPlayer[CountData]):
         check_episodes(episodes, self.name)
         noise = noise_of(problem, self.noise, self.width)
         constants: dict[str, float | str | bool] = {
-            "bonus": self.bonus, "width": self.width, "L": self.log_term(problem, episodes), "p": self.p,
-            "noise": noise, "cost_part": self.cost_part, "pooled": self.pooled,
-        }  # fmt: skip
+            "bonus": self.bonus,
+            "width": self.width,
+            "L": self.log_term(problem, episodes),
+            "p": self.p,
+            "noise": noise,
+            "cost_part": self.cost_part,
+            "pooled": self.pooled,
+        }
         if self.width == "tuned":
             return Statement(constants | {"scale": self.scale}, False, "no theorem covers this run: the width is tuned")
         where = "for any multipliers" if self.cost_part else "for any multipliers where every start is feasible"

@@ -57,18 +57,31 @@ def no_samples(problem: Problem, name: str, *, pooled: bool, reg: float, by_feat
     else:
         regression, phi = empty(phi, n_states, n_layers, reg)
     return Samples(
-        0, regression, np.zeros(n_layers), np.zeros(n_states, dtype=np.bool_), np.zeros(n_states, dtype=np.bool_), phi,
-        np.zeros(horizon, dtype=np.int64) if pooled else np.arange(horizon), (horizon, n_states, problem.n_actions),
-        problem.n_transitions, problem.end_resets,
-    )  # fmt: skip
+        k=0,
+        regression=regression,
+        log_det=np.zeros(n_layers),
+        known=np.zeros(n_states, dtype=np.bool_),
+        known_last=np.zeros(n_states, dtype=np.bool_),
+        phi=phi,
+        layer_of_step=np.zeros(horizon, dtype=np.int64) if pooled else np.arange(horizon),
+        shape=(horizon, n_states, problem.n_actions),
+        n_transitions=problem.n_transitions,
+        end_resets=problem.end_resets,
+    )
 
 
 def add(data: Samples, episode: Episode) -> None:
     """Add the steps that were taken; remember which states turned out to be reset states."""
     learn_counted(
-        data.regression, data.phi, data.log_det, data.layer_of_step, data.shape[2], episode.states, episode.actions,
+        data.regression,
+        data.phi,
+        data.log_det,
+        data.layer_of_step,
+        data.shape[2],
+        episode.states,
+        episode.actions,
         episode.rewards,
-    )  # fmt: skip
+    )
     remember(data, episode)
 
 

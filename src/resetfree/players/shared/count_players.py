@@ -92,9 +92,17 @@ class CountState(CountData):
         n_states, n_actions = self.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((self.horizon, n_states, n_actions)), *np.empty((3, n_states))
         composite_plan(
-            self.counts, self.n_transitions, *bonus, self.nothing if draw is None else draw, self.prefer, allowed,
-            policy, v, v_r, v_c,
-        )  # fmt: skip
+            self.counts,
+            self.n_transitions,
+            *bonus,
+            self.nothing if draw is None else draw,
+            self.prefer,
+            allowed,
+            policy,
+            v,
+            v_r,
+            v_c,
+        )
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
     def check_loaded(self) -> None:
@@ -113,13 +121,30 @@ def fresh(
     n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
     return CountState(
-        0, 0.0, np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
-        np.zeros((*shape, ROOM), dtype=np.int32), np.zeros((*shape, ROOM), dtype=np.int64),
-        np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
-        np.zeros(pairs, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(shape[2]), chance.copy(),
-        problem.horizon, problem.n_transitions, problem.end_resets, log_term, noise, seed, np.zeros((0, 0, 0)), chance,
-        ties,
-    )  # fmt: skip
+        k=0,
+        largest_lam=0.0,
+        tried=np.zeros(shape, dtype=np.int64),
+        earned=np.zeros(shape),
+        moved=np.zeros(shape, dtype=np.int64),
+        successor=np.zeros((*shape, ROOM), dtype=np.int32),
+        seen=np.zeros((*shape, ROOM), dtype=np.int64),
+        known=np.zeros(n, dtype=np.bool_),
+        known_last=np.zeros(n, dtype=np.bool_),
+        opened=np.zeros(pairs, dtype=np.bool_),
+        fatal=np.zeros(pairs, dtype=np.bool_),
+        visited=np.zeros(n, dtype=np.bool_),
+        found=np.zeros(shape[2]),
+        prefer=chance.copy(),
+        horizon=problem.horizon,
+        n_transitions=problem.n_transitions,
+        end_resets=problem.end_resets,
+        log_term=log_term,
+        noise=noise,
+        seed=seed,
+        nothing=np.zeros((0, 0, 0)),
+        jitter=chance,
+        ties=ties,
+    )
 
 
 def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:

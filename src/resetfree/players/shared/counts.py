@@ -42,11 +42,16 @@ class Counted:
         if entries > LARGEST or 24 * entries > problem.room:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
         return cls(
-            np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
-            np.zeros((*rows, ROOM), dtype=np.int32), np.zeros((*rows, ROOM), dtype=np.int64),
-            np.zeros(rows[1], dtype=np.bool_), np.zeros(rows[1], dtype=np.bool_), problem.n_transitions,
-            problem.end_resets,
-        )  # fmt: skip
+            tried=np.zeros(rows, dtype=np.int64),
+            earned=np.zeros(rows),
+            moved=np.zeros(rows, dtype=np.int64),
+            successor=np.zeros((*rows, ROOM), dtype=np.int32),
+            seen=np.zeros((*rows, ROOM), dtype=np.int64),
+            known=np.zeros(rows[1], dtype=np.bool_),
+            known_last=np.zeros(rows[1], dtype=np.bool_),
+            n_transitions=problem.n_transitions,
+            end_resets=problem.end_resets,
+        )
 
     @property
     def counts(self) -> Counts:
@@ -64,10 +69,15 @@ class Counted:
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
         return replace(
-            self, tried=self.tried.copy(), earned=self.earned.copy(), moved=self.moved.copy(),
-            successor=self.successor.copy(), seen=self.seen.copy(), known=self.known.copy(),
+            self,
+            tried=self.tried.copy(),
+            earned=self.earned.copy(),
+            moved=self.moved.copy(),
+            successor=self.successor.copy(),
+            seen=self.seen.copy(),
+            known=self.known.copy(),
             known_last=self.known_last.copy(),
-        )  # fmt: skip
+        )
 
 
 def absorb(state: Any, episode: Episode) -> None:

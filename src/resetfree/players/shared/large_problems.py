@@ -58,7 +58,16 @@ class LargeCounts(CountData):
     def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
         """The optimistic plan, worked out where it is asked for."""
         # The score changes with the next episode, and a plan must not.
-        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, self.score.copy(), self.weight, self.jitter)
+        policy = CompositePass(
+            counts=self.seen,
+            shape=self.shape,
+            bonus=bonus,
+            bad=bad,
+            endless=endless,
+            score=self.score.copy(),
+            weight=self.weight,
+            jitter=self.jitter,
+        )
         return Plan(policy, *policy.values(s1))
 
 
@@ -77,9 +86,13 @@ class Bad:
     def nothing(cls, n_layers: int, endless: bool) -> Bad:
         """Everything can be safe."""
         return cls(
-            np.zeros((ROOM, n_layers), dtype=np.bool_), np.full(ROOM, -1, dtype=np.int64),
-            np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64), 0, endless,
-        )  # fmt: skip
+            bad=np.zeros((ROOM, n_layers), dtype=np.bool_),
+            head=np.full(ROOM, -1, dtype=np.int64),
+            before=np.zeros(ROOM, dtype=np.int32),
+            follow=np.zeros(ROOM, dtype=np.int64),
+            n_edges=0,
+            endless=endless,
+        )
 
     def check_loaded(self) -> None:
         """Every edge is in one list of predecessors, and each list ends."""
@@ -105,9 +118,17 @@ class Bad:
         known, at_end = bool(data.known[last]), bool(data.known_last[last])
         if data.size[NEWS] or episode.reset:
             spread(
-                counts, data.n_transitions, self.head, self.before, self.follow, self.n_edges, last if known else -1,
-                last if at_end else -1, self.bad, self.endless,
-            )  # fmt: skip
+                counts,
+                data.n_transitions,
+                self.head,
+                self.before,
+                self.follow,
+                self.n_edges,
+                last if known else -1,
+                last if at_end else -1,
+                self.bad,
+                self.endless,
+            )
 
 
 def begin(
@@ -116,11 +137,24 @@ def begin(
     """Nothing seen yet, in the form that suits the size of the problem."""
     shape = sizes(problem, pooled, name)
     if whole_size(problem, shape) <= SMALL or seed < 0:
-        return fresh(problem, name, pooled, ties, log_term, noise, seed)
+        return fresh(problem, name, pooled, ties, log_term, noise=noise, seed=seed)
     n, pairs = shape[1], shape[1:]
     found, n_opened, n_fatal, score = np.zeros((4, shape[2]))
     return LargeCounts(
-        0, 0.0, SeenCounts.nothing(problem, pooled), np.zeros(pairs, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
-        np.zeros(n, dtype=np.bool_), found, n_opened, n_fatal, score, 1.0, (problem.horizon, *pairs), log_term,
-        noise, np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs), ties,
-    )  # fmt: skip
+        k=0,
+        largest_lam=0.0,
+        seen=SeenCounts.nothing(problem, pooled),
+        opened=np.zeros(pairs, dtype=np.bool_),
+        fatal=np.zeros(pairs, dtype=np.bool_),
+        visited=np.zeros(n, dtype=np.bool_),
+        found=found,
+        n_opened=n_opened,
+        n_fatal=n_fatal,
+        score=score,
+        weight=1.0,
+        shape=(problem.horizon, *pairs),
+        log_term=log_term,
+        noise=noise,
+        jitter=np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs),
+        ties=ties,
+    )

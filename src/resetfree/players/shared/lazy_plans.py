@@ -106,9 +106,7 @@ class SoftmaxPass(LazyPass):
         rows, numbers = np.empty((len(states), self.shape[2])), self.numbers(states)
         self.work_out(h, numbers)
         now_r, now_c = np.empty((2, len(states)))
-        softmax_step(
-            self._seen, *self._fixed, self._place, self._v_r, self._v_c, h, numbers, now_r, now_c, rows
-        )  # fmt: skip
+        softmax_step(self._seen, *self._fixed, self._place, self._v_r, self._v_c, h, numbers, now_r, now_c, rows)
         return rows
 
     def values(self, s1: State) -> tuple[float, float]:
@@ -144,10 +142,24 @@ class CompositePass(LazyPass):
         for name in ("_v", "_v_r", "_v_c", "_low", "_action"):
             setattr(self, name, longer(getattr(self, name), self.n_places))
         composite_places(
-            self._seen, self._bad, self._endless, self._counts.n_transitions, self._bonus, self._score, self._weight,
-            self._jitter, self._place, self._who, bounds, first, self._v, self._v_r, self._v_c, self._low,
+            self._seen,
+            self._bad,
+            self._endless,
+            self._counts.n_transitions,
+            self._bonus,
+            self._score,
+            self._weight,
+            self._jitter,
+            self._place,
+            self._who,
+            bounds,
+            first,
+            self._v,
+            self._v_r,
+            self._v_c,
+            self._low,
             self._action,
-        )  # fmt: skip
+        )
 
     def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
         """The preferred action where nothing was seen: there all actions look equally good."""

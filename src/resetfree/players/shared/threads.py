@@ -75,8 +75,12 @@ def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
         for folder in (home.parent / f"{home.name}.libs", home / ".dylibs", home / ".libs"):
             for file in sorted(folder.glob("*openblas*")):
                 library = ctypes.CDLL(str(file))  # loaded already: this is the one in use
-                for name in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
-                             "openblas_{}_num_threads64_", "openblas_{}_num_threads"):  # fmt: skip
+                for name in (
+                    "scipy_openblas_{}_num_threads64_",
+                    "scipy_openblas_{}_num_threads",
+                    "openblas_{}_num_threads64_",
+                    "openblas_{}_num_threads",
+                ):
                     if hasattr(library, name.format("set")):
                         found.append((getattr(library, name.format("get")), getattr(library, name.format("set"))))
                         break

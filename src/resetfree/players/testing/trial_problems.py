@@ -269,11 +269,17 @@ def equal(one: Any, other: Any) -> bool:
 def same_round(one: Round, other: Round) -> bool:
     """Whether two rounds agree in everything that can be compared."""
     pairs = [
-        (one.k, other.k), (one.s1, other.s1), (one.lam, other.lam), (one.plan.v_r, other.plan.v_r),
-        (one.plan.v_c, other.plan.v_c), (one.plan.upper, other.plan.upper), (one.cost_signal, other.cost_signal),
-        (one.episode.states, other.episode.states), (one.episode.actions, other.episode.actions),
+        (one.k, other.k),
+        (one.s1, other.s1),
+        (one.lam, other.lam),
+        (one.plan.v_r, other.plan.v_r),
+        (one.plan.v_c, other.plan.v_c),
+        (one.plan.upper, other.plan.upper),
+        (one.cost_signal, other.cost_signal),
+        (one.episode.states, other.episode.states),
+        (one.episode.actions, other.episode.actions),
         (one.episode.next_start, other.episode.next_start),
-    ]  # fmt: skip
+    ]
     if isinstance(one.plan.policy, Policy) and one.plan.policy.kind:
         pairs.append((True, one.plan.policy.same(other.plan.policy)))
     elif not is_function(one.plan.policy):

@@ -60,7 +60,7 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
         matrix = mdp.transition.matrix(layer)[pairs]
         coefficients = np.ascontiguousarray((matrix.T @ basis.u).T)  # U^T P [q, S]
         row, residual = _largest_residual(matrix, basis.u, coefficients)
-        _keep_worst(worst, mdp, pairs[row], None if mdp.transition.stationary else layer, residual, "transition")
+        _keep_worst(worst, mdp, pairs[row], None if mdp.transition.stationary else layer, residual, part="transition")
         mu = basis.solve(coefficients)
         mu, certain = _smaller_measures(mu, basis)
         undecided = undecided or not certain
@@ -73,13 +73,17 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
         coefficients = basis.u.T @ reward
         error = np.abs(reward - basis.u @ coefficients)
         row = int(np.argmax(error))
-        _keep_worst(worst, mdp, pairs[row], h if len(mdp.reward) > 1 else None, float(error[row]), "reward")
+        _keep_worst(worst, mdp, pairs[row], h if len(mdp.reward) > 1 else None, float(error[row]), part="reward")
         norms["reward"] = max(norms["reward"], float(np.linalg.norm(basis.solve(coefficients))))
     sizes = np.linalg.norm(features, axis=2) * ~mdp.reset[:, None]
     detail = {
-        "d": basis.d, "rank": basis.rank, "largest_phi": float(sizes.max()), "limit": float(np.sqrt(basis.d)),
-        "norms": norms, "worst": worst,
-    }  # fmt: skip
+        "d": basis.d,
+        "rank": basis.rank,
+        "largest_phi": float(sizes.max()),
+        "limit": float(np.sqrt(basis.d)),
+        "norms": norms,
+        "worst": worst,
+    }
     return _verdict(mdp, detail, sizes, undecided)
 
 

@@ -163,7 +163,7 @@ def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], le
             f"{mdp.state_names[top]}; no other xi with norm at most 1 has a smaller one.{note}"
         )
         return Finding("dual class", True, sentence, None, detail)
-    return _fitted(mdp, features, starts, wanted, detail, note)
+    return _fitted(mdp, features, starts, wanted, detail, note=note)
 
 
 def _fitted(
@@ -176,10 +176,13 @@ def _fitted(
     equal = least_norm_equal(xi[starts], wanted, np.delete(xi, starts, axis=0))
     sizes = np.linalg.norm(xi, axis=1)
     detail |= {
-        "d": xi.shape[1], "largest_xi": float(sizes.max()),
-        "B": None if theta is None else float(np.linalg.norm(theta)), "theta": theta,
-        "equality_B": None if equal is None else float(np.linalg.norm(equal)), "equality_theta": equal,
-    }  # fmt: skip
+        "d": xi.shape[1],
+        "largest_xi": float(sizes.max()),
+        "B": None if theta is None else float(np.linalg.norm(theta)),
+        "theta": theta,
+        "equality_B": None if equal is None else float(np.linalg.norm(equal)),
+        "equality_theta": equal,
+    }
     if sizes.max() > 1 + TOLERANCE:
         witness = int(np.argmax(sizes))
         sentence = (

@@ -50,7 +50,7 @@ def as_recorded(run: Record) -> Certificate:
         "; the file was edited, or written by another version of resetfree" if differ else ""
     )
     where = ", ".join(differ[:3]) or None
-    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", where, {"differ": differ}, why=why)
+    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", witness=where, detail={"differ": differ}, why=why)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -88,7 +88,7 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
     else:
         differ = np.flatnonzero(side.again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
-        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", where)]
+        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
     for name, c in side.against.items():
         claim = f"the dual player's online regret against {name} is at most its bound"
         bound = side.bounds[name]

@@ -118,9 +118,9 @@ def fits(run: Record) -> Certificate:
     if run.fit is None:
         return Certificate.not_applicable(DIGEST, "this run was never written down, so nothing could change it")
     wrong = run.fit.rounds if run.fit.rounds or run.fit.whole else 1
-    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", run.fit.what or None, why=DIGEST_WHY)
+    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", witness=run.fit.what or None, why=DIGEST_WHY)
 
 
 def _count(claim: str, wrong: Any) -> Certificate:
     rounds = np.flatnonzero(wrong)
-    return Certificate(claim, len(rounds), 0.0, 0.0, "==", f"round {rounds[0] + 1}" if len(rounds) else None)
+    return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=f"round {rounds[0] + 1}" if len(rounds) else None)

@@ -118,7 +118,9 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
         episode = Episode(np.array([s1]), no_action, np.array([reward]), bool(reset), end)
         exact = (v_r, v_c) if np.isfinite(v_r) else None
         plan = Plan(None, v_r_hat, v_c_hat, upper)
-        state = player.update(state, Round(k + 1, s1, played, plan, episode, signal, exact))
+        state = player.update(
+            state, Round(k=k + 1, s1=s1, lam=played, plan=plan, episode=episode, cost_signal=signal, exact=exact)
+        )
     xi2 = np.ones(n) if problem.xi is None or not finite else (problem.xi**2).sum(axis=1)[c["s1"].astype(np.int64)]
     g = c["cost_signal"]
     return DualReplay(state, lam, away, xi2 * g**2, xi2 * (g - hints) ** 2)

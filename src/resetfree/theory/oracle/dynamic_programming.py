@@ -90,10 +90,19 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
             bad = int(chosen[~feasible[chosen]][0])
             raise AssumptionViolated(
                 f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}): it has no multiplier.",
-                assumption="feasibility", witness=bad,
-            )  # fmt: skip
+                assumption="feasibility",
+                witness=bad,
+            )
     v_c[mdp.reset] = 1.0
-    return Solution(mdp, safe, feasible, np.where(feasible, v_r, np.nan), policy, v_c, chosen)
+    return Solution(
+        mdp=mdp,
+        safe=safe,
+        feasible=feasible,
+        value=np.where(feasible, v_r, np.nan),
+        policy=policy,
+        cost=v_c,
+        starts=chosen,
+    )
 
 
 def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:

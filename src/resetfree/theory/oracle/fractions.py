@@ -115,7 +115,14 @@ def exact_model(mdp: FiniteMDP) -> ExactModel:
                     )
                 rows[layer][s].append(list(zip(successors.tolist(), _distribution(floats.tolist()), strict=True)))
     reward = [[[simplest_fraction(x) for x in of_state] for of_state in step] for step in mdp.reward.tolist()]
-    return ExactModel(rows, reward, mdp.reset.tolist(), mdp.last_reset.tolist(), mdp.horizon, mdp.n_transitions)
+    return ExactModel(
+        rows=rows,
+        reward=reward,
+        reset=mdp.reset.tolist(),
+        last_reset=mdp.last_reset.tolist(),
+        horizon=mdp.horizon,
+        n_transitions=mdp.n_transitions,
+    )
 
 
 def _distribution(floats: list[float]) -> list[Fraction]:
@@ -166,8 +173,9 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
         if best_safe is None:
             raise AssumptionViolated(
                 f"No reset-free policy exists from state {s}: it has no multiplier.",
-                assumption="feasibility", witness=s,
-            )  # fmt: skip
+                assumption="feasibility",
+                witness=s,
+            )
         lambda_hat[s] = _newton(model, s, best_safe)
     return ExactSolution(value, lambda_hat, policy, feasible, least_cost)
 

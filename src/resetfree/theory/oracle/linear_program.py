@@ -56,8 +56,9 @@ def best_value(mdp: FiniteMDP, start_weights: ArrayLike) -> float:
         witness = int((alone or np.flatnonzero(weights))[0])
         raise AssumptionViolated(
             f"No reset-free policy exists from state {mdp.state_names[witness]} (index {witness}).",
-            assumption="feasibility", witness=witness,
-        )  # fmt: skip
+            assumption="feasibility",
+            witness=witness,
+        )
     return -float(_finished(found).fun)
 
 
@@ -81,8 +82,9 @@ def constrained_value(mdp: FiniteMDP, start_weights: ArrayLike, threshold: float
         raise AssumptionViolated(
             f"No policy has a reset probability of {threshold} or less when started as given, for example from state "
             f"{mdp.state_names[witness]} (index {witness}).",
-            assumption="feasibility", witness=witness,
-        )  # fmt: skip
+            assumption="feasibility",
+            witness=witness,
+        )
     x = np.maximum(_finished(found).x, 0.0).reshape(mdp.horizon, mdp.n_states, mdp.n_actions)
     mass = x.sum(axis=2, keepdims=True)
     reached = mass > REACHED
@@ -136,8 +138,9 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
     if found.status == INFEASIBLE:
         raise AssumptionViolated(
             f"No multiplier keeps every policy from state {mdp.state_names[start]} (index {start}) at {value} or less.",
-            assumption="feasibility", witness=int(start),
-        )  # fmt: skip
+            assumption="feasibility",
+            witness=int(start),
+        )
     return float(_finished(found).fun)
 
 

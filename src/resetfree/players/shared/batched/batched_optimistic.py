@@ -60,12 +60,12 @@ class Optimistic:
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
         return OptimisticRows(
-            counts.no_counts(shape, self.n_layers, rows),
-            np.zeros(rows) if self.monotone else None,
-            np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
-            np.zeros((S, rows), dtype=np.bool_) if ties else None,
-            np.zeros((A, rows)) if ties else None,
-            np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
+            counts=counts.no_counts(shape, self.n_layers, rows),
+            largest_lam=np.zeros(rows) if self.monotone else None,
+            fatal=np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
+            visited=np.zeros((S, rows), dtype=np.bool_) if ties else None,
+            found=np.zeros((A, rows)) if ties else None,
+            allowed=np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
         )
 
     def plan(self, scene: Scene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
@@ -105,10 +105,17 @@ class Optimistic:
             return tuple(jnp.where(c.known, 0.0, x) for x in now), jnp.where(c.known, 0, best)
 
         values, actions, exact, _ = backward(
-            shape, tables, step, 4 if self.form == TWO_SIDED else 3, u.action, len(lam), evaluate=evaluate, keep=False
+            shape,
+            tables,
+            step,
+            4 if self.form == TWO_SIDED else 3,
+            u.action,
+            rows=len(lam),
+            evaluate=evaluate,
+            keep=False,
         )
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
-        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
 
     def _prefer(self, given: dict[str, Any], state: OptimisticRows) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
@@ -147,13 +154,13 @@ class Optimistic:
                 fewer = jnp.maximum(moves - 1.0, 1.0)
                 fast = 7.0 * log_term / (3.0 * fewer)
                 if self.form == BERNSTEIN:
-                    square = _spread(tables, c, h, a, after[1], mean_r)
+                    square = _spread(tables, c, h, a, after[1], mean=mean_r)
                     sharp = root * jnp.sqrt(square * inverse) + rest * fast
                     risk = jnp.sqrt(jnp.maximum(mean_c * (1.0 - mean_c), 0.0))
                     sharp = sharp + cost_part * lam * (root * risk + fast)
                 else:
-                    square = _spread(tables, c, h, a, after[0], mean)
-                    gap = _spread(tables, c, h, a, after[0] - after[3], jnp.zeros_like(mean))
+                    square = _spread(tables, c, h, a, after[0], mean=mean)
+                    gap = _spread(tables, c, h, a, after[0] - after[3], mean=jnp.zeros_like(mean))
                     sharp = root * (jnp.sqrt(square / fewer) + jnp.sqrt(gap / fewer)) + reach * fast
                 bonus = jnp.where(moved & (moves > 1), jnp.minimum(bonus, sharp), bonus)
             if self.noisy:

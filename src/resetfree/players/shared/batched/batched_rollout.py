@@ -139,18 +139,18 @@ def roll(shape: Shape, tables: Tables, actions: Any, s1: Array, u: Uniforms) -> 
     (last, _, was_reset, steps, total), path = over_steps(body, start, shape)
     state, action, slot, arrived, taken, moved, pay = (jnp.stack(part) if shape.unrolled else part for part in path)
     return Path(
-        state,
-        action,
-        slot,
-        arrived,
-        taken,
-        moved,
-        pay,
-        last,
-        was_reset,
-        steps,
-        total,
-        next_start(shape, tables, last, was_reset, u),
+        state=state,
+        action=action,
+        slot=slot,
+        arrived=arrived,
+        taken=taken,
+        moved=moved,
+        reward=pay,
+        last=last,
+        reset=was_reset,
+        steps=steps,
+        total=total,
+        next_start=next_start(shape, tables, last, was_reset, u),
     )
 
 

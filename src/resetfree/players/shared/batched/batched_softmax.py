@@ -72,12 +72,14 @@ class Softmax:
             return (v_r, v_c), weights
 
         values, actions, exact, policy = backward(
-            shape, tables, step, 2, u.action, len(lam), evaluate=evaluate, keep=self.lagged
+            shape, tables, step, 2, u.action, rows=len(lam), evaluate=evaluate, keep=self.lagged
         )
         v_r, v_c = at_state(values[0], s1), at_state(values[1], s1)
         entropy = shape.horizon * log(shape.n_actions)
         slack = jnp.where(alpha > 0, entropy / alpha, jnp.inf) if entropy > 0 else 0.0
-        return BatchedPlan(actions, v_r, v_c, v_r - lam * v_c + slack, exact_at(exact, s1), policy)
+        return BatchedPlan(
+            actions=actions, v_r=v_r, v_c=v_c, upper=v_r - lam * v_c + slack, exact=exact_at(exact, s1), policy=policy
+        )
 
     def learn(self, scene: Scene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
         """Add the steps that were taken."""

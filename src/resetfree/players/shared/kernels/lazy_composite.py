@@ -79,10 +79,28 @@ def composite_places(
             if len(bad) > 0 and bad[i, 0 if endless else h]:
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
         composite_step(
-            counted, h < n_transitions, bonus, float(horizon - h), v, v_r, v_c, low,
-            place[h + 1] if h + 1 < horizon else over, c.known_last if h == n_transitions - 1 else c.known, DEAD,
-            rows, known, prefer, may, all_width, v[new], v_r[new], v_c[new], low[new], action[new],
-        )  # fmt: skip
+            counted,
+            h < n_transitions,
+            bonus,
+            float(horizon - h),
+            v,
+            v_r,
+            v_c,
+            low,
+            place[h + 1] if h + 1 < horizon else over,
+            c.known_last if h == n_transitions - 1 else c.known,
+            DEAD,
+            rows,
+            known,
+            prefer,
+            may,
+            all_width,
+            v[new],
+            v_r[new],
+            v_c[new],
+            low[new],
+            action[new],
+        )
 
 
 @jit
