@@ -53,9 +53,8 @@ def softmax_gap(q: ArrayLike, alpha: float) -> Certificate:
     i = int(np.argmax(gap))
     tolerance = 1e-12 * (1.0 + float(np.abs(rows).max()))
     claim = "the largest value exceeds its mean under the softmax by at most log|A| / alpha"
-    return Certificate(
-        claim, gap[i], log(rows.shape[1]) / alpha, tolerance, "<=", witness=f"row {i}", detail={"rows": len(rows)}
-    )
+    bound = log(rows.shape[1]) / alpha
+    return Certificate(claim, gap[i], bound, tolerance, witness=f"row {i}", detail={"rows": len(rows)})
 
 
 def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
@@ -118,26 +117,20 @@ def composite_optimism(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alp
     most = (response.v_r - lam * response.v_c)[acting]
     upper = (planned.v_r - lam * planned.v_c)[0, acting] + mdp.horizon * log(mdp.n_actions) / alpha
     i = int(np.argmax(most - upper))
+    claim = "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha"
+    start = mdp.state_names[int(np.flatnonzero(acting)[i])]
     return [
         _tightest("Q_r is at least one true step of its own values", planned.true_r, q_r, acting, tolerance),
         _tightest("Q_c is at most one true step of its own values", q_c, planned.true_c, acting, tolerance),
-        Certificate(
-            "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha",
-            most[i],
-            upper[i],
-            tolerance,
-            "<=",
-            witness=mdp.state_names[int(np.flatnonzero(acting)[i])],
-        ),
+        Certificate(claim, most[i], upper[i], tolerance, witness=start),
     ]
 
 
 def _tightest(claim: str, left: Floats, right: Floats, acting: Any, tolerance: float) -> Certificate:
     slack = np.where(acting[None, :, None], right - left, np.inf)
     at = np.unravel_index(int(np.argmin(slack)), slack.shape)
-    return Certificate(
-        claim, left[at], right[at], tolerance, "<=", witness=f"step {at[0] + 1}, state {at[1]}, action {at[2]}"
-    )
+    where = f"step {at[0] + 1}, state {at[1]}, action {at[2]}"
+    return Certificate(claim, left[at], right[at], tolerance, witness=where)
 
 
 def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
@@ -156,16 +149,9 @@ def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: f
         total = _along(mdp, planned.policy, gaps[what])
         off = np.where(acting, np.abs((promised - true) - total), 0.0)
         s = int(np.argmax(off))
-        found.append(
-            Certificate(
-                f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)",
-                off[s],
-                0.0,
-                TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max())),
-                "==",
-                witness=mdp.state_names[s],
-            )
-        )
+        claim = f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)"
+        tolerance = TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max()))
+        found.append(Certificate(claim, off[s], 0.0, tolerance, "==", witness=mdp.state_names[s]))
     return found
 
 
@@ -210,19 +196,13 @@ def performance_difference(mdp: FiniteMDP, policy: ArrayLike) -> list[Certificat
         after = now
     starts = [s for s in range(n) if not mdp.reset[s]]
     worst = max(starts, key=lambda s: abs(v_c[s] - least[0][s] - after[s]))
+    same = "V_c less the least V_c is the expected sum of the advantages, as fractions (largest difference)"
+    off = float(abs(v_c[worst] - least[0][worst] - after[worst]))
+    detail = {"starts": len(starts), "largest": float(max(after))}
+    signs = "no advantage over the least V_c is negative (lowest one)"
     return [
-        Certificate(
-            "V_c less the least V_c is the expected sum of the advantages, as fractions (largest difference)",
-            float(abs(v_c[worst] - least[0][worst] - after[worst])),
-            0.0,
-            0.0,
-            "==",
-            witness=mdp.state_names[worst],
-            detail={"starts": len(starts), "largest": float(max(after))},
-        ),
-        Certificate(
-            "no advantage over the least V_c is negative (lowest one)", 0.0, float(lowest), 0.0, "<=", witness=where
-        ),
+        Certificate(same, off, 0.0, 0.0, "==", witness=mdp.state_names[worst], detail=detail),
+        Certificate(signs, 0.0, float(lowest), 0.0, witness=where),
     ]
 
 
@@ -253,16 +233,12 @@ def comparator_pair(
     crossed = np.cumsum(pair - (rounds.v_r - lam_c * rounds.v_c))
     over = np.cumsum(hat_r - rounds.v_r + lam_c * (rounds.v_c - hat_c))
     size = np.cumsum(np.abs(pair) + np.abs(rounds.v_r) + (np.abs(lam_c) + np.abs(rounds.lam)) * (1.0 + rounds.v_c))
+    bound = np.asarray(online) + np.asarray(soft) + over
+    same = "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians"
+    most = "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates"
     return [
-        over_rounds(
-            "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians", both, crossed, TOLERANCE * size, "=="
-        ),
-        over_rounds(
-            "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates",
-            both,
-            np.asarray(online) + np.asarray(soft) + over,
-            TOLERANCE * size,
-        ),
+        over_rounds(same, both, crossed, TOLERANCE * size, "=="),
+        over_rounds(most, both, bound, TOLERANCE * size),
     ]
 
 
@@ -286,17 +262,10 @@ def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Cer
     tolerance = 1e-7 * mdp.horizon + unseen_value(mdp)  # the linear program's own
     tried = np.stack([_g(known, starts, factor * hat + more) for factor in (0.0, 0.5, 1.0, 2.0) for more in (0.0, 1.0)])
     j = int(np.argmin((tried - primal).min(axis=0)))
+    names, detail = mdp.state_names, {"starts": len(starts)}
     return [
-        Certificate(
-            claims[0],
-            primal[i],
-            dual[i],
-            tolerance,
-            "==",
-            witness=mdp.state_names[starts[i]],
-            detail={"starts": len(starts)},
-        ),
-        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, "<=", witness=mdp.state_names[starts[j]]),
+        Certificate(claims[0], primal[i], dual[i], tolerance, "==", witness=names[starts[i]], detail=detail),
+        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, witness=names[starts[j]]),
     ]
 
 
@@ -329,9 +298,8 @@ def no_slater(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certific
     i = int(np.argmax(np.abs(least)))
     off = np.abs(_g(known, starts, FAR * known.lambda_star[starts]) - known.value[starts])
     j = int(np.argmax(off))
+    names, detail = mdp.state_names, {"starts": len(starts)}
     return [
-        Certificate(
-            claims[0], least[i], 0.0, 0.0, "==", witness=mdp.state_names[starts[i]], detail={"starts": len(starts)}
-        ),
-        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", witness=mdp.state_names[starts[j]]),
+        Certificate(claims[0], least[i], 0.0, 0.0, "==", witness=names[starts[i]], detail=detail),
+        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", witness=names[starts[j]]),
     ]

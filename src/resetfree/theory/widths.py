@@ -75,11 +75,9 @@ def theory_beta(
     [332, 68]
     """
     rewards = float(horizon)
-    widest = (
-        0.0
-        if target_range == rewards
-        else theory_beta(d, horizon, episodes, bound, p, alpha=alpha, target_range=rewards)
-    )
+    widest = 0.0
+    if target_range != rewards:
+        widest = theory_beta(d, horizon, episodes, bound, p, alpha=alpha, target_range=rewards)
     eps = d * target_range / episodes
     e = eps / (1.0 + target_range * alpha * (2.0 + bound))
     weights = [2.0 * size * sqrt(d * episodes) for size in (rewards, target_range)]

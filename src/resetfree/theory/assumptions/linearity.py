@@ -76,14 +76,8 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
         _keep_worst(worst, mdp, pairs[row], h if len(mdp.reward) > 1 else None, float(error[row]), part="reward")
         norms["reward"] = max(norms["reward"], float(np.linalg.norm(basis.solve(coefficients))))
     sizes = np.linalg.norm(features, axis=2) * ~mdp.reset[:, None]
-    detail = {
-        "d": basis.d,
-        "rank": basis.rank,
-        "largest_phi": float(sizes.max()),
-        "limit": float(np.sqrt(basis.d)),
-        "norms": norms,
-        "worst": worst,
-    }
+    detail: dict[str, Any] = {"d": basis.d, "rank": basis.rank, "largest_phi": float(sizes.max())}
+    detail |= {"limit": float(np.sqrt(basis.d)), "norms": norms, "worst": worst}
     return _verdict(mdp, detail, sizes, undecided)
 
 

@@ -175,14 +175,9 @@ def _fitted(
     theta, deciding = least_norm(xi, least)
     equal = least_norm_equal(xi[starts], wanted, np.delete(xi, starts, axis=0))
     sizes = np.linalg.norm(xi, axis=1)
-    detail |= {
-        "d": xi.shape[1],
-        "largest_xi": float(sizes.max()),
-        "B": None if theta is None else float(np.linalg.norm(theta)),
-        "theta": theta,
-        "equality_B": None if equal is None else float(np.linalg.norm(equal)),
-        "equality_theta": equal,
-    }
+    detail |= {"d": xi.shape[1], "largest_xi": float(sizes.max())}
+    for kind, vector in (("", theta), ("equality_", equal)):
+        detail |= {f"{kind}B": None if vector is None else float(np.linalg.norm(vector)), f"{kind}theta": vector}
     if sizes.max() > 1 + TOLERANCE:
         witness = int(np.argmax(sizes))
         sentence = (

@@ -49,7 +49,7 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
             status="tuned", why=said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}"
         )
     largest = k * (horizon + float(np.abs(rounds.lam).max()))
-    found = [_rate(run, RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover=cover, detail={})]
+    found = [_rate(RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, run=run, detail={})]
     for claim, left, trivial, name in (
         (RATES[1], regret(rounds, solution)[-1], float(k * horizon), "0"),
         (RATES[2], resets(rounds)[-1], float(k), "lambda*"),
@@ -69,33 +69,17 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
                 found.append(Certificate.not_applicable(claim, str(error)))
                 continue
         detail = {"primal": primal, "dual": float(online[-1])}
-        found.append(_rate(run, claim, left, bound, trivial, cover=both, detail=detail, delta=delta))
+        found.append(_rate(claim, left, bound, trivial, both, run=run, detail=detail, delta=delta))
     return found
 
 
 def _rate(
-    run: Record,
-    claim: str,
-    left: float,
-    bound: float,
-    trivial: float,
-    cover: Cover,
-    detail: dict[str, Any],
-    delta: float = 0.0,
+    claim: str, left: float, bound: float, trivial: float, cover: Cover, *, run: Record, detail: Any, delta: float = 0.0
 ) -> Certificate:
     detail = {**detail, "trivial": trivial, "vacuous": bool(bound >= trivial)}
-    why = likely(cover, delta)
-    return Certificate(
-        claim,
-        left,
-        bound,
-        TOLERANCE * trivial,
-        "<=",
-        witness=f"round {len(run)}",
-        detail=detail,
-        status=cover.status,
-        why=why,
-    )
+    why, where = likely(cover, delta), f"round {len(run)}"
+    tolerance = TOLERANCE * trivial
+    return Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
 
 
 def primal_bound(run: Record) -> PrimalRegretBound:

@@ -88,21 +88,11 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
             raise InvalidInput(f"The 'starts' of solve must be states in 0..{mdp.n_states - 1}. Got {chosen} instead.")
         if not feasible[chosen].all():
             bad = int(chosen[~feasible[chosen]][0])
-            raise AssumptionViolated(
-                f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}): it has no multiplier.",
-                assumption="feasibility",
-                witness=bad,
-            )
+            why = f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}): it has no multiplier."
+            raise AssumptionViolated(why, assumption="feasibility", witness=bad)
     v_c[mdp.reset] = 1.0
-    return Solution(
-        mdp=mdp,
-        safe=safe,
-        feasible=feasible,
-        value=np.where(feasible, v_r, np.nan),
-        policy=policy,
-        cost=v_c,
-        starts=chosen,
-    )
+    value = np.where(feasible, v_r, np.nan)
+    return Solution(mdp, safe, feasible, value, policy, cost=v_c, starts=chosen)
 
 
 def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:

@@ -116,12 +116,7 @@ def exact_model(mdp: FiniteMDP) -> ExactModel:
                 rows[layer][s].append(list(zip(successors.tolist(), _distribution(floats.tolist()), strict=True)))
     reward = [[[simplest_fraction(x) for x in of_state] for of_state in step] for step in mdp.reward.tolist()]
     return ExactModel(
-        rows=rows,
-        reward=reward,
-        reset=mdp.reset.tolist(),
-        last_reset=mdp.last_reset.tolist(),
-        horizon=mdp.horizon,
-        n_transitions=mdp.n_transitions,
+        rows, reward, mdp.reset.tolist(), mdp.last_reset.tolist(), horizon=mdp.horizon, n_transitions=mdp.n_transitions
     )
 
 
@@ -171,11 +166,8 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
     for s in wanted:
         best_safe = value[s] if 0 <= s < n else None
         if best_safe is None:
-            raise AssumptionViolated(
-                f"No reset-free policy exists from state {s}: it has no multiplier.",
-                assumption="feasibility",
-                witness=s,
-            )
+            why = f"No reset-free policy exists from state {s}: it has no multiplier."
+            raise AssumptionViolated(why, assumption="feasibility", witness=s)
         lambda_hat[s] = _newton(model, s, best_safe)
     return ExactSolution(value, lambda_hat, policy, feasible, least_cost)
 

@@ -54,11 +54,8 @@ def best_value(mdp: FiniteMDP, start_weights: ArrayLike) -> float:
         # The program for all starts does not say which one fails; one program for each start does.
         alone = [s for s in np.flatnonzero(weights) if _reset_free(mdp, np.eye(mdp.n_states)[s]).status == INFEASIBLE]
         witness = int((alone or np.flatnonzero(weights))[0])
-        raise AssumptionViolated(
-            f"No reset-free policy exists from state {mdp.state_names[witness]} (index {witness}).",
-            assumption="feasibility",
-            witness=witness,
-        )
+        why = f"No reset-free policy exists from state {mdp.state_names[witness]} (index {witness})."
+        raise AssumptionViolated(why, assumption="feasibility", witness=witness)
     return -float(_finished(found).fun)
 
 
@@ -79,12 +76,9 @@ def constrained_value(mdp: FiniteMDP, start_weights: ArrayLike, threshold: float
     found = _maximise(mdp, weights, x_max, A_ub=sparse.csr_array(resets), b_ub=[threshold])
     if found.status == INFEASIBLE:
         witness = int(np.flatnonzero(weights)[0])
-        raise AssumptionViolated(
-            f"No policy has a reset probability of {threshold} or less when started as given, for example from state "
-            f"{mdp.state_names[witness]} (index {witness}).",
-            assumption="feasibility",
-            witness=witness,
-        )
+        why = f"No policy has a reset probability of {threshold} or less when started as given, for example from state "
+        why += f"{mdp.state_names[witness]} (index {witness})."
+        raise AssumptionViolated(why, assumption="feasibility", witness=witness)
     x = np.maximum(_finished(found).x, 0.0).reshape(mdp.horizon, mdp.n_states, mdp.n_actions)
     mass = x.sum(axis=2, keepdims=True)
     reached = mass > REACHED
@@ -136,11 +130,10 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
         options=_options(),
     )
     if found.status == INFEASIBLE:
-        raise AssumptionViolated(
-            f"No multiplier keeps every policy from state {mdp.state_names[start]} (index {start}) at {value} or less.",
-            assumption="feasibility",
-            witness=int(start),
+        why = (
+            f"No multiplier keeps every policy from state {mdp.state_names[start]} (index {start}) at {value} or less."
         )
+        raise AssumptionViolated(why, assumption="feasibility", witness=int(start))
     return float(_finished(found).fun)
 
 
