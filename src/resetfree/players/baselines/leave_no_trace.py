@@ -126,17 +126,9 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
         everything = np.ones(m, dtype=np.bool_)
         learn_backwards(state.q, state.n, *walk, episode.rewards, dead, everything, discount, self.rate)
         used = np.random.default_rng([state.seed, 1 + state.k]).random((self.members, m)) < 0.5
+        gains, ends = home.astype(np.float64), home | dead
         for i in range(self.members):
-            learn_backwards(
-                state.back[i],
-                state.n_back[i],
-                *walk,
-                home.astype(np.float64),
-                home | dead,
-                used[i],
-                discount,
-                self.rate,
-            )
+            learn_backwards(state.back[i], state.n_back[i], *walk, gains, ends, used[i], discount, self.rate)
         state.k += 1
         return state
 
@@ -156,8 +148,6 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        return Statement(
-            {"q_min": self.q_min, "members": self.members, "epsilon": self.epsilon, "returns": self.returns},
-            False,
-            "no theorem: the original is empirical, and its tables here are tuned",
-        )
+        constants: dict[str, float | str | bool] = {"q_min": self.q_min, "members": self.members}
+        constants |= {"epsilon": self.epsilon, "returns": self.returns}
+        return Statement(constants, False, "no theorem: the original is empirical, and its tables here are tuned")

@@ -76,18 +76,13 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     def init(self, problem: Problem, episodes: int, seed: int) -> Exp2State:
         """Nothing summed: every action equally likely."""
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
-        phi = np.empty((0, 0)) if problem.phi is None else features_of(problem)
-        rows = (layers, n * n_actions)
         return Exp2State(
-            total=np.zeros((layers, n, n_actions)),
-            times=np.zeros(rows),
-            sums=np.zeros(rows),
-            k=0,
-            step=0,
-            layer=0,
-            pair=0,
+            np.zeros((layers, n, n_actions)),
+            times=np.zeros((layers, n * n_actions)),
+            sums=np.zeros((layers, n * n_actions)),
+            **dict.fromkeys(("k", "step", "layer", "pair"), 0),
             earned=0.0,
-            phi=phi,
+            phi=np.empty((0, 0)) if problem.phi is None else features_of(problem),
             shape=(problem.horizon, n, n_actions),
             window=self.window or problem.horizon,
             epoch=self.epoch or max(1, isqrt(max(episodes, 1))),
@@ -106,12 +101,8 @@ class MdpExp2(PrimalPlayer[Exp2State]):
         episode, n_layers = round.episode, len(state.total)
         for i, a in enumerate(episode.actions):
             last = episode.reset and i == len(episode.actions) - 1
-            self._step(
-                state,
-                i % n_layers,
-                int(episode.states[i]) * state.shape[2] + int(a),
-                float(episode.rewards[i]) - (round.lam if last else 0.0),
-            )
+            pair = int(episode.states[i]) * state.shape[2] + int(a)
+            self._step(state, i % n_layers, pair, float(episode.rewards[i]) - (round.lam if last else 0.0))
         state.k += 1
         if state.k % state.epoch == 0:
             state.total += estimates(state.phi, state.times, state.sums).reshape(state.total.shape)
@@ -147,11 +138,9 @@ class MdpExp2(PrimalPlayer[Exp2State]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
-        return Statement(
-            {"eta": self.eta, "window": self.window or problem.horizon, "pooled": self.pooled},
-            False,
-            "its sqrt(T) theorem needs uniform mixing and excitation under every policy, and no resets",
-        )
+        why = "its sqrt(T) theorem needs uniform mixing and excitation under every policy, and no resets"
+        window = self.window or problem.horizon
+        return Statement({"eta": self.eta, "window": window, "pooled": self.pooled}, False, why)
 
 
 def estimates(phi: Floats, times: NDArray[np.float64], sums: Floats) -> Floats:

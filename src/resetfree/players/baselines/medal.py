@@ -114,18 +114,8 @@ class Medal(PrimalPlayer[MedalState]):
         dead = np.zeros(m, dtype=np.bool_)
         dead[-1] = episode.reset
         discount = 1.0 - 0.5 / state.horizon if self.discount is None else self.discount
-        learn_backwards(
-            q,
-            n,
-            episode.states[:m].astype(np.int64),
-            episode.actions,
-            successors(episode),
-            gains,
-            dead,
-            np.ones(m, dtype=np.bool_),
-            discount,
-            self.rate,
-        )
+        walk = (episode.states[:m].astype(np.int64), episode.actions, successors(episode))
+        learn_backwards(q, n, *walk, gains, dead, np.ones(m, dtype=np.bool_), discount, self.rate)
 
     @staticmethod
     def methods() -> list[Method]:
@@ -137,11 +127,8 @@ class Medal(PrimalPlayer[MedalState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        return Statement(
-            {"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True},
-            False,
-            "no theorem: the original is empirical, and its tables here are tuned (given trajectories of pi*)",
-        )
+        why = "no theorem: the original is empirical, and its tables here are tuned (given trajectories of pi*)"
+        return Statement({"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True}, False, why)
 
 
 def matching_reward(expert: Floats, visits: NDArray[np.int64]) -> Floats:

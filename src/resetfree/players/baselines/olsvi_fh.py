@@ -69,14 +69,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         regression, kept = empty(phi, 2 * n, layers, self.scale**2)
         steps = np.zeros(problem.horizon, dtype=np.int64) if self.pooled else np.arange(problem.horizon)
         shape = (problem.horizon, n, n_actions)
-        return OlsviState(
-            regression=regression,
-            steps=0,
-            phi=kept,
-            layer_of_step=steps,
-            shape=shape,
-            length=self.steps_of(problem, episodes),
-        )
+        return OlsviState(regression, 0, kept, steps, shape, length=self.steps_of(problem, episodes))
 
     def plan(self, state: OlsviState, s1: State, lam: float) -> Plan:
         """One pass; its values are of artificial episodes, so v_r is clipped to [0, H] and v_c = 0 promises nothing."""
@@ -118,8 +111,6 @@ class OlsviFH(PrimalPlayer[OlsviState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
-        return Statement(
-            {"scale": self.scale, "length": self.steps_of(problem, episodes), "pooled": self.pooled},
-            False,
-            "its T^(3/4) theorem is about the average reward of a problem without resets, with the proved width",
-        )
+        why = "its T^(3/4) theorem is about the average reward of a problem without resets, with the proved width"
+        length = self.steps_of(problem, episodes)
+        return Statement({"scale": self.scale, "length": length, "pooled": self.pooled}, False, why)

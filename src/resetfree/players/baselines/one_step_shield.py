@@ -81,8 +81,5 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        return Statement(
-            {"scale": self.scale, "pooled": self.pooled, "oracle": True},
-            False,
-            "no theorem: a state from which a reset is certain later may be entered (told the one-step support)",
-        )
+        why = "no theorem: a state from which a reset is certain later may be entered (told the one-step support)"
+        return Statement({"scale": self.scale, "pooled": self.pooled, "oracle": True}, False, why)

@@ -77,11 +77,8 @@ class Opdop(PrimalPlayer[MirrorState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered."""
-        constants: dict[str, float | str | bool] = {
-            "alpha": self.alpha(problem, episodes),
-            "theta": 1.0 / episodes,
-            "scale": self.scale,
-        }
+        alpha = self.alpha(problem, episodes)
+        constants: dict[str, float | str | bool] = {"alpha": alpha, "theta": 1.0 / episodes, "scale": self.scale}
         why = (
             "no theorem here: that of Ding et al. asks for one start and for a policy that is safe with a margin, and "
             f"at threshold zero there is none; {TRAP}"

@@ -115,11 +115,8 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not covered: tuned intervals, or constants that are not proved here."""
-        constants: dict[str, float | str | bool] = {
-            "L": self.log_term(problem, episodes),
-            "width": self.width,
-            "pooled": self.pooled,
-        }
+        log_term = self.log_term(problem, episodes)
+        constants: dict[str, float | str | bool] = {"L": log_term, "width": self.width, "pooled": self.pooled}
         reason = "its intervals are tuned, not proved" if self.width == "tuned" else "its constants are not proved here"
         why = f"no theorem here: that of Efroni et al. is for one start that is the same in every episode, and {reason}"
         return Statement(constants, False, why)

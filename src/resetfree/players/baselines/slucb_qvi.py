@@ -116,13 +116,8 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another constraint."""
-        constants: dict[str, float | str | bool] = {
-            "tau": self.tau,
-            "scale": self.scale,
-            "kappa": self.kappa(problem.horizon),
-            "inflated": self.inflated,
-            "oracle": True,
-        }
+        constants: dict[str, float | str | bool] = {"tau": self.tau, "scale": self.scale}
+        constants |= {"kappa": self.kappa(problem.horizon), "inflated": self.inflated, "oracle": True}
         if self.tau == 0:
             why = "at threshold zero its safe set never grows: it plays the known safe action for ever"
         else:

@@ -72,16 +72,9 @@ class TripleQ(PrimalPlayer[TripleQState]):
             raise InvalidInput(f"A table of triple-q must have at most {LARGEST:,} entries. Got {entries:,}.")
         frame, root = frames(episodes)
         top = float(horizon)
-        return TripleQState(
-            q=np.full(shape, top),
-            c=np.full(shape, top),
-            n=np.zeros(shape, dtype=np.int64),
-            k=0,
-            frame=frame,
-            chi=root,
-            bonus=self.scale * top,
-            lift=8.0 * self.scale * top / root,
-        )
+        q, c, n = np.full(shape, top), np.full(shape, top), np.zeros(shape, dtype=np.int64)
+        lift = 8.0 * self.scale * top / root
+        return TripleQState(q, c, n, k=0, frame=frame, chi=root, bonus=self.scale * top, lift=lift)
 
     def plan(self, state: TripleQState, s1: State, lam: float) -> Plan:
         """Greedy, ties to the first action; the estimates are the entries of the action it takes first."""
@@ -113,13 +106,8 @@ class TripleQ(PrimalPlayer[TripleQState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered."""
         frame, root = frames(episodes)
-        constants: dict[str, float | str | bool] = {
-            "frame": float(frame),
-            "chi": root,
-            "eta": root,
-            "scale": self.scale,
-            "eps": 0.0,
-        }
+        constants: dict[str, float | str | bool] = {"frame": float(frame), "chi": root, "eta": root}
+        constants |= {"scale": self.scale, "eps": 0.0}
         why = (
             "no theorem here: that of Wei, Liu and Ying asks for a policy that is safe with a margin, and at threshold "
             "zero there is none; its constants are rescaled"

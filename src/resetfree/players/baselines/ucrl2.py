@@ -59,7 +59,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     def init(self, problem: Problem, episodes: int, seed: int) -> UCRL2State:
         """No data yet."""
         seen = Counted.nothing(problem, self.pooled, self.name)
-        return UCRL2State(seen=seen, frozen=seen.copy(), t=0, steps=0, epoch=1, horizon=problem.horizon)
+        return UCRL2State(seen, seen.copy(), t=0, steps=0, epoch=1, horizon=problem.horizon)
 
     def plan(self, state: UCRL2State, s1: State, lam: float) -> Plan:
         """One pass on the epoch's counts; it has no estimate of V_c of its own, and v_c = 0 promises nothing."""
@@ -104,9 +104,6 @@ class UCRL2(PrimalPlayer[UCRL2State]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
-        return Statement(
-            {"scale": self.scale, "delta": self.delta, "pooled": self.pooled},
-            False,
-            "its theorem is about the average reward of a communicating stationary problem without resets"
-            + ("" if self.scale == 1.0 else ", and with the radii as they were"),
-        )
+        why = "its theorem is about the average reward of a communicating stationary problem without resets"
+        why += "" if self.scale == 1.0 else ", and with the radii as they were"
+        return Statement({"scale": self.scale, "delta": self.delta, "pooled": self.pooled}, False, why)

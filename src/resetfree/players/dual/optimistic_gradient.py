@@ -80,14 +80,8 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
         among = functions(problem, bound_of(self), self.feasible_set, self.name)
         n = problem.n_states or 1
         finite = problem.n_states is not None
-        return OptimisticGradientState(
-            y=among.zero(),
-            hint=np.zeros(n),
-            seen=np.zeros(n, dtype=np.int64),
-            eta=self._eta(episodes),
-            finite=finite,
-            among=among,
-        )
+        eta, seen = self._eta(episodes), np.zeros(n, dtype=np.int64)
+        return OptimisticGradientState(among.zero(), np.zeros(n), seen, eta, finite, among=among)
 
     def multiplier(self, state: OptimisticGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta_k>, 0, B)."""

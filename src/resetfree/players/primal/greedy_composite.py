@@ -117,24 +117,8 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         horizon, n_states, n_actions = data.shape
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        greedy_plan(
-            data.regression,
-            data.phi,
-            data.layer_of_step,
-            data.n_transitions,
-            state.beta_r,
-            state.beta_c,
-            self.variance_aware and self.width == "tuned",
-            NO_NOISE,
-            lam,
-            data.known,
-            data.known_last,
-            policy,
-            q,
-            v,
-            v_r,
-            v_c,
-        )
+        widths = (state.beta_r, state.beta_c, self.variance_aware and self.width == "tuned", NO_NOISE, lam)
+        greedy_plan(*data.fitted, *widths, data.known, data.known_last, policy, q, v, v_r, v_c)
         return policy, v, v_r, v_c, q
 
     def update(self, state: GreedyState, round: Round) -> GreedyState:
@@ -229,16 +213,8 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         phi = features_of(problem)
         # Without the proved width no multiplier is too large, and B may be none.
         limit = {"B": self.bound()} if self.width == "theory" else {}
-        constants: dict[str, Any] = {
-            **limit,
-            "beta_r": beta_r,
-            "beta_c": beta_c,
-            "reg": self.ridge(),
-            "p": self.p,
-            "width": self.width,
-            "switching": self.switching,
-            "d": phi.shape[1],
-        }
+        constants: dict[str, Any] = {**limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p}
+        constants |= {"width": self.width, "switching": self.switching, "d": phi.shape[1]}
         lacks = [
             reason
             for reason, there in (

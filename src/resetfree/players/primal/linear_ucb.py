@@ -18,6 +18,7 @@ from resetfree.core.settings import Bound, NonNegative, Positive, Probability, R
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
@@ -62,44 +63,21 @@ class LinearState:
         policy = np.empty(self.shape)
         q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
         v_r, v_c = np.empty(n_states), np.empty(n_states)
-        softmax_plan(
-            self.regression,
-            self.phi,
-            self.layer_of_step,
-            self.n_transitions,
-            widths.beta_r,
-            widths.beta_c,
-            widths.alpha,
-            widths.lam,
-            self.known,
-            self.known_last,
-            caps,
-            self.old,
-            policy,
-            q_r,
-            q_c,
-            v_r,
-            v_c,
-        )
+        fitted = (self.regression, self.phi, self.layer_of_step, self.n_transitions)
+        made = (policy, q_r, q_c, v_r, v_c)
+        softmax_plan(*fitted, *widths[1:], self.known, self.known_last, caps, self.old, *made)
         return policy, v_r, v_c, q_r, q_c
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
         episode = round.episode
-        learn_episode(
-            self.regression,
-            self.phi,
-            self.layer_of_step,
-            self.shape[2],
-            episode.states,
-            episode.actions,
-            episode.rewards,
+        fitted, walk = (
+            (self.regression, self.phi, self.layer_of_step),
+            (episode.states, episode.actions, episode.rewards),
         )
+        learn_episode(*fitted, self.shape[2], *walk)
         if episode.reset:
-            where = episode.states[-1]
-            self.known_last[where] = True
-            if not self.end_resets or len(episode.actions) < self.n_transitions:
-                self.known[where] = True
+            mark_reset(self, episode)
         if self.old.size:
             self.old = np.asarray(round.plan.policy)
 
@@ -175,14 +153,8 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         size = 8 * n_layers * (width**2 + n_states * width)
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
-            return LargeLinearState(
-                k=0,
-                seen=SeenCounts.nothing(problem, self.pooled),
-                shape=shape,
-                beta_r=beta_r,
-                beta_c=beta_c,
-                alpha=self.temperature(problem, episodes),
-            )
+            seen, alpha = SeenCounts.nothing(problem, self.pooled), self.temperature(problem, episodes)
+            return LargeLinearState(0, seen, shape, beta_r, beta_c, alpha=alpha)
         check_room(problem, self.name, size, "regression", "use features of smaller dimension")
         regression, kept = empty(features_of(problem), n_states, n_layers, self.ridge())
         return LinearState(
@@ -341,16 +313,8 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         """Constants of this run, and what is proved with them."""
         beta_r, beta_c = self.betas(problem, episodes)
         alpha = self.temperature(problem, episodes)
-        constants: dict[str, Any] = {
-            "beta_r": beta_r,
-            "beta_c": beta_c,
-            "alpha": alpha,
-            "reg": self.ridge(),
-            "p": self.p,
-            "width": self.width,
-            "B": self.bound(),
-            "d": _dimension(problem),
-        }
+        constants: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge()}
+        constants |= {"p": self.p, "width": self.width, "B": self.bound(), "d": _dimension(problem)}
         lacks = [
             reason
             for reason, there in (

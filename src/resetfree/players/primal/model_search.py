@@ -115,19 +115,8 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
             )
         check_pooling(problem, self.name)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return ModelSearchState(
-            rows=no_rows(problem),
-            policy=nothing,
-            at=0,
-            lam=0.0,
-            stale=False,
-            horizon=problem.horizon,
-            seed=seed,
-            low=problem.low,
-            high=problem.high,
-            models={},
-            found={},
-        )
+        world = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
+        return ModelSearchState(no_rows(problem), nothing, at=0, lam=0.0, stale=False, **world, models={}, found={})
 
     def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -203,22 +192,8 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         # What the bounds of the states rule out is not imagined: a fitted model does not keep to them by itself.
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (state.low, state.high))
         state.models.clear()
-        state.models[n] = (
-            scaling,
-            Model(
-                wave=wave,
-                phase=phase,
-                coefficient=coefficient,
-                spread=spread,
-                known=known,
-                n_dead=int(dead.sum()),
-                low=low,
-                high=high,
-                least=least,
-                most=most,
-                caution=self.caution,
-            ),
-        )
+        dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
+        state.models[n] = scaling, Model(*dynamics, known, int(dead.sum()), *bounds, self.caution)
         return state.models[n]
 
     def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:

@@ -81,24 +81,8 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         horizon, n_states, n_actions = data.shape
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        greedy_plan(
-            data.regression,
-            data.phi,
-            data.layer_of_step,
-            data.n_transitions,
-            self.scale,
-            0.0,
-            False,
-            noise,
-            lam,
-            data.known,
-            data.known_last,
-            policy,
-            q,
-            v,
-            v_r,
-            v_c,
-        )
+        widths = (self.scale, 0.0, False, noise, lam)
+        greedy_plan(*data.fitted, *widths, data.known, data.known_last, policy, q, v, v_r, v_c)
         return policy, v, v_r, v_c, q
 
     def update(self, state: PerturbedState, round: Round) -> PerturbedState:
@@ -120,11 +104,6 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
-        constants: dict[str, Any] = {
-            "scale": self.scale,
-            "draws": self.draws,
-            "reg": self.ridge(),
-            "width": "tuned",
-            "d": features_of(problem).shape[1],
-        }
+        constants: dict[str, Any] = {"scale": self.scale, "draws": self.draws, "reg": self.ridge(), "width": "tuned"}
+        constants["d"] = features_of(problem).shape[1]
         return Statement(constants, False, "no theorem covers this run: the size of the noise is tuned, not proved")

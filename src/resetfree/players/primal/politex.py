@@ -17,7 +17,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
+from resetfree.players.shared.counts import GROWING, absorb, check_successors, empty_counts
 from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
 from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
@@ -101,13 +101,7 @@ class Politex(PrimalPlayer[PolitexState]):
         rows = (0, 0, 0) if known else (1 if problem.stationary else problem.horizon, n, n_actions)
         return PolitexState(
             total=np.zeros(shape),
-            tried=np.zeros(rows, dtype=np.int64),
-            earned=np.zeros(rows),
-            moved=np.zeros(rows, dtype=np.int64),
-            successor=np.zeros((*rows, ROOM), dtype=np.int32),
-            seen=np.zeros((*rows, ROOM), dtype=np.int64),
-            known=np.zeros(n, dtype=np.bool_),
-            known_last=np.zeros(n, dtype=np.bool_),
+            **empty_counts(rows) | {"known": np.zeros(n, dtype=np.bool_), "known_last": np.zeros(n, dtype=np.bool_)},
             eta=self.eta(problem, episodes),
             n_transitions=problem.n_transitions,
             end_resets=problem.end_resets,
@@ -159,13 +153,8 @@ class Politex(PrimalPlayer[PolitexState]):
         Per sum and step exponential weights lose at most ln A / eta + eta (H + B)^2 K_n / 8 over its K_n rounds.
         """
         eta = self.eta(problem, episodes)
-        constants: dict[str, float | str | bool] = {
-            "eta": eta,
-            "B": self.bound(),
-            "model": self.model,
-            "scale": self.scale,
-            "copies": self.copies,
-        }
+        constants: dict[str, float | str | bool] = {"eta": eta, "B": self.bound(), "model": self.model}
+        constants |= {"scale": self.scale, "copies": self.copies}
         trap = (
             "values are summed over episodes from different starts, whose multipliers differ: resets can grow linearly "
             "(politex-trap-v0)"

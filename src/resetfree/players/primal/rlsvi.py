@@ -80,8 +80,6 @@ class RLSVI(PrimalPlayer[CountState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Tuned."""
         check_episodes(episodes, self.name)
-        return Statement(
-            {"scale": self.scale, "cost_part": self.cost_part, "noise": self.noise, "pooled": self.pooled},
-            False,
-            "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then",
-        )
+        why = "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then"
+        constants: dict[str, float | str | bool] = {"scale": self.scale, "cost_part": self.cost_part}
+        return Statement(constants | {"noise": self.noise, "pooled": self.pooled}, False, why)

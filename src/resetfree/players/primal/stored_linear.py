@@ -7,7 +7,7 @@ actions in an episode, P the planning horizon; V = max_a Q in [-lam, t].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, log, log2
 from typing import Annotated, Any, ClassVar
 
@@ -206,27 +206,13 @@ class StoredLinear(PrimalPlayer[StoredState]):
         moves_last = problem.n_transitions == problem.horizon
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
-        world = PlayedWorld(
-            horizon=problem.horizon,
-            n_states=problem.n_states,
-            moves_last=moves_last,
-            map=feature_map,
-            low=low,
-            high=high,
-            seed=seed,
-            most=most,
-        )
+        sizes = (problem.horizon, problem.n_states, moves_last)
+        world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed, most=most)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit
-        return StoredState(
-            rows=rows,
-            ridge=no_ridge(features, problem.n_actions, self.ridge()),
-            next_refit=next_refit,
-            switches=0,
-            world=world,
-            plans={},
-        )
+        ridge = no_ridge(features, problem.n_actions, self.ridge())
+        return StoredState(rows, ridge, next_refit, switches=0, world=world, plans={})
 
     @on_one_thread
     def plan(self, state: StoredState, s1: State, lam: float) -> Plan:
@@ -298,14 +284,9 @@ class StoredLinear(PrimalPlayer[StoredState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; none of it is proved."""
         ahead = self.planning or problem.horizon
-        constants: dict[str, float | str | bool] = {
-            "beta_r": self.scale * ahead,
-            "beta_c": self.scale,
-            "reg": self.ridge(),
-            "planning": float(ahead),
-            "growth": "tuned" if self.growth is None else self.growth,
-            "switching": self.switching,
-        }
+        constants: dict[str, float | str | bool] = {"beta_r": self.scale * ahead, "beta_c": self.scale}
+        constants |= {"reg": self.ridge(), "planning": float(ahead)}
+        constants |= {"growth": "tuned" if self.growth is None else self.growth, "switching": self.switching}
         lacks = ["the width is tuned, not proved", "data are pooled over the steps"]
         if known_features(problem) is None and self.refit:
             lacks.append("features are fitted to the data")
@@ -324,47 +305,19 @@ class StoredLinear(PrimalPlayer[StoredState]):
         rows, ridge, world = state.rows, state.ridge, state.world
         horizon = world.horizon
         steps = self.planning or horizon
-        told, played = min(horizon, steps), steps if self.planning is None else 1
+        estimated, played = min(horizon, steps), steps if self.planning is None else 1
         n_actions, d, _ = ridge.root.shape
         n, psi = ridge.fitted, features_of_rows(ridge, rows)
-        weight = np.zeros((max(played, steps - told + 1), d, n_actions))
+        weight = np.zeros((max(played, steps - estimated + 1), d, n_actions))
         weight_r, weight_c = np.zeros((d, n_actions)), np.zeros((d, n_actions))
-        plan_stored(
-            psi[:n],
-            rows.action[:n],
-            rows.reward[:n],
-            rows.dead[:n],
-            ridge.width2[:n],
-            ridge.root,
-            bonus,
-            lam,
-            world.moves_last or self.planning is not None,
-            told,
-            weight,
-            weight_r,
-            weight_c,
-            steps,
-        )
+        fitted_rows = (psi[:n], rows.action[:n], rows.reward[:n], rows.dead[:n], ridge.width2[:n])
+        moves_last = world.moves_last or self.planning is not None
+        weights = (weight, weight_r, weight_c)
+        plan_stored(*fitted_rows, ridge.root, bonus, lam, moves_last, estimated, *weights, steps)
         root, size = ridge.root.copy(), rows.state.shape[1]
         cap = np.arange(steps, steps - played, -1, dtype=np.float64)
-        values = LinearValues(
-            features=ridge.features,
-            weight=weight[:played].copy(),
-            root=root,
-            cap=cap,
-            floor=-lam,
-            bonus=bonus,
-            size=size,
-        )
-        at = LinearValues(
-            features=ridge.features,
-            weight=weight[steps - told][None].copy(),
-            root=root,
-            cap=np.array([float(told)]),
-            floor=-lam,
-            bonus=bonus,
-            size=size,
-        )
+        values = LinearValues(ridge.features, weight[:played].copy(), root, cap, floor=-lam, bonus=bonus, size=size)
+        at = replace(values, weight=weight[steps - estimated][None].copy(), cap=np.array([float(estimated)]))
         table = None if world.n_states is None else _table(values, horizon, world.n_states)
         return Planned(values, at, weight_r, weight_c, table)
 

@@ -191,13 +191,9 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         endless, pairs = self._endless(problem), (problem.n_states or 0) * problem.n_actions
         most = float(pairs * (1 if endless else problem.horizon))
         eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
-        constants: dict[str, float | str | bool] = {
-            "scale": self.scale,
-            "width": self.width,
-            "p": self.p,
-            "eliminates": eliminates,
-            "noise": noise_of(problem, self.noise, self.width),
-        }
+        noise = noise_of(problem, self.noise, self.width)
+        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
+        constants |= {"eliminates": eliminates, "noise": noise}
         path = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
         if self.width == "theory":
             return Statement(constants, True, f"{path}; optimistic with probability 1 - p", most)

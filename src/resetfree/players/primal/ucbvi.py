@@ -165,15 +165,14 @@ class UCBVI(PrimalPlayer[CountData]):
         """Constants of this run, and what is proved with them."""
         check_episodes(episodes, self.name)
         noise = noise_of(problem, self.noise, self.width)
+        log_term = self.log_term(problem, episodes)
         constants: dict[str, float | str | bool] = {
             "bonus": self.bonus,
             "width": self.width,
-            "L": self.log_term(problem, episodes),
+            "L": log_term,
             "p": self.p,
-            "noise": noise,
-            "cost_part": self.cost_part,
-            "pooled": self.pooled,
         }
+        constants |= {"noise": noise, "cost_part": self.cost_part, "pooled": self.pooled}
         if self.width == "tuned":
             return Statement(constants | {"scale": self.scale}, False, "no theorem covers this run: the width is tuned")
         where = "for any multipliers" if self.cost_part else "for any multipliers where every start is feasible"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
+from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors, empty_counts
 from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
@@ -91,18 +91,8 @@ class CountState(CountData):
         """See `CountData`, inside the actions that are allowed; draw [L, S, A]: multiples of the width to add."""
         n_states, n_actions = self.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((self.horizon, n_states, n_actions)), *np.empty((3, n_states))
-        composite_plan(
-            self.counts,
-            self.n_transitions,
-            *bonus,
-            self.nothing if draw is None else draw,
-            self.prefer,
-            allowed,
-            policy,
-            v,
-            v_r,
-            v_c,
-        )
+        stretch = self.nothing if draw is None else draw
+        composite_plan(self.counts, self.n_transitions, *bonus, stretch, self.prefer, allowed, policy, v, v_r, v_c)
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
     def check_loaded(self) -> None:
@@ -123,13 +113,7 @@ def fresh(
     return CountState(
         k=0,
         largest_lam=0.0,
-        tried=np.zeros(shape, dtype=np.int64),
-        earned=np.zeros(shape),
-        moved=np.zeros(shape, dtype=np.int64),
-        successor=np.zeros((*shape, ROOM), dtype=np.int32),
-        seen=np.zeros((*shape, ROOM), dtype=np.int64),
-        known=np.zeros(n, dtype=np.bool_),
-        known_last=np.zeros(n, dtype=np.bool_),
+        **empty_counts(shape),
         opened=np.zeros(pairs, dtype=np.bool_),
         fatal=np.zeros(pairs, dtype=np.bool_),
         visited=np.zeros(n, dtype=np.bool_),

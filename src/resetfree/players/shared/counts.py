@@ -41,17 +41,7 @@ class Counted:
         entries = ROOM * rows[0] * rows[1] * rows[2]
         if entries > LARGEST or 24 * entries > problem.room:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
-        return cls(
-            tried=np.zeros(rows, dtype=np.int64),
-            earned=np.zeros(rows),
-            moved=np.zeros(rows, dtype=np.int64),
-            successor=np.zeros((*rows, ROOM), dtype=np.int32),
-            seen=np.zeros((*rows, ROOM), dtype=np.int64),
-            known=np.zeros(rows[1], dtype=np.bool_),
-            known_last=np.zeros(rows[1], dtype=np.bool_),
-            n_transitions=problem.n_transitions,
-            end_resets=problem.end_resets,
-        )
+        return cls(**empty_counts(rows), n_transitions=problem.n_transitions, end_resets=problem.end_resets)
 
     @property
     def counts(self) -> Counts:
@@ -68,16 +58,20 @@ class Counted:
 
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
-        return replace(
-            self,
-            tried=self.tried.copy(),
-            earned=self.earned.copy(),
-            moved=self.moved.copy(),
-            successor=self.successor.copy(),
-            seen=self.seen.copy(),
-            known=self.known.copy(),
-            known_last=self.known_last.copy(),
-        )
+        return replace(self, **{name: array.copy() for name, array in self.counts._asdict().items()})
+
+
+def empty_counts(rows: tuple[int, int, int]) -> dict[str, Any]:
+    """The fields of `Counts` without data, by name; rows: L, S, A."""
+    return {
+        "tried": np.zeros(rows, dtype=np.int64),
+        "earned": np.zeros(rows),
+        "moved": np.zeros(rows, dtype=np.int64),
+        "successor": np.zeros((*rows, ROOM), dtype=np.int32),
+        "seen": np.zeros((*rows, ROOM), dtype=np.int64),
+        "known": np.zeros(rows[1], dtype=np.bool_),
+        "known_last": np.zeros(rows[1], dtype=np.bool_),
+    }
 
 
 def absorb(state: Any, episode: Episode) -> None:
@@ -91,10 +85,18 @@ def absorb(state: Any, episode: Episode) -> None:
         state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
         h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
     if episode.reset:
-        where = episode.states[-1]
-        state.known_last[where] = True
-        if not state.end_resets or len(episode.actions) < state.n_transitions:
-            state.known[where] = True
+        mark_reset(state, episode)
+
+
+def mark_reset(state: Any, episode: Episode) -> None:
+    """Remember the last state of an episode that was reset: at the end only, if only the end of one can reset there.
+
+    state: anything with the fields `known`, `known_last`, `end_resets` and `n_transitions` of `Counted`.
+    """
+    where = episode.states[-1]
+    state.known_last[where] = True
+    if not state.end_resets or len(episode.actions) < state.n_transitions:
+        state.known[where] = True
 
 
 def check_successors(state: Any) -> None:

@@ -13,7 +13,7 @@ from resetfree.players.shared.count_players import JITTER, CountData, CountState
 from resetfree.players.shared.kernels.count_planning import Bonus
 from resetfree.players.shared.kernels.lazy_composite import link, spread
 from resetfree.players.shared.kernels.visited import NEWS, STATES, Numbers
-from resetfree.players.shared.lazy_plans import CompositePass
+from resetfree.players.shared.lazy_plans import CompositePass, TieBreak
 from resetfree.players.shared.requirements import sizes
 from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problems.contract import Problem, State
@@ -58,16 +58,8 @@ class LargeCounts(CountData):
     def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
         """The optimistic plan, worked out where it is asked for."""
         # The score changes with the next episode, and a plan must not.
-        policy = CompositePass(
-            counts=self.seen,
-            shape=self.shape,
-            bonus=bonus,
-            bad=bad,
-            endless=endless,
-            score=self.score.copy(),
-            weight=self.weight,
-            jitter=self.jitter,
-        )
+        ties = TieBreak(self.score.copy(), self.weight, self.jitter)
+        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, ties=ties)
         return Plan(policy, *policy.values(s1))
 
 
@@ -117,18 +109,9 @@ class Bad:
         last = int(data.number[episode.states[-1]])
         known, at_end = bool(data.known[last]), bool(data.known_last[last])
         if data.size[NEWS] or episode.reset:
-            spread(
-                counts,
-                data.n_transitions,
-                self.head,
-                self.before,
-                self.follow,
-                self.n_edges,
-                last if known else -1,
-                last if at_end else -1,
-                self.bad,
-                self.endless,
-            )
+            at = (last if known else -1, last if at_end else -1)
+            lists = (self.head, self.before, self.follow, self.n_edges)
+            spread(counts, data.n_transitions, *lists, *at, self.bad, self.endless)
 
 
 def begin(

@@ -10,7 +10,7 @@ episode may leave them, through an edge that was never seen before; then the pas
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,54 +118,38 @@ class SoftmaxPass(LazyPass):
         return float(self._v_r[at]), float(self._v_c[at])
 
 
+class TieBreak(NamedTuple):
+    """Which of equally good actions to take: the one with the largest score + weight jitter."""
+
+    score: Floats  # [A]
+    weight: float
+    jitter: Floats  # [S, A]
+
+
 class CompositePass(LazyPass):
     """The optimistic pass on counts for one multiplier, inside the actions that can still be safe."""
 
     def __init__(
-        self,
-        counts: SeenCounts,
-        shape: tuple[int, int, int],
-        bonus: Bonus,
-        bad: Bools,
-        endless: bool,
-        score: Floats,
-        weight: float,
-        jitter: Floats,
+        self, counts: SeenCounts, shape: tuple[int, int, int], bonus: Bonus, bad: Bools, endless: bool, ties: TieBreak
     ) -> None:
         super().__init__(counts, shape)
         self._bonus, self._bad, self._endless = bonus, bad, endless
-        self._score, self._weight, self._jitter = score, weight, jitter
+        self._ties = ties
         self._v, self._v_r, self._v_c, self._low = np.empty((4, ROOM))
         self._action: Numbers = np.empty(ROOM, dtype=np.int32)
 
     def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
         for name in ("_v", "_v_r", "_v_c", "_low", "_action"):
             setattr(self, name, longer(getattr(self, name), self.n_places))
-        composite_places(
-            self._seen,
-            self._bad,
-            self._endless,
-            self._counts.n_transitions,
-            self._bonus,
-            self._score,
-            self._weight,
-            self._jitter,
-            self._place,
-            self._who,
-            bounds,
-            first,
-            self._v,
-            self._v_r,
-            self._v_c,
-            self._low,
-            self._action,
-        )
+        within = (self._bad, self._endless, self._counts.n_transitions, self._bonus, *self._ties)
+        made = (self._v, self._v_r, self._v_c, self._low, self._action)
+        composite_places(self._seen, *within, self._place, self._who, bounds, first, *made)
 
     def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
         """The preferred action where nothing was seen: there all actions look equally good."""
         numbers = self.numbers(states)
         seen = numbers >= 0
-        actions = (self._score + self._weight * self._jitter[states]).argmax(axis=1)
+        actions = (self._ties.score + self._ties.weight * self._ties.jitter[states]).argmax(axis=1)
         if seen.any():
             at = self.places(h, numbers[seen])  # first: it may make the arrays longer
             actions[seen] = self._action[at]

@@ -15,11 +15,8 @@ from resetfree.problems.finite.transitions import Bools, Floats
 
 ROOM = 1024  # entries of each array to begin with
 GROWING = {"grows": (0,)}
-BY_STATE, BY_ROW, BY_EDGE = (
-    ("state", "known", "known_last", "row"),
-    ("tried", "earned", "moved", "begin", "room", "used"),
-    ("successor", "times"),
-)
+BY_STATE, BY_EDGE = ("state", "known", "known_last", "row"), ("successor", "times")
+BY_ROW = ("tried", "earned", "moved", "begin", "room", "used")
 SMALL = 10_000_000  # bytes up to which a player keeps the data of all pairs, and its passes go over all states
 
 

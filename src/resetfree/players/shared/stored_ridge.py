@@ -49,17 +49,8 @@ def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:
     eye = np.eye(d)
     gram, root = np.tile(reg * eye, (n_actions, 1, 1)), np.tile(eye / np.sqrt(reg), (n_actions, 1, 1))
     log_det = np.full(n_actions, d * np.log(reg))
-    return Ridge(
-        features=features,
-        gram=gram,
-        fitted=0,
-        root=root,
-        log_det=log_det,
-        width2=np.zeros((0, n_actions)),
-        reg=reg,
-        seen=0,
-        psi=np.zeros((1, d)),
-    )
+    width2, psi = np.zeros((0, n_actions)), np.zeros((1, d))
+    return Ridge(features, gram, 0, root, log_det, width2=width2, reg=reg, seen=0, psi=psi)
 
 
 def features_of_rows(ridge: Ridge, rows: Rows) -> Floats:

@@ -66,6 +66,9 @@ def on_one_thread(method: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+NAMES = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
+
+
 @cache
 def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
     """How many threads each OpenBLAS of NumPy and SciPy uses, and how to change it."""
@@ -75,12 +78,7 @@ def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
         for folder in (home.parent / f"{home.name}.libs", home / ".dylibs", home / ".libs"):
             for file in sorted(folder.glob("*openblas*")):
                 library = ctypes.CDLL(str(file))  # loaded already: this is the one in use
-                for name in (
-                    "scipy_openblas_{}_num_threads64_",
-                    "scipy_openblas_{}_num_threads",
-                    "openblas_{}_num_threads64_",
-                    "openblas_{}_num_threads",
-                ):
+                for name in NAMES:
                     if hasattr(library, name.format("set")):
                         found.append((getattr(library, name.format("get")), getattr(library, name.format("set"))))
                         break

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -268,18 +269,8 @@ def equal(one: Any, other: Any) -> bool:
 
 def same_round(one: Round, other: Round) -> bool:
     """Whether two rounds agree in everything that can be compared."""
-    pairs = [
-        (one.k, other.k),
-        (one.s1, other.s1),
-        (one.lam, other.lam),
-        (one.plan.v_r, other.plan.v_r),
-        (one.plan.v_c, other.plan.v_c),
-        (one.plan.upper, other.plan.upper),
-        (one.cost_signal, other.cost_signal),
-        (one.episode.states, other.episode.states),
-        (one.episode.actions, other.episode.actions),
-        (one.episode.next_start, other.episode.next_start),
-    ]
+    names = "k s1 lam cost_signal plan.v_r plan.v_c plan.upper episode.states episode.actions episode.next_start"
+    pairs = [(attrgetter(name)(one), attrgetter(name)(other)) for name in names.split()]
     if isinstance(one.plan.policy, Policy) and one.plan.policy.kind:
         pairs.append((True, one.plan.policy.same(other.plan.policy)))
     elif not is_function(one.plan.policy):

@@ -56,9 +56,8 @@ class Greedy:
                 v_c = jnp.where(better, mean_c[a], v_c)
             return (v, jnp.maximum(jnp.minimum(v_r, cap), 0.0), jnp.maximum(jnp.minimum(v_c, 1.0), 0.0)), chosen
 
-        values, actions, exact, _ = backward(
-            shape, tables, step, 3, u.action, rows=len(lam), evaluate=evaluate, keep=False
-        )
+        passed = backward(shape, tables, step, 3, u.action, rows=len(lam), evaluate=evaluate, keep=False)
+        values, actions, exact, _ = passed
         v, v_r, v_c = (at_state(x, s1) for x in values)
         return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
 

@@ -104,16 +104,9 @@ class Optimistic:
             now = (top, v_r, v_c) if self.form != TWO_SIDED else (top, v_r, v_c, low)
             return tuple(jnp.where(c.known, 0.0, x) for x in now), jnp.where(c.known, 0, best)
 
-        values, actions, exact, _ = backward(
-            shape,
-            tables,
-            step,
-            4 if self.form == TWO_SIDED else 3,
-            u.action,
-            rows=len(lam),
-            evaluate=evaluate,
-            keep=False,
-        )
+        n_values = 4 if self.form == TWO_SIDED else 3
+        passed = backward(shape, tables, step, n_values, u.action, rows=len(lam), evaluate=evaluate, keep=False)
+        values, actions, exact, _ = passed
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
         return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
 

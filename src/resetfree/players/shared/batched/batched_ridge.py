@@ -50,14 +50,8 @@ class BatchedRidge:
         nothing = np.zeros((S, rows), dtype=np.bool_)
         gram = np.broadcast_to(np.eye(d)[:, :, None] / reg, (L, d, d, rows))
         width2 = np.broadcast_to((phi**2).sum(axis=0)[:, :, None] / reg, (L, *phi.shape[1:], rows))
-        return RidgeRows(
-            gram=gram,
-            cross=np.zeros((L, S, d, rows)),
-            pay=np.zeros((L, d, rows)),
-            width2=width2,
-            known=nothing,
-            known_last=nothing,
-        )
+        cross, pay = np.zeros((L, S, d, rows)), np.zeros((L, d, rows))
+        return RidgeRows(gram, cross, pay, width2, known=nothing, known_last=nothing)
 
     def learn(self, shape: Shape, phi: Any, state: Any, path: Path) -> Any:
         """Add the steps that were taken."""

@@ -77,9 +77,8 @@ class Softmax:
         v_r, v_c = at_state(values[0], s1), at_state(values[1], s1)
         entropy = shape.horizon * log(shape.n_actions)
         slack = jnp.where(alpha > 0, entropy / alpha, jnp.inf) if entropy > 0 else 0.0
-        return BatchedPlan(
-            actions=actions, v_r=v_r, v_c=v_c, upper=v_r - lam * v_c + slack, exact=exact_at(exact, s1), policy=policy
-        )
+        upper = v_r - lam * v_c + slack
+        return BatchedPlan(actions, v_r, v_c, upper=upper, exact=exact_at(exact, s1), policy=policy)
 
     def learn(self, scene: Scene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
         """Add the steps that were taken."""

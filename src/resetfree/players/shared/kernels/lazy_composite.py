@@ -78,29 +78,10 @@ def composite_places(
                 prefer[k, a] = score[a] + weight * jitter[c.state[i], a]
             if len(bad) > 0 and bad[i, 0 if endless else h]:
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
-        composite_step(
-            counted,
-            h < n_transitions,
-            bonus,
-            float(horizon - h),
-            v,
-            v_r,
-            v_c,
-            low,
-            place[h + 1] if h + 1 < horizon else over,
-            c.known_last if h == n_transitions - 1 else c.known,
-            DEAD,
-            rows,
-            known,
-            prefer,
-            may,
-            all_width,
-            v[new],
-            v_r[new],
-            v_c[new],
-            low[new],
-            action[new],
-        )
+        places = place[h + 1] if h + 1 < horizon else over
+        after = (v, v_r, v_c, low, places, c.known_last if h == n_transitions - 1 else c.known, DEAD)
+        here, made = (rows, known, prefer, may, all_width), (v[new], v_r[new], v_c[new], low[new], action[new])
+        composite_step(counted, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
 
 
 @jit
