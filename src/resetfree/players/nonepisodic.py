@@ -233,7 +233,7 @@ def optimal_gain(mdp: FiniteMDP) -> Gain:
 
 
 def _fresh(mdp: FiniteMDP) -> Seen:
-    """Nothing seen, and room for as many successors as any pair has (storage: the learner reads none of it)."""
+    """Nothing seen, and room for as many successors as any pair has (storage only: the learner does not read it)."""
     room = int(np.diff(mdp.transition.indptr).max(initial=1))
     shape = (mdp.n_states, mdp.n_actions)
     if shape[0] * shape[1] * (16 + 12 * room) > LARGEST_COUNTS:

@@ -222,9 +222,9 @@ def comparator_pair(
 
     The sum is sum_k L^k(pi_c, lam^k) - L^k(pi^k, lambda_c), in which L^k(pi^k, lam^k) has gone: an identity. And it is
     at most online + soft + sum_k (V_r^k - V_r^{pi^k}) + lambda_c(s_1^k) (V_c^{pi^k} - V_c^k), if the dual player's
-    regret on the costs that it was told is at most `online` and the composite of each plan is optimistic.
+    regret on its feedback is at most `online` and the composite of each plan is optimistic.
 
-    v_r_hat, v_c_hat: [K] the plans' values V_r^k, V_c^k, which the dual player was told.  comparator: values of pi_c.
+    v_r_hat, v_c_hat: [K] the plans' values V_r^k, V_c^k, the dual player's feedback.  comparator: values of pi_c.
     at_starts: [K] lambda_c(s_1^k).  online, soft: [K] the bounds 1.5 B sqrt(k) and k H log|A| / alpha.
     """
     lam_c, hat_r, hat_c = (np.asarray(x, dtype=np.float64) for x in (at_starts, v_r_hat, v_c_hat))
@@ -282,7 +282,7 @@ def no_slater(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certific
 
     Paper: Slater's condition does not hold for these CMDPs, and the proof does not use it.
 
-    Slater asks for a policy with V_c < 0. The least V_c over ALL policies is computed (V_c alone, without rewards); the
+    Slater needs a policy with V_c < 0. The least V_c over ALL policies is computed (V_c alone, without rewards); the
     witness is a start at which it is exactly zero. A set of optimal multipliers that has no upper end is the other face
     of it: with slack e they would be at most H / e.
     """

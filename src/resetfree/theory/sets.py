@@ -111,7 +111,7 @@ class OrthantBall:
 class ConeBall:
     """{Xi theta >= 0, |theta| <= B}: the parameters of functions that are non-negative at every row of Xi.
 
-    rows: Xi [n, d]; rows of zeros ask for nothing.
+    rows: Xi [n, d]; rows of zeros constrain nothing.
 
     >>> wedge = ConeBall(np.array([[0.0, 1.0], [1.0, -1.0]]), 5.0)   # 0 <= theta_2 <= theta_1
     >>> wedge.project([1.0, 3.0]).round(9).tolist()

@@ -1,4 +1,4 @@
-"""Every statement of the reduction that speaks about a known problem, as a function that computes both sides.
+"""Every statement of the reduction about a known problem, as a function that computes both sides.
 
 Legend: pi* the best reset-free policy, V* its value; lambda_hat(s) the smallest optimal multiplier of start s,
 lambda* = lambda_hat + 1; L^k(pi, lambda) = V_r^pi(s_1^k) - lambda(s_1^k) V_c^pi(s_1^k); R_p and R_d the regrets of
@@ -235,8 +235,8 @@ def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) ->
             bad = lost | (mdp.last_reset if h == mdp.n_transitions else mdp.reset)
             harmful = (possible @ bad.astype(np.float64) > 0).reshape(harmful.shape)
         lost = np.asarray(harmful.all(axis=1))
-        nobody = mdp.last_reset if h == mdp.n_transitions + 1 > 1 else mdp.reset  # who arrives there is reset
-        allowed, here = known.safe.actions(h), ~(lost | nobody)[:, None]
+        resets = mdp.last_reset if h == mdp.n_transitions + 1 > 1 else mdp.reset  # an arrival there is a reset
+        allowed, here = known.safe.actions(h), ~(lost | resets)[:, None]
         for inside in (True, False):
             counted[inside] += int((here & (allowed == inside)).sum())
             for s, a in np.argwhere(here & (allowed == inside) & (harmful == inside)):
@@ -283,7 +283,7 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     Resets <= R_p / (C - max lambda_hat). Each is claimed after every round; the first round at which one fails is
     shown, else the last. `solution` should hold the multipliers of the starts: `solve(mdp, starts=...)`.
 
-    What is true whatever the policies are worth is an identity. The others rest on V_r - lambda_hat V_c <= V*, which is
+    What is true for all values of the policies is an identity. The others rest on V_r - lambda_hat V_c <= V*, which is
     true of every policy.
     Raises AssumptionViolated naming a start without a reset-free policy.
     """
@@ -313,7 +313,7 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
 
 
 def _multipliers(rounds: Rounds, solution: Solution) -> Floats:
-    """[K] lambda_hat(s_1^k); those that the solution was not asked for are computed now."""
+    """[K] lambda_hat(s_1^k); those that the solution does not hold are computed now."""
     best_values(rounds, solution)  # names a start that is not feasible
     wanted = np.unique(rounds.s1)
     have = solution if np.isin(wanted, solution.starts).all() else solve(solution.mdp, starts=wanted)
@@ -336,10 +336,10 @@ def _over_rounds(
 
 
 def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: int = 0) -> list[Certificate]:
-    """Every statement that speaks about a problem alone: saddle-points, least multipliers, corollary and lemma.
+    """Every statement about a problem alone: saddle-points, least multipliers, corollary and lemma.
 
-    starts: states it is asked of (default: every feasible one). The linear program of the corollary, over the feasible
-    starts that can come about, is left out where H*S*A is larger than 30,000.
+    starts: states to check (default: every feasible one). The linear program of the corollary, over the feasible
+    possible starts, is left out where H*S*A is larger than 30,000.
     """
     check_model(mdp, "Certifying a problem")
     known = solve(mdp, starts)

@@ -64,7 +64,7 @@ def theory_beta(
         log N = d log(1 + 8 H sqrt(d K) / e) + d log(1 + 8 R sqrt(d K) / e) + d^2 log(1 + 8 sqrt(d) b^2 / e^2)
                 + log(1 + 2 B / e).
     Self-normalised concentration for every function of the cover, step and episode, eps for the others, and sqrt(d)
-    (1 + R) for the ridge ask for
+    (1 + R) for the ridge require
         beta >= sqrt(4 R^2 [(d/2) log(1 + K) + log N + log(4 H K / p)] + 8 K^2 eps^2) + sqrt(d) (1 + R).
     beta_r solves this with b = beta_r, and beta_c with the same b: the rewards enter the policy, and with it the costs'
     class, at their own size. beta_r is the larger: for costs R^2 is H^2 times smaller, and e at most H times, which

@@ -30,7 +30,7 @@ class ConstantSafeState:
 
 @dataclass(frozen=True)
 class ConstantSafe(PrimalPlayer[ConstantSafeState]):
-    """Safe actions only, the same in every episode; where there is none, those that are least likely to be reset.
+    """Safe actions only, the same in every episode; where no action is safe, those that are least likely to be reset.
 
     choice: "uniform" over the safe actions, or always the "first" of them.
 
@@ -75,4 +75,4 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
         constants: dict[str, float | str | bool] = {"choice": self.choice, "oracle": True}
         if (reachable_starts(mdp).states & ~safe_sets(mdp).states(1)).any():
             return Statement(constants, False, "some start that can occur has no reset-free policy")
-        return Statement(constants, True, "only actions of Abar are played, so no path has a reset (told the support)")
+        return Statement(constants, True, "only actions of Abar are played, so no path has a reset (given the support)")

@@ -23,7 +23,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
 from resetfree.players.shared.method import Method, penalised
-from resetfree.players.shared.requirements import restarts_are_told, sizes
+from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.transitions import Floats
@@ -66,7 +66,7 @@ class Medal(PrimalPlayer[MedalState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MedalState:
         """Watch the expert, and learn from it."""
-        restarts_are_told(problem, self.name)
+        check_restarts(problem, self.name)
         shape = sizes(problem, self.pooled, self.name)
         solution = solve(model_behind(problem), starts=[])
         rng = np.random.default_rng([seed, 0])

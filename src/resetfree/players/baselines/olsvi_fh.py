@@ -25,7 +25,7 @@ from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
-from resetfree.players.shared.requirements import check_multiplier, restarts_are_told, sizes
+from resetfree.players.shared.requirements import check_multiplier, check_restarts, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -60,7 +60,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OlsviState:
         """No data yet."""
-        restarts_are_told(problem, self.name)
+        check_restarts(problem, self.name)
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
         phi = features_of(problem)
         d = phi.shape[1]
@@ -81,7 +81,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         return Plan(policy, min(max(float(v[s1]), 0.0), float(horizon)), 0.0)
 
     def update(self, state: OlsviState, round: Round) -> OlsviState:
-        """Add the steps that were taken; a reset's sample says so."""
+        """Add the steps that were taken; after a reset the successor is n_states + the next start."""
         episode, (_, n_states, n_actions) = round.episode, state.shape
         m = len(episode.actions)
         walk = np.append(episode.states[:m], episode.next_start + (n_states if episode.reset else 0)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""A shield that looks one step ahead: it forbids the actions that can be reset at the very next step, and no others.
+"""A shield with one step of lookahead: it forbids the actions that can be reset at the very next step, and no others.
 
 Kept: the idea of one-step safety filters, whose constraint is on the next step's cost alone (as in Amani, Thrampoulidis
 and Yang 2021), inside which an optimistic learner maximises rewards. Adapted: the one-step support is given by the
@@ -43,7 +43,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
     >>> import resetfree as rf
     >>> player = OneStepShield()
     >>> state = player.init(rf.make("doors-v0").problem(), 10, 0)
-    >>> state.allowed[0, 0].tolist()  # the fork: both doors look fine
+    >>> state.allowed[0, 0].tolist()  # the fork: both doors are allowed
     [True, True]
     """
 
@@ -74,12 +74,12 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
 
     @staticmethod
     def methods() -> list[Method]:
-        """A shield that looks one step ahead."""
+        """A shield with one step of lookahead."""
         build = penalised(lambda s: OneStepShield(**s.own), 0.0)
         text = "UCBVI among actions that cannot be reset at the next step."
         return [Method("one-step shield", "oracle", text, build, rank=57)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        why = "no theorem: a state from which a reset is certain later may be entered (told the one-step support)"
+        why = "no theorem: a state from which a reset is certain later may be entered (given the one-step support)"
         return Statement({"scale": self.scale, "pooled": self.pooled, "oracle": True}, False, why)

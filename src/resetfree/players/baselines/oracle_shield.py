@@ -88,5 +88,5 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
         if (starts & ~safe_sets(mdp).states(1)).any():
             return Statement(constants, False, "some start that can occur has no reset-free policy")
         return Statement(
-            constants, True, "only actions of Abar are played, so no path has a reset (told the support; regret tuned)"
+            constants, True, "only actions of Abar are played, so no path has a reset (given the support; regret tuned)"
         )

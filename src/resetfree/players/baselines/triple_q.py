@@ -109,7 +109,7 @@ class TripleQ(PrimalPlayer[TripleQState]):
         constants: dict[str, float | str | bool] = {"frame": float(frame), "chi": root, "eta": root}
         constants |= {"scale": self.scale, "eps": 0.0}
         why = (
-            "no theorem here: that of Wei, Liu and Ying asks for a policy that is safe with a margin, and at threshold "
+            "no theorem here: that of Wei, Liu and Ying needs a policy that is safe with a margin, and at threshold "
             "zero there is none; its constants are rescaled"
         )
         return Statement(constants, False, why)

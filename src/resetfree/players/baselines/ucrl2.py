@@ -4,7 +4,7 @@ After Jaksch, Ortner and Auer (2010). Kept: L1 balls of radius sqrt(14 S ln(2 A 
 transitions and intervals of half-width sqrt(7 ln(2 S A t / delta) / (2 n)) around the mean rewards, extended value
 iteration, epochs that end when some pair's count has doubled, t and the counts frozen at the start of an epoch.
 Adapted: the planning horizon is H with backward induction instead of average reward; whether a count has doubled is
-asked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
+checked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
 is worth -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memory: the constants 14 and 7/2.
 """
 

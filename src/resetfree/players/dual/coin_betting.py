@@ -35,14 +35,14 @@ class CoinBettingState:
 class CoinBetting(DualPlayer[CoinBettingState]):
     """The Krichevsky-Trofimov bettor: w = (sum of g) / (N + 1) * W, then W <- W + g w.
 
-    One multiplier for all starts (xi = 1, which asks for the least B), whatever xi the problem has.
+    One multiplier for all starts (xi = 1, which needs the least B), whatever xi the problem has.
     Dual regret against any constant u in [0, ceiling], with no B given:
     at most u sqrt(N ln(1 + 24 N^2 u^2 / eps^2)) + eps (Orabona and Pal, 2016, for the bettor on all real numbers).
 
     Why the bound survives here.
-      Rounds with g = 0 add nothing to the regret, so the bettor may sit them out, and N stands for K. One that bets in
+      Rounds with g = 0 add nothing to the regret, so the bettor may skip them, and N replaces K. One that bets in
       every round has the bound with K, and its multiplier falls like 1/k while nothing happens: it forgets.
-      From all numbers to [0, ceiling]: play lam = clip(w, 0, ceiling) and tell the bettor g' = g, but g' = 0 if w is
+      From all numbers to [0, ceiling]: play lam = clip(w, 0, ceiling) and pass the bettor g' = g, but g' = 0 if w is
       above the ceiling. Then g (u - lam) <= g' (u - w) for every u in [0, ceiling]: it is an equality if w is inside,
       and above the ceiling the left side is g (u - ceiling) <= 0 = g' (u - w). The case w < 0 never comes: signals are
       not negative, so neither are the total, the bets and what they win.
@@ -74,7 +74,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
         return w if w <= self.ceiling else self.ceiling
 
     def update(self, state: CoinBettingState, round: Round) -> CoinBettingState:
-        """Win g w; above the ceiling the bettor is told that nothing happened."""
+        """Win g w; above the ceiling the bettor gets g = 0."""
         w = state.total / (state.n + 1) * state.wealth
         g = signal(round) if w <= self.ceiling else 0.0
         if g > 0.0 or self.every_round:

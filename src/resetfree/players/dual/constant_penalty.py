@@ -94,5 +94,5 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
         constants: dict[str, float | str | bool] = {"B": B, "C": C, "tuned": C != B}
         if C < B:
             return Statement(constants, False, "C is below B, so it may be below some lambda*(s)")
-        why = "its dual regret is at most 0, as C >= B >= lambda*(s) at every start; in the primal part C stands for B"
+        why = "its dual regret is at most 0, as C >= B >= lambda*(s) at every start; in the primal part C replaces B"
         return Statement({**constants, "dual_regret_bound": 0.0}, True, why)

@@ -33,7 +33,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class ConstantStepState:
-    """Where the ascent stands."""
+    """The iterate of the ascent."""
 
     theta: Theta
     eta: float = field(metadata={"saved": False})

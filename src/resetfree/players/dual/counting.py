@@ -1,4 +1,4 @@
-"""The multiplier counts resets: no bound B, and nothing to be told but the resets that happened.
+"""The multiplier counts resets: no bound B, and no feedback but the resets that happened.
 
 Legend: N the resets so far, eta what each adds, lambda_hat(s) the smallest optimal multiplier, H the horizon, X such
 that the primal player's regret is at most (H + max lam) X.

@@ -64,7 +64,7 @@ class VirtualQueue(DualPlayer[VirtualQueueState]):
         """Never covered."""
         frame, eta = frames(episodes)
         why = (
-            "no theorem here: that of Wei, Liu and Ying asks for a policy that is safe with a margin, and at threshold "
+            "no theorem here: that of Wei, Liu and Ying needs a policy that is safe with a margin, and at threshold "
             "zero there is none"
         )
         return Statement({"frame": float(frame), "eta": eta}, False, why)

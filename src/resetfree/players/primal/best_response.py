@@ -30,7 +30,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     """pi^k = argmax_pi V_r^pi - lam^k V_c^pi by dynamic programming on the true model; ties go to smaller V_c.
 
     It is the best at every state and step, so its policy depends on the multiplier alone and not on the start. It is
-    no learner: it looks at the model, and refuses problems that have no exact oracle.
+    no learner: it reads the model, and refuses problems that have no exact oracle.
 
     >>> import resetfree as rf
     >>> player = BestResponse()
@@ -67,5 +67,5 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its regret against any policy is at most zero in every round."""
         return Statement(
-            {}, True, "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is told the model)"
+            {}, True, "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is given the model)"
         )

@@ -35,7 +35,7 @@ NO_NOISE = np.empty((0, 0))
 class Kept:
     """The plan that is played until the next switch (empty arrays where every episode plans anew)."""
 
-    level: float  # its multiplier; -1 where there is none, or it is out of date
+    level: float  # its multiplier; -1 if no plan is kept or it is out of date
     log_det: Floats  # [L] the determinants when it was made
     policy: Floats  # [H, S, A]
     v: Floats  # [S] at step 1
@@ -62,8 +62,8 @@ class GreedyState:
 class GreedyComposite(PrimalPlayer[GreedyState]):
     """Q = clip(w.phi + (beta_r + lam beta_c) width, -lam, H-h+1), greedy, with w the regression of r + V(s').
 
-    The optimistic value is of the composite alone, so the dual should be told the realised resets: v_r and v_c are what
-    the same regression says of the greedy policy without any bonus, estimates that are neither above nor below.
+    The optimistic value is of the composite alone, so the dual should get the realised resets: v_r and v_c are
+    the same regression's estimates for the greedy policy without any bonus, biased neither up nor down.
 
     With width "theory" (one regression per step, ridge 1, |phi| <= 1, measures of total variation at most sqrt(d),
     multipliers at most B, a linear MDP with rewards in [0, 1]) V(s_1) is above V_r - lam V_c of every policy

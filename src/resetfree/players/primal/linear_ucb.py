@@ -94,7 +94,7 @@ class LargeLinearState:
     alpha: float = field(metadata={"saved": False})
 
     def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[SoftmaxPass, float, float]:
-        """The policy, worked out where it is asked for, and its estimated V_r and V_c at s1."""
+        """The policy, computed on request, and its estimated V_r and V_c at s1."""
         policy = SoftmaxPass(self.seen, self.shape, widths, caps)
         return policy, *policy.values(s1)
 
@@ -117,11 +117,11 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     lagged: average the new Q with the old policy, as printed (readings.md, A1).
     pooled: one regression for all steps (only for stationary problems), not one per step.
     reg: the ridge; None for 1 (proved and paper) or scale^2 (tuned). With ridge 1 and a small width an untried action
-      looks worse than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
+      has a smaller value than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
 
     Large problems without features: one-hot features make the regression a matter of counts, and the pass goes only
     where the episode can be (`_lazy`): the same algorithm, exactly, in time and memory of what was seen. Every episode
-    is planned anew: the multiplier and the data of each enter its policy, and the theorem speaks of that policy, so
+    is planned again: the multiplier and the data of each enter its policy, and the theorem is about that policy, so
     switching rarely is not used here (`greedy-composite` and `lsvi-ucb-pp` have proofs for it). `lagged` is not for
     large problems: it needs the old policy everywhere.
 
@@ -301,7 +301,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         lines: list[tuple[str, Kind, str, Build]] = [
             ("algorithm 1", "paper", text, gradient("optimistic", reg=1.0)),
             ("algorithm 1, ridge b^2", "paper", ridge, gradient("optimistic")),
-            ("algorithm 1, realised", "paper", "The same, the dual told the realised resets.", gradient("realised")),
+            ("algorithm 1, realised", "paper", "The same, on realised resets.", gradient("realised")),
             ("fixed penalty B/4", "baseline", f"{its} against a constant multiplier B/4.", penalty(0.25)),
             ("fixed penalty B", "baseline", f"{its} against a constant multiplier B.", penalty(1.0)),
             ("fixed penalty 4B", "baseline", f"{its} against a constant multiplier 4B.", penalty(4.0)),

@@ -70,8 +70,8 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
 
     The structure follows LSVI-UCB++ (He et al. 2023), whose theorem has the rate d sqrt(H^3 K); it is written from
     memory of that structure, with its constants (of the width, of the variance's corrections, of the ridge) replaced by
-    `scale`. So no theorem is claimed. v_r and v_c are what the regression says of the greedy policy without bonus; the
-    dual should be told the realised resets.
+    `scale`. So no theorem is claimed. v_r and v_c are the regression's values of the greedy policy without bonus; the
+    dual's feedback should be the realised resets.
 
     scale: of the bonuses.  pooled: one regression for all steps (stationary problems).  reg: ridge; None for scale^2.
     switching: "every" plans in every episode, "rare" (as in the original) when a determinant has doubled, after a

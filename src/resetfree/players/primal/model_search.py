@@ -25,8 +25,8 @@ from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
 
-FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
-NEIGHBOURS = 10  # states beside each reset state that tell how far it reaches
+FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
+NEIGHBOURS = 10  # states beside each reset state that decide how far it reaches
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
 LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looking around
 
@@ -80,15 +80,15 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
     """The best response to lam in a model of the world that all transitions were fitted to.
 
     The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
-    leaves open; the policy is linear in z, found by the cross-entropy method on lives imagined in the model, from where
-    lives began, where the agent stands, and states it has been in. A state counts as a reset state if its nearest known
+    leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model, from where
+    lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest known
     state is one; and to leave the box of all states lived in is risky in proportion to how far (`caution`). Imagined
     states are cut at the bounds of the problem's states.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.
 
-    planning: P, how far lives are imagined; the policy is the same at every step, so danger may lie beyond an episode.
+    planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
     waves: cosines in the model, `bandwidth` their scale.  reg: ridge of the model, on rows of about unit size.
     growth: plan anew when there are so many times the rows; a reset always leads to a new plan.
     population, rounds, starts: the search.
@@ -197,7 +197,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         return state.models[n]
 
     def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
-        """What the model of the first n rows says of one episode from s1: its reward, the probability of a reset."""
+        """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
         scaling, model = self.model(state, n)
         out = np.empty(2)
         start = scaling(vectors(np.asarray([s1])))[0]
@@ -243,7 +243,7 @@ def _judges(dead: Floats, lived: Floats) -> Floats:
 
 
 def _starts(rows: Rows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last three lives began, where the agent stands, and states that it has been in."""
+    """Where the last three lives began, the agent's state, and states that it has visited."""
     lived = np.flatnonzero(~rows.dead[:n])
     began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]
     return np.asarray(rows.state[np.concatenate([began, lived[-1:], rng.choice(lived, count)])])

@@ -38,9 +38,9 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
     The composite is perturbed as a whole. Each layer of data has its own noise, so pooled data share theirs.
 
     The noise of episode k comes from the run's seed and k alone: planning is repeatable, and plans for different
-    multipliers share it. v_r and v_c are what the regression says of the greedy policy without noise.
+    multipliers share it. v_r and v_c are the regression's estimates for the greedy policy without noise.
     Its width is tuned; no theorem is claimed (known bounds take other constants and a known reward range), and none is
-    known for the cost alone, so the dual should be told the realised resets.
+    known for the cost alone, so the dual's feedback should be the realised resets.
 
     scale: size of the noise.  draws: M, the largest of M draws is used per pair (1: plain sampling).
     pooled: one regression for all steps (only for stationary problems).  reg: the ridge; None for scale^2.

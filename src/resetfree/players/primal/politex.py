@@ -63,7 +63,7 @@ class Politex(PrimalPlayer[PolitexState]):
 
     Paper: variation of POLITEX (other instantiations).
 
-    B: bound on the multipliers (None: filled in by whoever sets up the run).
+    B: bound on the multipliers (None: filled in when a run is set up).
     model: "counts" estimates the values from what was seen, with a bonus of scale H / sqrt(n) on rewards and
       scale / sqrt(n) off costs; "exact" takes them from the true model (an oracle player, for experiments).
     scale: of the bonus; 0 leaves exploration to chance.
@@ -73,7 +73,7 @@ class Politex(PrimalPlayer[PolitexState]):
     is how often pi* visits the state from that episode's start. Where the multiplier depends on the start, many
     harmless starts, whose multiplier stays 0, outvote a rare dangerous one for ever, and resets grow linearly
     (`politex-trap-v0`). Ways out: `copies=True` (resets grow like sqrt(K), times the number of starts), a multiplier
-    that is the same for every start (xi = 1), a fixed penalty, or a best response to the multiplier at hand.
+    that is the same for every start (xi = 1), a fixed penalty, or a best response to the current multiplier.
 
     >>> import resetfree as rf
     >>> problem = rf.make("politex-trap-v0").problem()
@@ -109,7 +109,7 @@ class Politex(PrimalPlayer[PolitexState]):
         )
 
     def plan(self, state: PolitexState, s1: State, lam: float) -> Plan:
-        """The exponential weights for this start; the multiplier at hand does not enter, only those of the past."""
+        """The exponential weights for this start; the current multiplier does not enter, only past ones."""
         check_multiplier(lam)
         total = self._total(state, s1)
         policy = np.empty(total.shape)
@@ -168,7 +168,9 @@ class Politex(PrimalPlayer[PolitexState]):
         horizon, root = problem.horizon, sqrt(episodes * log(problem.n_actions) / 8.0)
         constants["primal_regret_bound"] = (n_starts + 1) * horizon * (horizon + self.bound()) * root
         return Statement(
-            constants, True, "exponential weights per start on exact values (told the model), for multipliers in [0, B]"
+            constants,
+            True,
+            "exponential weights per start on exact values (given the model), for multipliers in [0, B]",
         )
 
     def _total(self, state: PolitexState, s1: State) -> Floats:

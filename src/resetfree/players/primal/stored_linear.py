@@ -39,7 +39,7 @@ from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.transitions import Floats
 
 MOST_FEATURES = 2000  # matrices of so many features squared are still inverted in seconds
-SHARE = 0.05  # by which log det grows per feature between two plans, where nothing else is said
+SHARE = 0.05  # by which log det grows per feature between two plans, by default
 MOST_BYTES = 8_000_000_000  # of features of rows, which are all in memory
 
 
@@ -88,7 +88,7 @@ class Planned:
     """What one pass leaves."""
 
     values: LinearValues
-    told: LinearValues  # of the steps to go for which v_r and v_c are told
+    estimated: LinearValues  # of the steps to go for which v_r and v_c are estimated
     weight_r: Floats  # [d, A]
     weight_c: Floats  # [d, A]
     table: Floats | None  # [H, S, A] the policy where states are finite
@@ -117,7 +117,7 @@ class Table(Features):
 
 @dataclass(frozen=True)
 class PlayedWorld:
-    """What is asked of the problem after `init`."""
+    """What is needed of the problem after `init`."""
 
     horizon: int
     n_states: int | None
@@ -157,8 +157,8 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     The mathematics of `greedy-composite`, pooled, on transitions that are kept one by one, so that states may be
     vectors: the features are those of the problem (`Problem.features`), fitted to the states seen and fitted again each
-    time their number has doubled; finite states have theirs, or one-hot ones. v_r and v_c are what the regressions say
-    of the greedy policy without bonus, with min(H, P) steps to go; the dual should be told the realised resets.
+    time their number has doubled; finite states have theirs, or one-hot ones. v_r, v_c are the regressions' estimates
+    for the greedy policy without bonus, with min(H, P) steps to go; the dual's feedback should be the realised resets.
 
     A plan is made from the transitions at the last switch and kept until the next one; multipliers are then rounded up
     to one of 0, 1, 2, 4, .... One pass costs about 3 P n d (A + 1) operations for n rows. Between switches the number
@@ -219,11 +219,11 @@ class StoredLinear(PrimalPlayer[StoredState]):
         """The greedy policy for the data at the last switch; one pass for each multiplier until the next one."""
         planned, horizon = self._planned(state, self.level(check_multiplier(lam))), state.world.horizon
         states, _ = as_states(s1, state.rows.state.shape[1])
-        actions, q = planned.told.best(1, states)
-        psi, a = planned.told.features(states)[0], actions[0]
-        v_r = min(max(float(psi @ planned.weight_r[:, a]), 0.0), planned.told.cap[0])
+        actions, q = planned.estimated.best(1, states)
+        psi, a = planned.estimated.features(states)[0], actions[0]
+        v_r = min(max(float(psi @ planned.weight_r[:, a]), 0.0), planned.estimated.cap[0])
         v_c = min(max(float(psi @ planned.weight_c[:, a]), 0.0), 1.0)
-        upper = float(q[0, a]) if planned.told.cap[0] >= horizon else float("nan")
+        upper = float(q[0, a]) if planned.estimated.cap[0] >= horizon else float("nan")
         return Plan(planned.values if planned.table is None else planned.table, v_r, v_c, upper)
 
     @on_one_thread
@@ -282,7 +282,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         return self.planning or horizon
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Constants of this run; none of it is proved."""
+        """Constants of this run; no theorem covers them."""
         ahead = self.planning or problem.horizon
         constants: dict[str, float | str | bool] = {"beta_r": self.scale * ahead, "beta_c": self.scale}
         constants |= {"reg": self.ridge(), "planning": float(ahead)}
@@ -295,7 +295,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
 
     def _planned(self, state: StoredState, lam: float) -> Planned:
-        """A pass, or what it gave when the same was asked before."""
+        """The backward pass for a multiplier, cached until the next switch."""
         if lam not in state.plans:
             state.plans[lam] = self._pass(state, lam, self.scale * ((self.planning or state.world.horizon) + lam))
         return state.plans[lam]

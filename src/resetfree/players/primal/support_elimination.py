@@ -34,7 +34,7 @@ class EliminationState:
 
     data: CountState
     allowed: Bools  # [1 or H, S, A]: one for a life without end, or one per step of an episode
-    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
+    endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside the allowed actions."""
@@ -77,7 +77,7 @@ class LargeEliminationState:
         self.sets.learn(self.data.seen, round)
 
     def check_loaded(self) -> None:
-        """The sets speak of the states that were seen."""
+        """The sets are about the states that were seen."""
         n = int(self.data.seen.size[STATES])
         require(n <= len(self.sets.head), "sets must have all states that were seen")
         require(within(self.sets.before[: self.sets.n_edges], 0, n), "predecessors must be states that were seen")
@@ -102,7 +102,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
       "theory": rest sqrt(L / 2n) + noise sqrt(2 L / n) with L = log(m S A H K / p) (pooled: H K samples per pair, so K
       becomes H K), optimistic for pi* with probability 1 - p: pi* is among the allowed actions, and only its value must
       concentrate (m = 1), and the mean of the rewards where these are random (m = 2).
-    noise: see `ucbvi`; with width "theory" it is never less than what the problem says of its rewards.
+    noise: see `ucbvi`; with width "theory" it is never less than what the problem declares for its rewards.
     pooled: one set of counts for all steps where the dynamics are stationary; None for "where that is so".
     ties: see `ucbvi`: among untried actions, which is risked first.
 
@@ -141,7 +141,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     def update(
         self, state: EliminationState | LargeEliminationState, round: Round
     ) -> EliminationState | LargeEliminationState:
-        """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
+        """Count the steps; after a new edge or a new reset state compute again which actions can be safe."""
         state.learn(round)
         return state
 
@@ -200,7 +200,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         return Statement(constants, False, f"{path}; its regret is tuned", most)
 
     def _endless(self, problem: Problem) -> bool:
-        """Safety may be read as for ever where nothing changes with the step, the context or the end of an episode."""
+        """Whether safety may mean a life without end: nothing changes with the step, the context or at the end."""
         pooled = problem.stationary if self.pooled is None else self.pooled
         return pooled and problem.n_contexts == 1 and not problem.end_resets
 

@@ -1,7 +1,7 @@
 """What the players on counts share: one interface of counts, and the form of it that keeps all pairs.
 
 `CountState` keeps every pair, and its passes go over all states: fastest where the problem is small.
-`large_problems.LargeCounts` keeps what was seen. Both give the same numbers, and a player never asks which it has.
+`large_problems.LargeCounts` keeps what was seen. Both give the same numbers, so players need not distinguish them.
 """
 
 from __future__ import annotations

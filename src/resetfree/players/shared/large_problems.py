@@ -56,7 +56,7 @@ class LargeCounts(CountData):
         self.largest_lam = max(self.largest_lam, float(round.lam))
 
     def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
-        """The optimistic plan, worked out where it is asked for."""
+        """The optimistic plan, computed on request."""
         # The score changes with the next episode, and a plan must not.
         ties = TieBreak(self.score.copy(), self.weight, self.jitter)
         policy = CompositePass(self.seen, self.shape, bonus, bad, endless, ties=ties)
@@ -72,7 +72,7 @@ class Bad:
     before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
     follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int
-    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
+    endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
 
     @classmethod
     def nothing(cls, n_layers: int, endless: bool) -> Bad:

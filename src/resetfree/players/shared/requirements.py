@@ -54,8 +54,8 @@ def bound_of(player: Any) -> float:
     return float(player.B)
 
 
-def restarts_are_told(problem: Problem, name: str) -> None:
-    """Refuse problems in which an episode that is reset does not say where the next one starts."""
+def check_restarts(problem: Problem, name: str) -> None:
+    """Refuse problems in which a reset episode does not report where the next one starts."""
     if problem.persistent:
         raise NotCertifiable(
             f"The player '{name}' must see where a reset puts the agent. Got '{problem.name}', in which an operator "

@@ -33,7 +33,7 @@ class Ridge:
     width2: Floats = field(metadata={"grows": (0,)})  # [fitted, A]: how they came about does not follow from the rows
     reg: float = field(metadata={"saved": False})
     seen: int = field(metadata={"saved": False})  # rows whose features are in `psi`: after loading, none
-    psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where nobody acts
+    psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where no action is taken
 
     def check_loaded(self) -> None:
         """Matrices of as many features as there are, which may depend on what was seen, and widths of all rows."""

@@ -1,4 +1,4 @@
-"""What primal players say alike about the problems that suit them, for `auto`."""
+"""Sentences that primal players share about the problems that suit them, for `auto`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One thread for linear algebra, so that a run has the same bits on one core and on many.
 
 OpenBLAS, which NumPy and SciPy bring, splits products and factorisations among threads, and sums that are split
-otherwise round otherwise. The wheels' libraries are told to use one thread while a player works; with another BLAS
+otherwise round otherwise. The wheels' libraries are set to one thread while a player works; with another BLAS
 (conda's MKL, a distribution's own), set its number of threads to 1 in the environment to get the same bits everywhere.
 """
 

@@ -91,7 +91,7 @@ class Plane(SteppedProblem):
         return Step(np.array([x, 2.0 * u[1] - 1.0]), paid, bool(x > 1.0))
 
     def leave(self, state: State, reset: bool, u: Floats) -> State:
-        """Where it stands; anew after a reset."""
+        """The current state; a start after a reset."""
         return self.first_start(u[0]) if reset else state
 
 
@@ -176,7 +176,7 @@ class Constant(Policy):
 
 @dataclass(frozen=True)
 class Yielding(PrimalPlayer[Seat]):
-    """Plays the actions after the first with a weight that falls with the multiplier, and says so in its estimates."""
+    """Plays the actions after the first with a weight that falls with the multiplier; its estimates fall too."""
 
     name: ClassVar[str] = "yielding"
     action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
@@ -219,7 +219,7 @@ def has_bound(player: Any) -> bool:
 
 
 def fill(player: Any, problem: Problem) -> Any:
-    """The player with a `B` that is None replaced by what the oracle says, or by H + 1 where there is none."""
+    """The player with a `B` that is None replaced by the oracle's bound, or by H + 1 without an oracle."""
     if not has_bound(player) or player.B is not None:
         return player
     bound: float | None = problem.horizon + 1.0
@@ -281,18 +281,20 @@ def same_round(one: Round, other: Round) -> bool:
 
 
 def seen_rows(policy: Any, rounds: list[Round]) -> Floats:
-    """[n, A] what a policy that is a function says in every state in which the agent acted in these rounds.
+    """[n, A] a policy function's probabilities in every state in which the agent acted in these rounds.
 
     Of a policy that gives actions of a box, [3 n, A] those of three chances in each state.
     """
-    asked = [(h + 1, this.episode.states[h]) for this in rounds for h in range(len(this.episode.actions))]
+    visited = [(h + 1, this.episode.states[h]) for this in rounds for h in range(len(this.episode.actions))]
     if callable(policy):
-        return np.array([policy(h, s) for h, s in asked], dtype=np.float64)
-    sizes = [np.size(policy.mode(h, s)) for h, s in asked]
-    told = [policy.act(h, s, np.full(n, u)) for (h, s), n in zip(asked, sizes, strict=True) for u in (0.1, 0.5, 0.9)]
-    return np.array(told, dtype=np.float64)
+        return np.array([policy(h, s) for h, s in visited], dtype=np.float64)
+    sizes = [np.size(policy.mode(h, s)) for h, s in visited]
+    actions = [
+        policy.act(h, s, np.full(n, u)) for (h, s), n in zip(visited, sizes, strict=True) for u in (0.1, 0.5, 0.9)
+    ]
+    return np.array(actions, dtype=np.float64)
 
 
 def is_function(policy: Any) -> bool:
-    """Whether a policy is asked state by state: a function or a `Policy`, no array."""
+    """Whether a policy is evaluated state by state: a function or a `Policy`, no array."""
     return callable(policy) or isinstance(policy, Policy)

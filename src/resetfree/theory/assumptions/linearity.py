@@ -34,7 +34,7 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
 
     Paper: linear MDP (assumption).
 
-    phi: [S, A, d] (default: the problem's own, else one-hot). Pairs of reset states are left out: nobody acts there.
+    phi: [S, A, d] (default: the problem's own, else one-hot). Pairs of reset states are left out: no actions there.
     Norms: |phi| <= 1, |mu_h| (total variation) <= sqrt(d), |omega_h| <= sqrt(d).
 
     >>> import resetfree as rf
@@ -172,7 +172,7 @@ class _Basis:
 def _largest_residual(matrix: Any, u: Floats, coefficients: Floats) -> tuple[int, float]:
     """Row and size of the largest |P - U U^T P|, never holding more than a chunk of its rows.
 
-    Where N*S is large, only rows that random projections single out are looked at: a row's residual e is seen through
+    Where N*S is large, only rows that random projections single out are checked: a row's residual e is seen through
     e.g for several Gaussian g, so a row that is not zero shows itself with probability one.
     """
     n_rows, n_states = matrix.shape

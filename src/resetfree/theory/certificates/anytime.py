@@ -3,7 +3,7 @@
 Legend: k rounds so far; N_k resets that happened in them; Resets(k) = sum of V_c^{pi^i}(s_1^i), their expectation given
 policies and starts; G_i the reward collected in round i, whose mean is V_r^{pi^i}(s_1^i); delta the probability with
 which a bound may fail at any round whatever. Every bound comes from a non-negative supermartingale that starts at 1:
-it exceeds 1/delta at some round with probability at most delta (Ville), so one may look, and stop, at any time.
+it exceeds 1/delta at some round with probability at most delta (Ville), so a run may be stopped at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.transitions import Floats
 
-DELTA = 0.01  # failure probability unless another is asked for
+DELTA = 0.01  # default failure probability
 GRID = 32  # exponents tried: enough for 1e15 resets
 
 

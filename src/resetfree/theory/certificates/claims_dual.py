@@ -30,7 +30,7 @@ ALGEBRA = "holds for any multipliers, signals and policies: a check of arithmeti
 
 
 class DualSide(NamedTuple):
-    """What is known of the dual player: its history, the comparators and the bounds, or why there is none."""
+    """What is known of the dual player: its history, the comparators and the bounds, or the reason they are missing."""
 
     player: Any
     met: DualHistory | str
@@ -67,7 +67,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
 def online_bound(player: Any, met: DualHistory, against: Comparator) -> Floats:
     """[K] what the online regret of the dual player against a comparator is at most after k rounds: its own word.
 
-    Raises NotCertifiable where there is no such bound.
+    Raises NotCertifiable if the player has no such bound.
     """
     if not isinstance(player, BoundsOnlineRegret):
         raise NotCertifiable(f"No bound on the online regret of the dual player '{player.name}' is known.")
@@ -119,7 +119,7 @@ def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certif
 
     Paper: regret of the dual player under projected gradient (lemma).
 
-    rounds: with exact values, or why there are none.
+    rounds: with exact values, or the reason they are missing.
     """
     found = []
     for name, c in side.against.items():

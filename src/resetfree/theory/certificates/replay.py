@@ -127,7 +127,7 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
 
 
 def _nobody(lam: float) -> Plan:
-    raise NotCertifiable("The dual player asks what the primal player would plan; a record of rounds cannot tell.")
+    raise NotCertifiable("The dual player queries the primal player's plans; a record of rounds does not hold them.")
 
 
 def dual_history(run: Record, begun: DualStart, against: list[Comparator]) -> DualHistory:

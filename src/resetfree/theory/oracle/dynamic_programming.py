@@ -47,7 +47,7 @@ class Solution:
 
     @cached_property
     def lambda_hat(self) -> Floats:
-        """[S] smallest optimal multiplier, nan where infeasible or not asked for; computed when first read."""
+        """[S] smallest optimal multiplier, nan where infeasible or not requested; computed when first read."""
         result = np.full(self.mdp.n_states, np.nan)
         result[self.starts] = _kernel(self.mdp).newton_multipliers(self.mdp.model, self.policy, self.starts)
         return result
@@ -127,7 +127,7 @@ def best_response(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]
 
     Paper: max_pi V_{r,1}^pi(s) - y V_{c,1}^pi(s).
 
-    baseline: [H, S] actions to which `gain` is relative (default: always the first action); give pi* to ask what
+    baseline: [H, S] actions to which `gain` is relative (default: always the first action); give pi* to get what
     leaving it brings.
     """
     if not multiplier >= 0:

@@ -71,17 +71,17 @@ class ExactValues(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactSolution:
-    """The answer for every start, None where there is none."""
+    """The solution for every start; None where it does not exist."""
 
     value: list[Fraction | None]  # [S] V*, None where infeasible
-    lambda_hat: list[Fraction | None]  # [S] least optimal multiplier, None where infeasible or not asked for
+    lambda_hat: list[Fraction | None]  # [S] least optimal multiplier, None where infeasible or not requested
     policy: list[list[int]]  # [H][S]
     feasible: list[bool]  # [S]
     least_cost: list[list[Fraction]]  # [H+1][S] least reset probability from each step on; after the last, all 0
 
 
 def exact_model(mdp: FiniteMDP) -> ExactModel:
-    """Read every float of a problem as the fraction it stands for.
+    """Read every float of a problem as the fraction it represents.
 
     A row whose simplest fractions sum to one is that row; any other row is its floats as they are, divided by their
     sum. Rewards are simplest fractions.

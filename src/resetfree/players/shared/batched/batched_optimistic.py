@@ -27,7 +27,7 @@ class OptimisticRows(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
     counts: counts.CountRows
-    largest_lam: Any  # [rows], or None where nobody asks
+    largest_lam: Any  # [rows], or None if not needed
     fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
     visited: Any  # [S, rows]
     found: Any  # [A, rows] states that an action was the first to find
@@ -168,7 +168,7 @@ class Optimistic:
         return q, q_r, q_c, low
 
     def learn(self, scene: Scene, state: OptimisticRows, path: Path, lam: Array, plan: BatchedPlan) -> OptimisticRows:
-        """Count the steps that were taken; say anew what can still be safe."""
+        """Count the steps that were taken; compute again which actions can still be safe."""
         shape, tables = scene.shape, scene.tables
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:

@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def counts_moves(self) -> bool:
-        """Whether successors must be counted: with one successor and a transition at every step tries say it all."""
+        """Whether successors must be counted: with one successor and a transition at every step tries suffice."""
         return self.n_successors > 1 or self.n_transitions < self.horizon
 
 
