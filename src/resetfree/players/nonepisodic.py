@@ -139,7 +139,7 @@ def live(
 def _live(
     mdp: FiniteMDP, steps: int, seed: int, factor: float, noise: float, p: float, constants: dict[str, float | str]
 ) -> Life:
-    """The epochs."""
+    """Run epochs of extended value iteration and of walks until `steps` steps are taken."""
     n, n_actions = mdp.n_states, mdp.n_actions
     rng = np.random.default_rng(seed)
     first, prefer, u = rng.random(), rng.random((n, n_actions)), rng.random((steps, 3))

@@ -169,7 +169,7 @@ def _along(mdp: FiniteMDP, policy: Floats, step: Floats) -> Floats:
 
 
 def performance_difference(mdp: FiniteMDP, policy: ArrayLike) -> list[Certificate]:
-    """V_c^pi - V_c^* = E_pi sum_h (Q_c^* - V_c^*)(s_h, a_h) from every start, in fractions: not a digit is lost.
+    """V_c^pi - V_c^* = E_pi sum_h (Q_c^* - V_c^*)(s_h, a_h) from every start, in exact fractions.
 
     Paper: performance difference lemma (Kakade and Langford), which carries the lemma on restricted policies.
 
@@ -270,7 +270,7 @@ def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Cer
 
 
 def _g(known: Solution, starts: Any, multipliers: Floats) -> Floats:
-    """[n] g(y) of each start at its own y, as what the best policy has beyond a baseline plus what that has."""
+    """[n] g(y) of each start at its own y, as the best policy's excess over a baseline plus the baseline's value."""
     baseline, result = evaluate(known.mdp, known.policy).v_r, np.empty(len(starts))
     for i, (s, y) in enumerate(zip(starts.tolist(), multipliers.tolist(), strict=True)):
         result[i] = baseline[s] + temptation(known.mdp, y, known.policy).excess[s]

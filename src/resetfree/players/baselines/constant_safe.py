@@ -45,7 +45,7 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
     choice: Literal["uniform", "first"] = "uniform"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantSafeState:
-        """Look behind the problem for the safe actions."""
+        """Read the safe actions from the exact model."""
         solution = solve(model_behind(problem), starts=[])
         safe = solution.safe_actions
         fallback = np.eye(safe.shape[2])[solution.policy]

@@ -49,7 +49,7 @@ class Exp2State:
     epoch: int = field(metadata={"saved": False})  # episodes per epoch
 
     def check_loaded(self) -> None:
-        """A pair and a step that there are."""
+        """Check that the pair and the step exist."""
         require(self.layer < len(self.times) and self.pair < self.times.shape[1], "pair must be among those there are")
         require(self.step < 2 * self.window, "'step' must lie within the window")
 

@@ -32,7 +32,7 @@ from resetfree.theory.oracle.dynamic_programming import solve
 
 @dataclass
 class MedalState:
-    """Both agents' tables and the states that the backward agent met."""
+    """Both agents' tables and the states that the backward agent visited."""
 
     q: Floats  # [L, S, A] forward
     n: NDArray[np.int64]  # [L, S, A]
@@ -65,7 +65,7 @@ class Medal(PrimalPlayer[MedalState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MedalState:
-        """Watch the expert, and learn from it."""
+        """Learn from demonstrations of the optimal policy."""
         check_restarts(problem, self.name)
         shape = sizes(problem, self.pooled, self.name)
         solution = solve(model_behind(problem), starts=[])
@@ -88,7 +88,7 @@ class Medal(PrimalPlayer[MedalState]):
         return state
 
     def plan(self, state: MedalState, s1: State, lam: float) -> Plan:
-        """The policy of whose turn it is; no estimate of V_c, and v_c = 0 promises nothing.
+        """The policy of the agent whose turn it is; no estimate of V_c, and v_c = 0 promises nothing.
 
         The multiplier does not enter.
         """

@@ -52,7 +52,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneStepShieldState:
-        """Look behind the problem for the support of single steps."""
+        """Read the support of single steps from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
         mdp = model_behind(problem)
         allowed = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
@@ -68,7 +68,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
         return Plan(policy, float(v_r[s1]), 0.0)
 
     def update(self, state: OneStepShieldState, round: Round) -> OneStepShieldState:
-        """Count."""
+        """Count the steps of the episode."""
         state.seen.learn(round.episode)
         return state
 

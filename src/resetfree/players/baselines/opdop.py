@@ -76,7 +76,7 @@ class Opdop(PrimalPlayer[MirrorState]):
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
+        """The constants of this run; no theorem covers them."""
         alpha = self.alpha(problem, episodes)
         constants: dict[str, float | str | bool] = {"alpha": alpha, "theta": 1.0 / episodes, "scale": self.scale}
         why = (

@@ -68,14 +68,14 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
     pooled: bool = False
 
     def log_term(self, problem: Problem, episodes: int) -> float:
-        """L."""
+        """L, the logarithm in the confidence intervals."""
         n_states, episodes = finite_states(problem, self.name), check_episodes(episodes, self.name)
         if self.width == "tuned":
             return self.scale**2
         return log(4.0 * n_states**2 * problem.n_actions * problem.horizon * episodes / self.p)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OptCmdpState:
-        """Nothing seen: every model is allowed."""
+        """No data yet: every model is allowed."""
         work = problem.horizon * finite_states(problem, self.name) ** 2 * problem.n_actions
         if work > LARGEST_PASS:
             raise InvalidInput(

@@ -77,7 +77,7 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
+        """The constants of this run; no theorem covers them."""
         constants: dict[str, float | str | bool] = {"t_K": self.step(problem, episodes), "scale": self.scale}
         why = (
             "no theorem here: that of Efroni et al. needs one start and a policy that is safe with a margin, "

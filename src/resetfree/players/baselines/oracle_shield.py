@@ -53,7 +53,7 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OracleShieldState:
-        """Look behind the problem for the safe actions."""
+        """Read the safe actions from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
         mdp = model_behind(problem)
         safe = safe_sets(mdp)
@@ -69,13 +69,13 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
         return Plan(policy, float(v_r[s1]), 0.0)
 
     def update(self, state: OracleShieldState, round: Round) -> OracleShieldState:
-        """Count."""
+        """Count the steps of the episode."""
         state.seen.learn(round.episode)
         return state
 
     @staticmethod
     def methods() -> list[Method]:
-        """Never reset."""
+        """The oracle line of the comparison: no resets."""
         text = "UCBVI among the truly safe actions: no resets at all."
         build = penalised(lambda s: OracleShield(**s.own), 0.0)
         return [Method("shield with known support", "oracle", text, build, rank=56, guaranteed=True)]

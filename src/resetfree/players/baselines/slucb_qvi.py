@@ -64,7 +64,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SlucbState:
-        """Look behind the problem for the safe actions."""
+        """Read the safe actions from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
         return SlucbState(seen, known_safe(model_behind(problem)), problem.n_actions)
 
@@ -79,7 +79,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
         return Plan(policy, float(v_r[s1]), 0.0)
 
     def update(self, state: SlucbState, round: Round) -> SlucbState:
-        """Count."""
+        """Count the steps of the episode."""
         state.seen.learn(round.episode)
         return state
 

@@ -104,7 +104,7 @@ class TripleQ(PrimalPlayer[TripleQState]):
         return [Method("Triple-Q", "baseline", text, build, rank=14, pools=False)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
+        """The constants of this run; no theorem covers them."""
         frame, root = frames(episodes)
         constants: dict[str, float | str | bool] = {"frame": float(frame), "chi": root, "eta": root}
         constants |= {"scale": self.scale, "eps": 0.0}

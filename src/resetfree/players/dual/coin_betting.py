@@ -24,7 +24,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class CoinBettingState:
-    """The bettor's books."""
+    """Wealth, summed signals and number of bets."""
 
     total: float  # sum of the signals bet on
     wealth: float  # W = eps + sum of signal times bet
@@ -65,7 +65,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
     every_round: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CoinBettingState:
-        """Nothing bet yet."""
+        """The bettor before the first bet."""
         return CoinBettingState(0.0, self.eps, 0)
 
     def multiplier(self, state: CoinBettingState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -84,7 +84,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
         return state
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """The ceiling."""
+        """The ceiling of the multiplier."""
         return self.ceiling
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:

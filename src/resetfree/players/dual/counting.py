@@ -18,7 +18,7 @@ from resetfree.problems.contract import Problem, State
 
 @dataclass(slots=True)
 class CountingState:
-    """The count."""
+    """The number of resets so far."""
 
     n: int  # N
 
@@ -62,7 +62,7 @@ class Counting(DualPlayer[CountingState]):
         return BatchedForm(ResetCount(), {"eta": float(self.eta)})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Not the paper's."""
+        """The step eta; the theorem of the paper does not cover it."""
         return Statement(
             {"eta": self.eta, "tuned": True},
             False,

@@ -61,14 +61,14 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
         return (B / problem.horizon if self.step == "bound" else 1.0) / root(episodes)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneMultiplierState:
-        """Start at 0."""
+        """The multiplier 0."""
         if self.first_start_only and problem.n_states is None:
             raise InvalidInput(f"The 'first_start_only' of {self.name} must be false where states are not finite.")
         eta = self._eta(problem, episodes)
         return OneMultiplierState(0.0, -1, eta, bound_of(self) if self.capped else inf)
 
     def multiplier(self, state: OneMultiplierState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """Y."""
+        """The multiplier Y, the same at every start."""
         return state.Y
 
     def update(self, state: OneMultiplierState, round: Round) -> OneMultiplierState:

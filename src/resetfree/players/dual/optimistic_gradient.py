@@ -104,7 +104,7 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
         return state.y
 
     def expected_cost(self, state: OptimisticGradientState, s1: State) -> float:
-        """h(s1)."""
+        """The hint h(s1)."""
         return state.hint.item(s1 if state.finite else 0)
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:

@@ -78,11 +78,11 @@ class Search(DualPlayer[SearchState]):
         return high
 
     def update(self, state: SearchState, round: Round) -> SearchState:
-        """Nothing."""
+        """Nothing is learned."""
         return state
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """B."""
+        """The bound B, the end of the search."""
         return bound_of(self)
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:

@@ -42,7 +42,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     name: ClassVar[str] = "best-response"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> BestResponseState:
-        """Look behind the problem."""
+        """Read the exact model; raises if the problem has none."""
         mdp = model_behind(problem)
         return BestResponseState(mdp.model, solve(mdp, starts=[]).policy)
 
@@ -57,7 +57,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
         return Plan(policy, min(max(earned, 0.0), float(horizon)), min(max(cost, 0.0), 1.0), earned - lam * cost)
 
     def update(self, state: BestResponseState, round: Round) -> BestResponseState:
-        """Learns nothing: nothing is left to learn."""
+        """Nothing is learned: the model is known."""
         return state
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:

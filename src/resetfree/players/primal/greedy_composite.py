@@ -33,7 +33,7 @@ NO_NOISE = np.empty((0, 0))
 
 @dataclass
 class Kept:
-    """The plan that is played until the next switch (empty arrays where every episode plans anew)."""
+    """The plan that is played until the next switch (empty arrays where every episode is planned)."""
 
     level: float  # its multiplier; -1 if no plan is kept or it is out of date
     log_det: Floats  # [L] the determinants when it was made
@@ -158,7 +158,7 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
 
     def bound(self) -> float:
-        """B, or a sentence that it is needed."""
+        """B; raises InvalidInput if it is missing."""
         return bound_of(self)
 
     @classmethod

@@ -120,8 +120,8 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
       has a smaller value than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
 
     Large problems without features: one-hot features make the regression a matter of counts, and the pass goes only
-    where the episode can be (`_lazy`): the same algorithm, exactly, in time and memory of what was seen. Every episode
-    is planned again: the multiplier and the data of each enter its policy, and the theorem is about that policy, so
+    where the episode can be (`lazy_plans`): exactly the same algorithm, in time and memory of what was seen. Each
+    episode is planned: its multiplier and data enter its policy, and the theorem is about that policy, so
     switching rarely is not used here (`greedy-composite` and `lsvi-ucb-pp` have proofs for it). `lagged` is not for
     large problems: it needs the old policy everywhere.
 
@@ -233,7 +233,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
 
     def bound(self) -> float:
-        """B, or a sentence that it is needed."""
+        """B; raises InvalidInput if it is missing."""
         return bound_of(self)
 
     @classmethod

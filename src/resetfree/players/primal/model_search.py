@@ -33,7 +33,7 @@ LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looki
 
 @dataclass
 class LinearScores(ChoicePolicy):
-    """The action of largest weight[a].s + offset[a]; with no weights yet, every action alike."""
+    """The action of largest weight[a].s + offset[a]; without weights, every action is equally likely."""
 
     kind = "LinearScores"
     axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A"}
@@ -77,7 +77,7 @@ class ModelSearchState:
 
 @dataclass(frozen=True)
 class ModelSearch(PrimalPlayer[ModelSearchState]):
-    """The best response to lam in a model of the world that all transitions were fitted to.
+    """The best response to lam in a model that is fitted to all transitions.
 
     The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
     leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model, from where
@@ -129,7 +129,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         return Plan(policy, *self.foresee(state, n, policy, s1))
 
     def update(self, state: ModelSearchState, round: Round) -> ModelSearchState:
-        """Keep the policy that was played, add the steps that were taken, and see whether it is time for a new one."""
+        """Keep the policy that was played, add the steps that were taken, and decide whether it is stale."""
         rows = state.rows
         if round.plan.policy is not state.policy:
             state.policy, state.at, state.lam, state.stale = round.plan.policy, rows.n, round.lam, False
@@ -220,7 +220,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         return Suited(2, why, partner, {"planning": ahead})
 
     def steps_ahead(self, horizon: int) -> int:
-        """P."""
+        """P, the steps of a rollout in the model."""
         return self.planning
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Model(NamedTuple):
-    """What was learned about a world."""
+    """A fitted model of the dynamics, rewards and reset states."""
 
     wave: Floats  # [D, f]
     phase: Floats  # [f]
@@ -71,7 +71,7 @@ def choose(scores: Floats, z: Floats) -> int:
 
 @jit
 def imagine(model: Model, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
-    """One life of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
+    """One rollout of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
 
     noise: [P, D] standard normal numbers.
     """

@@ -23,7 +23,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass
 class PerturbedState:
-    """What has been learned, and where the noise comes from."""
+    """The samples, and the seed of the noise."""
 
     data: Samples
     seed: int = field(metadata={"saved": False})

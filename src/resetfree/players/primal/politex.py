@@ -135,7 +135,7 @@ class Politex(PrimalPlayer[PolitexState]):
         return sqrt(8.0 * log(problem.n_actions) / episodes) / (problem.horizon + self.bound())
 
     def bound(self) -> float:
-        """B, or a sentence that it is needed."""
+        """B; raises InvalidInput if it is missing."""
         return bound_of(self)
 
     def proof(self, problem: Problem) -> Proof:

@@ -54,7 +54,7 @@ class RLSVI(PrimalPlayer[CountState]):
     ties: Ties = "learned"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
-        """Nothing seen: everything is as good as can be."""
+        """No data yet: every value is at its cap."""
         check_episodes(episodes, self.name)
         return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, noise=self.noise, seed=seed)
 
@@ -78,7 +78,7 @@ class RLSVI(PrimalPlayer[CountState]):
         return [Method("rlsvi", "ours", text, build, rank=61)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Tuned."""
+        """The constants of this run; the noise is tuned, so no theorem covers it."""
         check_episodes(episodes, self.name)
         why = "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then"
         constants: dict[str, float | str | bool] = {"scale": self.scale, "cost_part": self.cost_part}

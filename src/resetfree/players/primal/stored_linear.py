@@ -107,7 +107,7 @@ class Table(Features):
 
     @property
     def norm_bound(self) -> float:
-        """The longest row."""
+        """The largest norm of a row of the table."""
         return float(np.sqrt((self.table**2).sum(axis=1).max()))
 
     def __call__(self, states: Floats) -> Floats:
@@ -163,7 +163,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
     A plan is made from the transitions at the last switch and kept until the next one; multipliers are then rounded up
     to one of 0, 1, 2, 4, .... One pass costs about 3 P n d (A + 1) operations for n rows. Between switches the number
     of rows grows by a fixed share, so that the cost of an episode stays the same on average. Linear algebra is done on
-    one thread (`_threads`): how many cores there are does not change a bit.
+    one thread (`shared.threads`): how many cores there are does not change a bit.
 
     scale: of the bonus; 0 for none.  reg: the ridge; None for scale^2: then an untried action just reaches its cap.
     planning: None for the paper's way: P = H, and at step h the weights of H - h + 1 steps to go are played. A number:
@@ -228,7 +228,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     @on_one_thread
     def update(self, state: StoredState, round: Round) -> StoredState:
-        """Add the transitions; where it is time, fit the features and the regressions to all of them."""
+        """Add the transitions; when due, fit the features and the regressions to all of them."""
         rows, first = state.rows, state.rows.n
         rows.add(round.episode)
         refit = 0 < state.next_refit <= rows.n
@@ -248,7 +248,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     @on_one_thread
     def greedy(self, state: StoredState, lam: float) -> LinearValues:
-        """The policy without any bonus, from the data at the last switch: for when learning is over."""
+        """The policy without any bonus, from the data at the last switch: for use after learning."""
         return self._pass(state, check_multiplier(lam), 0.0).values
 
     def level(self, lam: float) -> float:
@@ -269,7 +269,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """All vectors."""
+        """Problems whose states are vectors with known bounds."""
         if problem.actions.n is None or problem.n_states is not None or problem.low is None:
             return None
         ahead = suitability.steps_ahead(problem)

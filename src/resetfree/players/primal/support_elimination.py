@@ -93,8 +93,8 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     allowed action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
 
     Large problems: the sets follow the news of each episode (new edges, a new reset state, and the predecessors of what
-    turned bad), and the plan goes only where the episode can be (`_lazy`): sets and plans are those of the passes over
-    everything, so both guarantees are kept. Planning anew only when some pair was tried twice as often would keep them
+    turned bad), and the plan goes only where the episode can be (`lazy_plans`): both equal those of passes over
+    everything, so both guarantees are kept. Planning only when some pair was tried twice as often would keep them
     too, since the sets do not wait for a plan, but it saves nothing here: as long as there is much to see, every
     episode tries some pair for the first time, and afterwards a plan costs less than the episode.
 
@@ -121,7 +121,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
-        """Nothing seen: everything can be safe."""
+        """No data yet: every action can be safe."""
         check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
@@ -205,7 +205,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         return pooled and problem.n_contexts == 1 and not problem.end_resets
 
     def _log_term(self, problem: Problem, episodes: int, pooled: bool) -> float:
-        """L of the widths."""
+        """L, the logarithm in the widths."""
         if self.width == "tuned":
             return 2.0 * self.scale**2
         m = 2 if noise_of(problem, self.noise, self.width) > 0 else 1

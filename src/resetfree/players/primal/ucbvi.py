@@ -61,8 +61,8 @@ class UCBVI(PrimalPlayer[CountData]):
       changes no bound, but what is untried always ties, so it decides what is risked first. "learned" helps where an
       action means the same everywhere (moves on a map); where it does not, it is as good as "random".
 
-    Large problems: the same pass, exactly, over the states that were seen and can matter (`_lazy`). Every episode is
-    planned anew, since `upper` and the policy belong to the multiplier that the dual player names for it.
+    Large problems: the same pass, exactly, over the states seen that can matter (`lazy_plans`). Each episode is
+    planned again, since `upper` and the policy belong to the multiplier that the dual player names for it.
 
     >>> import resetfree as rf
     >>> problem = rf.make("grid-v0").problem()
@@ -96,7 +96,7 @@ class UCBVI(PrimalPlayer[CountData]):
         return BERNSTEIN if self.width == "tuned" else TWO_SIDED
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CountData:
-        """Nothing seen: everything is as good as can be."""
+        """No data yet: every value is at its cap."""
         check_episodes(episodes, self.name)
         sizes(problem, self.pooled, self.name)
         log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)

@@ -103,7 +103,7 @@ class CountState(CountData):
 def fresh(
     problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
 ) -> CountState:
-    """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
+    """No data yet; refuses what is not finite, pooling over steps that differ, and what does not fit in memory."""
     shape = sizes(problem, pooled, name)
     check(seed, Count, f"'seed' of {name}")
     size = whole_size(problem, shape)

@@ -22,7 +22,7 @@ LARGEST = 50_000_000  # entries of counts that are still sensible (400 MB)
 
 @dataclass
 class Counted:
-    """How often what was seen, pooled over the steps (one layer) or not."""
+    """How often each transition was seen, pooled over the steps (one layer) or not."""
 
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
@@ -100,6 +100,6 @@ def mark_reset(state: Any, episode: Episode) -> None:
 
 
 def check_successors(state: Any) -> None:
-    """What was loaded into anything with the fields of `Counted`: successors are states."""
+    """Check loaded fields of `Counted`: successors are states."""
     require(state.successor.shape == state.seen.shape, "successors and their numbers must have one shape")
     require(within(state.successor, 0, len(state.known)), "successors must be states")

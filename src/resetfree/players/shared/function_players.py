@@ -28,9 +28,9 @@ class FunctionPlayer(DualPlayer[S]):
         return state.among
 
     def parameter(self, state: S) -> Theta:
-        """Its theta."""
+        """The parameter theta of its present function."""
         return state.theta  # type: ignore[attr-defined]
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """B."""
+        """The bound B of the functions it chooses among."""
         return self.init(problem, episodes, 0).among.cap

@@ -41,7 +41,7 @@ class LazyPass(LazyPolicy):
         self.n_places = FIRST
 
     def work_out(self, h: int, numbers: Numbers) -> None:
-        """Make places for some states (-1: none) at step h, and work out the values there."""
+        """Make places for some states (-1: none) at step h, and compute the values there."""
         if self._version != self._counts.version:
             raise InvalidInput(
                 "A policy that is computed on request must be used before its player learns more: "
@@ -70,7 +70,7 @@ class LazyPass(LazyPolicy):
         return int(edges[rows[rows >= 0]].sum())
 
     def _extend(self, h: int, end: int) -> None:
-        """Work out the new places of step h, and those that they need."""
+        """Compute the new places of step h, and those that they need."""
         begin = self.n_places
         bounds = np.full(self.shape[0] + 1, end, dtype=np.int64)
         bounds[: h + 1] = begin
@@ -87,7 +87,7 @@ class LazyPass(LazyPolicy):
 
     @abstractmethod
     def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
-        """Work out the values and rows of the new places."""
+        """Compute the values of the new places."""
 
 
 class SoftmaxPass(LazyPass):

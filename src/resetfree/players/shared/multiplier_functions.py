@@ -35,7 +35,7 @@ class Functions(Protocol):
 
     @property
     def cap(self) -> float:
-        """B."""
+        """B, the largest value of every function."""
 
     @property
     def kind(self) -> str:
@@ -43,11 +43,11 @@ class Functions(Protocol):
 
     @property
     def diameter(self) -> float:
-        """D."""
+        """D, the largest distance of two parameters in U."""
 
     @property
     def largest_xi(self) -> float:
-        """G."""
+        """G, the largest |xi(s)| over the starts."""
 
     def zero(self) -> Theta:
         """The parameter 0, a fresh value."""
@@ -59,7 +59,7 @@ class Functions(Protocol):
         """P_U(theta + step xi(s1)), a fresh value."""
 
     def squared(self, s1: State) -> float:
-        """|xi(s1)|^2."""
+        """The squared norm |xi(s1)|^2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Line:
 
     @property
     def kind(self) -> str:
-        """The interval."""
+        """The interval as text."""
         return f"[{self.low:g}, {self.high:g}]"
 
     @property
@@ -83,11 +83,11 @@ class Line:
 
     @property
     def largest_xi(self) -> float:
-        """Largest |xi(s)|."""
+        """G, the largest |xi(s)|."""
         return 1.0 if self.xi is None else max(map(abs, self.xi))
 
     def zero(self) -> float:
-        """0.0."""
+        """The parameter 0.0."""
         return 0.0
 
     def at(self, theta: float, s1: State) -> float:
@@ -105,7 +105,7 @@ class Line:
         return theta if theta <= self.high else self.high
 
     def squared(self, s1: State) -> float:
-        """xi(s1)^2."""
+        """The square xi(s1)^2."""
         return 1.0 if self.xi is None else self.xi[s1] ** 2
 
 
@@ -129,7 +129,7 @@ class Space:
         return self.members.diameter
 
     def zero(self) -> Floats:
-        """Zeros [d']."""
+        """The parameter of zeros [d']."""
         return np.zeros(self.members.dim)
 
     def at(self, theta: Floats, s1: State) -> float:
@@ -141,7 +141,7 @@ class Space:
         return self.members.project(theta + step * self.xi(s1))
 
     def squared(self, s1: State) -> float:
-        """|xi(s1)|^2."""
+        """The squared norm |xi(s1)|^2."""
         row = self.xi(s1)
         return float(row @ row)
 

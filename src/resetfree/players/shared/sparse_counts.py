@@ -22,7 +22,7 @@ SMALL = 10_000_000  # bytes up to which a player keeps the data of all pairs, an
 
 @dataclass
 class SeenCounts:
-    """The arrays of `kernels.seen.Seen`, whose first axis grows where it is full."""
+    """The arrays of `kernels.visited.Seen`, whose first axis grows where it is full."""
 
     number: Numbers = field(metadata={"least": -1})
     state: Numbers = field(metadata=GROWING)

@@ -82,7 +82,7 @@ def add_rows(ridge: Ridge, rows: Rows, first: int) -> None:
 
 
 def use_features(ridge: Ridge, rows: Rows, features: Features) -> Ridge:
-    """Everything anew, seen through other features."""
+    """Replace the features, and compute everything again."""
     new = no_ridge(features, len(ridge.gram), ridge.reg)
     add_rows(new, rows, 0)
     fit(new, rows)

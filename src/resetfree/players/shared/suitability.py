@@ -8,7 +8,7 @@ AHEAD = 200  # steps that are planned ahead where states are vectors: danger may
 
 
 def steps_ahead(problem: Problem) -> int:
-    """How far to plan where states are vectors; a reset is charged the same, the most that so many steps can earn."""
+    """How far to plan where states are vectors; a reset is charged the same, the most that that many steps can earn."""
     return max(AHEAD, problem.horizon)
 
 

@@ -25,7 +25,7 @@ _before: list[tuple[Callable[[int], Any], int]] = []  # what to call with which 
 
 
 class OneThread:
-    """Linear algebra on one thread meanwhile, in all threads of this process; blocks may be nested.
+    """A block in which linear algebra uses one thread, in all threads of this process; blocks may be nested.
 
     >>> with one_thread:
     ...     all(threads() == 1 for threads, _ in libraries())
@@ -56,7 +56,7 @@ one_thread = OneThread()
 
 
 def on_one_thread(method: F) -> F:
-    """A method that works on one thread."""
+    """Wrap a method so that its linear algebra uses one thread."""
 
     @wraps(method)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -145,11 +145,11 @@ class Scripted(DualPlayer[Turns]):
         return Turns()
 
     def multiplier(self, state: Turns, s1: State, ask: Callable[[float], Plan]) -> float:
-        """The next one."""
+        """The next multiplier of the list."""
         return self.multipliers[state.k % len(self.multipliers)]
 
     def update(self, state: Turns, round: Round) -> Turns:
-        """One further."""
+        """Move on by one multiplier."""
         state.k += 1
         return state
 
@@ -170,7 +170,7 @@ class Constant(Policy):
     action: Floats  # [A]
 
     def act(self, h: int, s: State, u: Any) -> Floats:
-        """Always the same."""
+        """The same action in every state."""
         return self.action
 
 
@@ -197,7 +197,7 @@ class Yielding(PrimalPlayer[Seat]):
         return Plan(policy, state.horizon / 2.0, float(risk))
 
     def update(self, state: Seat, round: Round) -> Seat:
-        """Learns nothing."""
+        """Nothing is learned."""
         return state
 
 
@@ -208,7 +208,7 @@ class Tempted(Yielding):
     name: ClassVar[str] = "tempted"
 
     def plan(self, state: Seat, s1: State, lam: float) -> Plan:
-        """All or nothing."""
+        """The risky action for multipliers below 1, with its exact values."""
         risky = int(lam < 1.0)
         return Plan(np.full((state.horizon, state.n_states), risky), float(risky), float(risky))
 

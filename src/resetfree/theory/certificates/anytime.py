@@ -89,7 +89,7 @@ def return_variance(horizon: int, noise: float | str = 0.0) -> float:
 
 
 def upper_sum(s1: ArrayLike, upper: ArrayLike, horizon: int) -> Floats:
-    """[K] sum_{i <= k} of the least that was named, up to round k, as lying above V*(s_1^i).
+    """[K] sum_{i <= k} of the least upper bound on V*(s_1^i) that was given up to round k.
 
     V* depends on the start alone and is at most H, so each start may use the best of all its rounds.
 

@@ -39,7 +39,7 @@ class DualSide(NamedTuple):
 
     @property
     def again(self) -> DualReplay | str:
-        """Its replay."""
+        """The dual player's replay on the record, or the reason it failed."""
         return self.met if isinstance(self.met, str) else self.met.again
 
 
@@ -65,7 +65,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
 
 
 def online_bound(player: Any, met: DualHistory, against: Comparator) -> Floats:
-    """[K] what the online regret of the dual player against a comparator is at most after k rounds: its own word.
+    """[K] what the online regret of the dual player against a comparator is at most after k rounds.
 
     Raises NotCertifiable if the player has no such bound.
     """

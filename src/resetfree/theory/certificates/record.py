@@ -22,14 +22,14 @@ DIGEST_WHY = (
 
 
 class Fit(NamedTuple):
-    """How what a file holds fits the digest that was written with it (see `digest`)."""
+    """How the contents of a file fit the digest that was written with it (see `digest`)."""
 
     rounds: int  # how many rounds do not
     what: str  # the first thing that does not, "" if all does
 
     @property
     def whole(self) -> bool:
-        """Whether everything does."""
+        """Whether the whole file fits."""
         return not self.what
 
 
@@ -54,7 +54,7 @@ class Record(Protocol):
 
     @property
     def fit(self) -> Fit | None:
-        """How it fits the digest of its file; None for a run that was never written down."""
+        """How it fits the digest of its file; None for a run without a file."""
 
     @property
     def rounds(self) -> Rounds:

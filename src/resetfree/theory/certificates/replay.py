@@ -104,7 +104,7 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
     for k, (s1, reset, end, reward, v_r_hat, v_c_hat, upper, signal, v_r, v_c) in enumerate(
         zip(*(c[name].tolist() for name in names), strict=True)
     ):
-        played = player.multiplier(state, s1, _nobody)
+        played = player.multiplier(state, s1, _no_plans)
         lam[k] = played
         theta = player.parameter(state) if chooses else None
         for comparator in against:
@@ -126,12 +126,12 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
     return DualReplay(state, lam, away, xi2 * g**2, xi2 * (g - hints) ** 2)
 
 
-def _nobody(lam: float) -> Plan:
+def _no_plans(lam: float) -> Plan:
     raise NotCertifiable("The dual player queries the primal player's plans; a record of rounds does not hold them.")
 
 
 def dual_history(run: Record, begun: DualStart, against: list[Comparator]) -> DualHistory:
-    """What the dual player met, and what it does about it when it is played again."""
+    """The dual player's inputs, and its replay or the reason it failed."""
     again: DualReplay | str
     try:
         again = replay(run, begun, against)

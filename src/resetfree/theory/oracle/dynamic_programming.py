@@ -116,7 +116,7 @@ class Response(NamedTuple):
 
 
 class Temptation(NamedTuple):
-    """How much a multiplier lets the best of all policies have of more than a baseline, from every start."""
+    """By how much the best of all policies exceeds a baseline under a multiplier, from every start."""
 
     excess: Floats  # [S] its V_r - y V_c, less the baseline's V_r
     need: Floats  # [S] the multiplier at which it would have no more: (V_r less the baseline's V_r) / V_c
@@ -158,7 +158,7 @@ def _kernel(mdp: FiniteMDP) -> Any:
 
 
 def temptation(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]) -> Temptation:
-    """What the policy that maximises V_r - y V_c over ALL policies has of more than `baseline` [H, S], for finite y.
+    """By how much the policy that maximises V_r - y V_c over ALL policies exceeds `baseline` [H, S], for finite y.
 
     Products of probabilities that underflow count as what they are: nothing is lost in 1e-300 times 1e-300.
     """

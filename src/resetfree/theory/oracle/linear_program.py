@@ -251,7 +251,7 @@ def _check_weights(mdp: FiniteMDP, start_weights: ArrayLike) -> Floats:
 
 
 def _check_visible(mdp: FiniteMDP) -> None:
-    """What the solver would drop must not be there."""
+    """Refuse probabilities that the solver would drop."""
     if (mdp.transition.prob <= SMALLEST_SEEN).any():
         raise NotCertifiable(
             f"The linear program sees probabilities above {SMALLEST_SEEN:g} only. "

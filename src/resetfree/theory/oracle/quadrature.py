@@ -23,7 +23,7 @@ from resetfree.problems.zoo.continuous_linear import ContinuousPolicy, bernstein
 
 @runtime_checkable
 class QuadraticMDP(Protocol):
-    """What this oracle needs of a problem (see `envs.continuous_linear`): quadratics between the ends of the I_a."""
+    """What this oracle needs of a problem (see `zoo.continuous_linear`): quadratics between the ends of the I_a."""
 
     @property
     def horizon(self) -> int:

@@ -24,7 +24,7 @@ class Greedy:
     samples_actions: bool = False
 
     def begin(self, shape: Shape, given: dict[str, Any]) -> Any:
-        """No data."""
+        """No samples, on the host."""
         return self.ridge.begin(shape, given["phi"], given["reg"])
 
     def plan(self, scene: Scene, state: Any, turn: Turn, evaluate: bool) -> BatchedPlan:

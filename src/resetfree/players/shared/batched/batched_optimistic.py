@@ -1,4 +1,4 @@
-"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once: `kernels.counting.composite_plan`.
+"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once, as in `kernels.count_planning`.
 
 Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the widths, V the composite value.
 """

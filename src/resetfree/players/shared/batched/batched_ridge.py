@@ -1,6 +1,6 @@
 """Ridge regression of next-state values, for many rows at once, in the form that the features allow.
 
-Legend as in `kernels.regression`: Lam = reg I + sum phi phi^T, b = sum phi r, M = sum phi e_{s'}^T.
+Legend as in `kernels.ridge`: Lam = reg I + sum phi phi^T, b = sum phi r, M = sum phi e_{s'}^T.
   one-hot   Lam is diagonal: counts suffice, Phi Lam^-1 (b + M V) = (sum r + sum_t N_t V(t)) / (reg + n);
   features  Lam^-1, M^T and b, by Sherman-Morrison in float64, and the squared widths |phi|^2_{Lam^-1} of all pairs.
 """

@@ -1,4 +1,4 @@
-"""The primal player of Algorithm 1 (`linear-ucb`) for many rows at once: `kernels.regression.softmax_plan`."""
+"""The primal player of Algorithm 1 (`linear-ucb`) for many rows at once: `kernels.ridge.softmax_plan`."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Draw(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The model."""
+    """The arrays of a finite model, states and rows last."""
 
     move: Draw  # rows T * A * S
     successor: Any  # [T, A, W, S] int32

@@ -1,7 +1,8 @@
-"""Optimistic value iteration on counts (`kernels.counting`), and what can still be safe (`kernels.elimination`), on the
-places of a plan and on what changed alone.
+"""Optimistic value iteration on counts, and what can still be safe, on the places of a plan and on what changed alone.
 
-Legend: as in `kernels.seen`; bad[i, l] whether a reset can no longer be avoided from numbered state i as far as was
+The passes over all states are `kernels.count_planning` and `support_elimination_kernel`.
+
+Legend: as in `kernels.visited`; bad[i, l] whether a reset can no longer be avoided from numbered state i as far as was
 seen, one layer l for a life without end or one per step of an episode.
 """
 
@@ -52,7 +53,7 @@ def composite_places(
     low: Floats,  # [N] out: a lower bound
     action: Numbers,  # [N] out
 ) -> None:
-    """`kernels.counting.composite_plan` at the new places, from the last step to the first."""
+    """`kernels.count_planning.composite_plan` at the new places, from the last step to the first."""
     horizon, n_actions, lam = len(place), len(score), bonus.lam
     counted = Rows(c.tried, c.earned, c.moved, c.begin, c.used, c.successor, c.times, 0)
     over = np.zeros(place.shape[1] if bounds[horizon] > bounds[horizon - 1] else 0, dtype=np.int32)

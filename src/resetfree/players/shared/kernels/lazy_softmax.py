@@ -1,6 +1,6 @@
 """The pass of Algorithm 1 with one-hot features, on the places of a plan alone.
 
-Legend: as in `kernels.seen`; n how often a pair was tried, reg the ridge. With one-hot features Lam is diagonal, so
+Legend: as in `kernels.visited`; n how often a pair was tried, reg the ridge. With one-hot features Lam is diagonal, so
     Q_r = clip((sum of rewards + sum of V_r(s')) / (reg + n) + beta_r / sqrt(reg + n)),  Q_c likewise with - beta_c.
 """
 
