@@ -63,7 +63,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> OneMultiplierState:
         """The multiplier 0."""
         if self.first_start_only and problem.n_states is None:
-            raise InvalidInput(f"The 'first_start_only' of {self.name} must be false where states are not finite.")
+            raise InvalidInput(f"The 'first_start_only' of {self.name} must be false for vector states. Got True.")
         eta = self._eta(problem, episodes)
         return OneMultiplierState(0.0, -1, eta, bound_of(self) if self.capped else inf)
 

@@ -117,8 +117,8 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         horizon, n_states, n_actions = data.shape
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        widths = (state.beta_r, state.beta_c, self.variance_aware and self.width == "tuned", NO_NOISE, lam)
-        greedy_plan(*data.fitted, *widths, data.known, data.known_last, policy, q, v, v_r, v_c)
+        widths = (state.beta_r, state.beta_c, self.variance_aware and self.width == "tuned", NO_NOISE)
+        greedy_plan(*data.fitted, *widths, lam, data.known, data.known_last, policy, q, v, v_r, v_c)
         return policy, v, v_r, v_c, q
 
     def update(self, state: GreedyState, round: Round) -> GreedyState:

@@ -115,7 +115,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
             )
         check_pooling(problem, self.name)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        world = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
+        world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         return ModelSearchState(no_rows(problem), nothing, at=0, lam=0.0, stale=False, **world, models={}, found={})
 
     def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:

@@ -81,8 +81,8 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         horizon, n_states, n_actions = data.shape
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        widths = (self.scale, 0.0, False, noise, lam)
-        greedy_plan(*data.fitted, *widths, data.known, data.known_last, policy, q, v, v_r, v_c)
+        widths = (self.scale, 0.0, False, noise)
+        greedy_plan(*data.fitted, *widths, lam, data.known, data.known_last, policy, q, v, v_r, v_c)
         return policy, v, v_r, v_c, q
 
     def update(self, state: PerturbedState, round: Round) -> PerturbedState:

@@ -21,7 +21,7 @@ def sizes(problem: Problem, pooled: bool, name: str) -> tuple[int, int, int]:
     """Layers, states and actions of a table; raises if the problem has no such table."""
     n_states = finite_states(problem, name)
     if pooled and not problem.stationary:
-        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step. Got True.")
     return 1 if pooled else problem.horizon, n_states, problem.n_actions
 
 

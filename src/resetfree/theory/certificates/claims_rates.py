@@ -105,7 +105,7 @@ def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide)
     """
     if not isinstance(side.player, CapsMultiplier):
         name = run.spec["dual"]["name"]
-        raise NotCertifiable(f"The dual player '{name}' names nothing that its multipliers never exceed.")
+        raise NotCertifiable(f"The dual player '{name}' declares no bound on its multipliers.")
     episodes = run.spec["episodes"]
     b = max(against.largest, side.player.largest_multiplier(run.problem_again(), episodes))
     planned, level = max(len(run), episodes), log(2 / DELTA)

@@ -225,7 +225,7 @@ def evaluate(
         if rows.shape != (len(x), mdp.n_actions) or (rows < 0).any() or (np.abs(rows.sum(axis=1) - 1) > 1e-9).any():
             raise InvalidInput(
                 f"A policy must give {len(x)} states a distribution over {mdp.n_actions} actions each. "
-                f"Got shape {rows.shape} at step {h + 1}, or a row that is none, instead."
+                f"Got shape {rows.shape} at step {h + 1}, or a row that is no distribution, instead."
             )
         reward_weights[h - 1, :-1] += (rows * (phi @ reward_weights[h])).sum(axis=1) @ to_feature
         cost_weights[h - 1, :-1] += (rows * (phi @ cost_weights[h])).sum(axis=1) @ to_feature
