@@ -1,4 +1,4 @@
-"""MDP-EXP2: exponential weights on action values that are estimated anew in each epoch, for a life without episodes.
+"""MDP-EXP2: exponential weights on action values that are estimated in each epoch, for a life without episodes.
 
 After Wei, Jafarnia-Jahromi, Luo and Jain (2021, "Learning infinite-horizon average-reward MDPs with linear function
 approximation"). Kept: a policy is held for an epoch; of every 2N steps the first N are waited for, then one pair is

@@ -35,8 +35,8 @@ class OneStepShieldState:
 class OneStepShield(PrimalPlayer[OneStepShieldState]):
     """UCBVI on rewards among actions whose next step cannot be a reset; the multiplier does not enter.
 
-    Where a danger lies several steps ahead (`doors-v0`) it walks in, as the pay is good and no single step looks bad,
-    and is reset episode after episode.
+    Where a danger lies several steps ahead (`doors-v0`) it walks into it, as rewards are good and no single step can be
+    reset, and is reset episode after episode.
 
     scale: of the bonus scale H / sqrt(n).  pooled: one set of counts for all steps (stationary problems).
 

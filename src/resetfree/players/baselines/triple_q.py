@@ -51,7 +51,7 @@ class TripleQState:
 
 @dataclass(frozen=True)
 class TripleQ(PrimalPlayer[TripleQState]):
-    """a_h = argmax_a Q_h(s,a) - lam (1 - C_h(s,a) / H); Q and C by Q-learning with bonuses, begun anew in frames.
+    """a_h = argmax_a Q_h(s,a) - lam (1 - C_h(s,a) / H); Q and C by Q-learning with bonuses, restarted in frames.
 
     scale: of the bonus.
 

@@ -53,8 +53,8 @@ class CoinBetting(DualPlayer[CoinBettingState]):
     ceiling: where lam stops; it must lie above every multiplier that could be needed.
     every_round: whether the bettor bets in rounds without cost too, as in the literature.
 
-    >>> books = [(0.0, 1.0, 0), (1.0, 1.0, 1), (2.0, 1.5, 2), (3.0, 2.5, 3)]
-    >>> states = [CoinBettingState(total, wealth, n) for total, wealth, n in books]
+    >>> past = [(0.0, 1.0, 0), (1.0, 1.0, 1), (2.0, 1.5, 2), (3.0, 2.5, 3)]
+    >>> states = [CoinBettingState(total, wealth, n) for total, wealth, n in past]
     >>> [CoinBetting().multiplier(state, 0, lambda lam: None) for state in states]   # after 0, 1, 2, 3 resets
     [0.0, 0.5, 1.0, 1.875]
     """

@@ -90,7 +90,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
 
     planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
     waves: cosines in the model, `bandwidth` their scale.  reg: ridge of the model, on rows of about unit size.
-    growth: plan anew when there are so many times the rows; a reset always leads to a new plan.
+    growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
     population, rounds, starts: the search.
     """
 

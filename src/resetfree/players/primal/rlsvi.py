@@ -24,7 +24,7 @@ from resetfree.problems.contract import Problem, State
 class RLSVI(PrimalPlayer[CountState]):
     """Q = clip(rhat + Phat V + sigma z, -lam, H - h + 1), z ~ N(0, 1), sigma = scale (rest + lam) / sqrt(n); greedy.
 
-    One z per pair and layer of the counts (per step unless pooled), drawn anew each episode from (seed, k) alone, so
+    One z per pair and layer of the counts (per step unless pooled), drawn for each episode from (seed, k) alone, so
     that planning twice gives the same policy. The composite is perturbed, not reward and cost apart. What was never
     tried has Q = H - h + 1, and a known reset state has V = -lam on arrival.
 

@@ -168,9 +168,9 @@ class StoredLinear(PrimalPlayer[StoredState]):
     scale: of the bonus; 0 for none.  reg: the ridge; None for scale^2: then an untried action just reaches its cap.
     planning: None for the paper's way: P = H, and at step h the weights of H - h + 1 steps to go are played. A number:
       the long-run mode, P steps ahead at every step: for dangers that lie beyond the end of an episode.
-    switching: "rare" plans anew when the determinant of some Lam_a is `growth` times what it was, after a reset, and
+    switching: "rare" plans again when the determinant of some Lam_a is `growth` times what it was, after a reset, and
       when features were fitted again; "every" in every episode, for the multiplier as it is.
-    growth: 2 is the rule of the theory, by which hundreds of features are planned anew in every episode for long. None
+    growth: 2 is the rule of the theory, by which hundreds of features are planned in every episode for long. None
       for the larger of 2 and e^(d/20): until the directions of some action were seen a twentieth more, on average.
     refit: fit the features at so many rows and at each doubling; 0 for never.
 

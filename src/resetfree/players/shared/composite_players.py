@@ -20,7 +20,7 @@ from resetfree.players.shared.requirements import check_room, sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
-Switching: TypeAlias = Literal["every", "rare"]  # when a player plans anew
+Switching: TypeAlias = Literal["every", "rare"]  # when a player plans again
 
 
 @dataclass

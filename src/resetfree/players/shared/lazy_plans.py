@@ -36,7 +36,7 @@ class LazyPass(LazyPolicy):
         self._counts, self._version = counts, counts.version
         self._seen = counts.counts  # the present arrays; they only grow, and `version` counts their changes
         self._n_seen = int(counts.size[STATES])
-        self._place: Numbers = np.zeros((shape[0], self._n_seen), dtype=np.int32)  # pages come when they are written to
+        self._place: Numbers = np.zeros((shape[0], self._n_seen), dtype=np.int32)  # pages are allocated on first write
         self._state_at: Numbers = np.zeros(ROOM, dtype=np.int32)
         self.n_places = FIRST
 

@@ -1,7 +1,7 @@
 """One ridge regression per action on stored rows: features, determinants and the width of every row.
 
 Legend: psi [n, d] features of rows; Lam_a = reg I + sum psi psi^T over the rows with action a; width2 [n, A] the
-squared widths psi^T Lam_a^-1 psi of all rows, which are kept and corrected for new data, not computed anew.
+squared widths psi^T Lam_a^-1 psi of all rows, which are kept and corrected for new data, not computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Ridge:
     fitted: int
     root: Floats = field(metadata=BY_FEATURE)  # [A, d, d] lower, Lam_a^-1 = root_a^T root_a of `fitted` rows
     log_det: Floats  # [A] log det Lam_a of the first `fitted` rows
-    width2: Floats = field(metadata={"grows": (0,)})  # [fitted, A]: how they came about does not follow from the rows
+    width2: Floats = field(metadata={"grows": (0,)})  # [fitted, A]: they do not follow from the rows alone
     reg: float = field(metadata={"saved": False})
     seen: int = field(metadata={"saved": False})  # rows whose features are in `psi`: after loading, none
     psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where no action is taken

@@ -20,4 +20,4 @@ def vectors_words(size: int, ahead: int) -> str:
 def features_words(dimension: int, pooled: bool) -> str:
     """Why players for features of pairs are chosen."""
     data = "pooled over the steps, as the dynamics are stationary" if pooled else "one regression per step"
-    return f"features of dimension {dimension} are given, so one pair speaks of others; {data}"
+    return f"features of dimension {dimension} are given, so one pair informs about others; {data}"

@@ -141,7 +141,7 @@ def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
             replace(player, B=bad).init(problem, 10, 0)
         except ResetFreeError:
             continue
-        return f"B = {bad} taken without a word"
+        return f"B = {bad} accepted without an error"
     return None
 
 

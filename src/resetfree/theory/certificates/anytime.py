@@ -1,4 +1,4 @@
-"""Bounds on Regret and Resets that need no model and hold after every round at once; usable while a run goes on.
+"""Bounds on Regret and Resets that need no model and hold after every round at once; usable during a run.
 
 Legend: k rounds so far; N_k resets that happened in them; Resets(k) = sum of V_c^{pi^i}(s_1^i), their expectation given
 policies and starts; G_i the reward collected in round i, whose mean is V_r^{pi^i}(s_1^i); delta the probability with

@@ -98,8 +98,8 @@ def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide)
     """Resets <= bound + sum (lam - lambda*)(C_k - V_c), solved for Resets, with probability at least 1 - delta.
 
     Each term lies in an interval of length b, the larger of what bounds lam and all lambda*, and has variance at most
-    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every start that can
-    come about. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
+    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every possible
+    start. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
     eta = 1 / (2 (e - 2) b^2) adds Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence
     Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
     """

@@ -74,7 +74,7 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
     finding = dual_class(run.mdp)
     if "largest_lambda_star" not in finding.detail:
         n, work = finding.detail["starts"], finding.detail["kernel_steps"]
-        why = f"lambda* must cover all {n} starts that can come about, which would take about {work:.0e} steps"
+        why = f"lambda* must cover all {n} possible starts, which would take about {work:.0e} steps"
         return {**found, "lambda*": why if n else finding.sentence}
     top = float(finding.detail["largest_lambda_star"])
     if among is None:
