@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isqrt
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,17 +76,14 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     def init(self, problem: Problem, episodes: int, seed: int) -> Exp2State:
         """Nothing summed: every action equally likely."""
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
-        return Exp2State(
-            np.zeros((layers, n, n_actions)),
-            times=np.zeros((layers, n * n_actions)),
-            sums=np.zeros((layers, n * n_actions)),
-            **dict.fromkeys(("k", "step", "layer", "pair"), 0),
-            earned=0.0,
-            phi=np.empty((0, 0)) if problem.phi is None else features_of(problem),
-            shape=(problem.horizon, n, n_actions),
-            window=self.window or problem.horizon,
-            epoch=self.epoch or max(1, isqrt(max(episodes, 1))),
-        )
+        total, rows = np.zeros((layers, n, n_actions)), (layers, n * n_actions)
+        fixed: dict[str, Any] = {
+            "phi": np.empty((0, 0)) if problem.phi is None else features_of(problem),
+            "shape": (problem.horizon, n, n_actions),
+            "window": self.window or problem.horizon,
+            "epoch": self.epoch or max(1, isqrt(max(episodes, 1))),
+        }
+        return Exp2State(total, np.zeros(rows), np.zeros(rows), k=0, step=0, layer=0, pair=0, earned=0.0, **fixed)
 
     def plan(self, state: Exp2State, s1: State, lam: float) -> Plan:
         """The epoch's policy; it has no estimates for a start, and v_r = v_c = 0 promise nothing."""

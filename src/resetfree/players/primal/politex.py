@@ -17,8 +17,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.counts import GROWING, absorb, check_successors, empty_counts
-from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
+from resetfree.players.shared.counts import GROWING, HasCounts, absorb, empty_counts
+from resetfree.players.shared.kernels.action_values import counted_values, true_values
 from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, exponential_weights
@@ -31,7 +31,7 @@ LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (40
 
 
 @dataclass
-class PolitexState:
+class PolitexState(HasCounts):
     """Summed values, and the counts from which values are estimated (empty where the model is known)."""
 
     total: Floats  # [1 or S, H, S, A] sum of qhat_i, one for all starts or one per start
@@ -46,15 +46,6 @@ class PolitexState:
     n_transitions: int = field(metadata={"saved": False})
     end_resets: bool = field(metadata={"saved": False})
     model: Model | None = field(metadata={"saved": False})  # the truth, if it is known
-
-    @property
-    def counts(self) -> Counts:
-        """The counts as one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
-
-    def check_loaded(self) -> None:
-        """See `check_successors`."""
-        check_successors(self)
 
 
 @dataclass(frozen=True)
@@ -99,9 +90,10 @@ class Politex(PrimalPlayer[PolitexState]):
             )
         known = self.model == "exact"
         rows = (0, 0, 0) if known else (1 if problem.stationary else problem.horizon, n, n_actions)
+        counts = empty_counts(rows) | {name: np.zeros(n, dtype=np.bool_) for name in ("known", "known_last")}
         return PolitexState(
             total=np.zeros(shape),
-            **empty_counts(rows) | {"known": np.zeros(n, dtype=np.bool_), "known_last": np.zeros(n, dtype=np.bool_)},
+            **counts,
             eta=self.eta(problem, episodes),
             n_transitions=problem.n_transitions,
             end_resets=problem.end_resets,

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors, empty_counts
-from resetfree.players.shared.kernels.action_values import Counts
+from resetfree.players.shared.counts import GROWING, ROOM, HasCounts, absorb, empty_counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem, State
@@ -45,7 +44,7 @@ class CountData(ABC):
 
 
 @dataclass
-class CountState(CountData):
+class CountState(HasCounts, CountData):
     """The counts of all pairs."""
 
     k: int  # episodes seen
@@ -72,11 +71,6 @@ class CountState(CountData):
     jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
     ties: Ties = field(metadata={"saved": False})
 
-    @property
-    def counts(self) -> Counts:
-        """The counts as one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
-
     def learn(self, round: Round) -> None:
         """See `CountData`."""
         episode = round.episode
@@ -94,10 +88,6 @@ class CountState(CountData):
         stretch = self.nothing if draw is None else draw
         composite_plan(self.counts, self.n_transitions, *bonus, stretch, self.prefer, allowed, policy, v, v_r, v_c)
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
-
-    def check_loaded(self) -> None:
-        """See `check_successors`."""
-        check_successors(self)
 
 
 def fresh(

@@ -20,8 +20,22 @@ GROWING = {"grows": (3,)}  # successors per pair
 LARGEST = 50_000_000  # entries of counts that are still sensible (400 MB)
 
 
+class HasCounts:
+    """A state with the fields of `Counts` among its own."""
+
+    @property
+    def counts(self: Any) -> Counts:
+        """The counts as one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+    def check_loaded(self: Any) -> None:
+        """Check loaded counts: successors are states."""
+        require(self.successor.shape == self.seen.shape, "successors and their numbers must have one shape")
+        require(within(self.successor, 0, len(self.known)), "successors must be states")
+
+
 @dataclass
-class Counted:
+class Counted(HasCounts):
     """How often each transition was seen, pooled over the steps (one layer) or not."""
 
     tried: NDArray[np.int64]  # [L, S, A]
@@ -43,18 +57,9 @@ class Counted:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
         return cls(**empty_counts(rows), n_transitions=problem.n_transitions, end_resets=problem.end_resets)
 
-    @property
-    def counts(self) -> Counts:
-        """As one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
-
     def learn(self, episode: Episode) -> None:
         """See `absorb`."""
         absorb(self, episode)
-
-    def check_loaded(self) -> None:
-        """See `check_successors`."""
-        check_successors(self)
 
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
@@ -97,9 +102,3 @@ def mark_reset(state: Any, episode: Episode) -> None:
     state.known_last[where] = True
     if not state.end_resets or len(episode.actions) < state.n_transitions:
         state.known[where] = True
-
-
-def check_successors(state: Any) -> None:
-    """Check loaded fields of `Counted`: successors are states."""
-    require(state.successor.shape == state.seen.shape, "successors and their numbers must have one shape")
-    require(within(state.successor, 0, len(state.known)), "successors must be states")
