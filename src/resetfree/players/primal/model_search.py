@@ -28,7 +28,7 @@ from resetfree.problems.finite.transitions import Floats
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
 NEIGHBOURS = 10  # states beside each reset state that decide how far it reaches
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
-LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looking around
+LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
 
 
 @dataclass
@@ -124,7 +124,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
             if int((state.rows.action[:n] != NO_ACTION).sum()) < self.least:
-                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action alike
+                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action equally likely
             policy = self.search(state, n, lam)
         return Plan(policy, *self.foresee(state, n, policy, s1))
 
@@ -177,7 +177,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         inputs = np.concatenate([np.ones((len(taken), 1)), z[taken], height * np.cos(z[taken] @ wave + phase)], axis=1)
         targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
         ridge = np.full(inputs.shape[1], self.reg)
-        ridge[: 1 + size] /= 10.0  # straight lines first
+        ridge[: 1 + size] /= 10.0  # prefer linear terms
         shared = _ridge(inputs, targets, ridge)
         coefficient = np.tile(shared, (len(state.policy.offset), 1, 1))
         spread = np.zeros((len(coefficient), size))

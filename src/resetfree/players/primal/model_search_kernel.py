@@ -25,7 +25,7 @@ class Model(NamedTuple):
     coefficient: Floats  # [A, 1 + D + f, D + 1] of z' - z, and of the reward in the last column
     spread: Floats  # [A, D] of what the model leaves open, per step
     known: Floats  # [q, D] states by whose nearest a state is judged
-    n_dead: int  # the first so many of them are reset states
+    n_dead: int  # this many of them, the first, are reset states
     low: Floats  # [D] the box of all states that were lived in
     high: Floats  # [D]
     least: Floats  # [D] what z cannot leave

@@ -38,7 +38,7 @@ from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.transitions import Floats
 
-MOST_FEATURES = 2000  # matrices of so many features squared are still inverted in seconds
+MOST_FEATURES = 2000  # matrices of this many features squared are inverted in seconds
 SHARE = 0.05  # by which log det grows per feature between two plans, by default
 MOST_BYTES = 8_000_000_000  # of features of rows, which are all in memory
 
@@ -57,7 +57,7 @@ class LinearValues(ChoicePolicy):
     root: Floats  # [A, d, d] Lam_a^-1 = root_a^T root_a
     cap: Floats  # [H] or [1] steps to go
     floor: float  # -lam
-    bonus: float  # what a width counts
+    bonus: float  # weight of a width
     size: int  # D
 
     def __call__(self, h: int, s: Any) -> Floats:
@@ -126,7 +126,7 @@ class PlayedWorld:
     low: Floats
     high: Floats
     seed: int
-    most: int  # rows that there can be
+    most: int  # largest number of rows
 
 
 @dataclass
@@ -136,9 +136,11 @@ class StoredState:
     rows: Rows
     ridge: Ridge
     next_refit: int  # rows; 0 for never
-    switches: int  # how often plans were thrown away
+    switches: int  # how often plans were discarded
     world: PlayedWorld = field(metadata={"saved": False})
-    plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: nothing that is not in the rest
+    plans: dict[float, Planned] = field(
+        metadata={"saved": False}
+    )  # by multiplier: a cache of what follows from the rest
 
     def check_loaded(self) -> None:
         """Actions and states that there are, and a fit that ends with an episode."""

@@ -56,10 +56,10 @@ def plan_stored(
     dead: Bools,  # [N]
     width2: Floats,  # [N, A] squared widths
     root: Floats,  # [A, d, d] Lam_a^-1 = root_a^T root_a
-    bonus: float,  # what a width counts in the composite
+    bonus: float,  # weight of a width in the composite
     lam: float,
     moves_last: bool,  # whether the action with one step to go moves the agent
-    estimated: int,  # steps to go of which V_r and V_c are wanted
+    estimated: int,  # steps to go for which V_r and V_c are estimated
     weight: Floats,  # [K, d, A] out: composite weights of the K largest numbers of steps to go, the largest first
     weight_r: Floats,  # [d, A] out, with `estimated` steps to go
     weight_c: Floats,  # [d, A] out

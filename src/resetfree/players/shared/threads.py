@@ -77,7 +77,7 @@ def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
         home = Path(str(package.__file__)).parent
         for folder in (home.parent / f"{home.name}.libs", home / ".dylibs", home / ".libs"):
             for file in sorted(folder.glob("*openblas*")):
-                library = ctypes.CDLL(str(file))  # loaded already: this is the one in use
+                library = ctypes.CDLL(str(file))  # already loaded: the one in use
                 for name in NAMES:
                     if hasattr(library, name.format("set")):
                         found.append((getattr(library, name.format("get")), getattr(library, name.format("set"))))

@@ -26,7 +26,7 @@ TOLERANCE = 1e-9
 DENSE_ENTRIES = 20_000_000  # residuals of all N*S entries are formed (in chunks of rows) up to here
 SKETCHED_ROWS = 256  # beyond it, those of the rows that random projections single out
 PROGRAM_ENTRIES = 5_000  # the norm of mu is minimised over the null space of Phi up to this many entries d*S
-PROGRAM_ROUNDS = 40  # and by at most so many linear programs
+PROGRAM_ROUNDS = 40  # and by at most this many linear programs
 
 
 def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:

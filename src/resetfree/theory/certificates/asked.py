@@ -10,7 +10,7 @@ from resetfree.theory.certificates.record import Record
 
 ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")
 COMPARED = ("covered", "constants", "most_resets")  # `why` is wording, which a later version may improve
-SIZES = ("horizon", "n_states", "n_actions", "persistent")  # that a spec repeats of its problem
+SIZES = ("horizon", "n_states", "n_actions", "persistent")  # properties of the problem that a spec repeats
 CLAIM = "what the record says of its players and its problem is what they say (entries that differ)"
 UNKNOWN = "the player cannot be made again to state what is proved of it: "
 ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on

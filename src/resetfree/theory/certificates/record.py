@@ -24,8 +24,8 @@ DIGEST_WHY = (
 class Fit(NamedTuple):
     """How the contents of a file fit the digest that was written with it (see `digest`)."""
 
-    rounds: int  # how many rounds do not
-    what: str  # the first thing that does not, "" if all does
+    rounds: int  # how many rounds do not fit
+    what: str  # the first part that does not fit, "" if all do
 
     @property
     def whole(self) -> bool:

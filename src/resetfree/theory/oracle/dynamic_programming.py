@@ -38,7 +38,7 @@ class Solution:
     value: Floats  # [S] V*, nan where infeasible
     policy: NDArray[np.int16]  # [H, S] pi*; where infeasible it minimises the reset probability
     cost: Floats  # [S] least reset probability, exactly 0 where feasible
-    starts: NDArray[np.int64]  # feasible starts for which multipliers are wanted
+    starts: NDArray[np.int64]  # feasible starts for which multipliers are requested
 
     @cached_property
     def safe_actions(self) -> Bools:
@@ -68,7 +68,7 @@ class Values(NamedTuple):
 def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
     """Safe sets, V*, pi* and (when read) multipliers of a finite problem.
 
-    starts: states for which `lambda_hat` is wanted (default: every feasible one; each costs a few passes of O(H nnz)).
+    starts: states for which `lambda_hat` is computed (default: every feasible one; each costs a few passes of O(H nnz)).
 
     >>> import resetfree as rf
     >>> sol = solve(rf.make("grid-v0"))

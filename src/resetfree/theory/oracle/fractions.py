@@ -134,7 +134,7 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
 
     Paper: pi*, hat lambda, V_{r,1}^{pi*}.
 
-    starts: states for which `lambda_hat` is wanted (default: every feasible one).
+    starts: states for which `lambda_hat` is computed (default: every feasible one).
     Raises AssumptionViolated for a start without a reset-free policy, and what `exact_model` raises.
 
     >>> import resetfree as rf

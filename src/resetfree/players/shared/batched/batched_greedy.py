@@ -36,7 +36,7 @@ class Greedy:
             v, v_r = jnp.where(dead, -lam, values[0]), jnp.where(dead, 0.0, values[1])
             v_c = jnp.where(dead, 1.0, values[2])
             [mean, mean_r], [mean_c], width2 = self.ridge.regress(
-                tables, given["phi"], given["reg"], state, h, [v, v_r], [v_c]
+                tables, given["phi"], given["reg"], state, h, with_pay=[v, v_r], without=[v_c]
             )
             cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
             q = []

@@ -49,7 +49,9 @@ class Softmax:
         def step(values: Values, h: Any) -> tuple[Values, list[Array]]:
             dead = known_at(shape, data.known, data.known_last, h)
             v_r, v_c = jnp.where(dead, 0.0, values[0]), jnp.where(dead, 1.0, values[1])
-            [mean_r], [mean_c], width2 = self.ridge.regress(tables, given["phi"], given["reg"], data, h, [v_r], [v_c])
+            [mean_r], [mean_c], width2 = self.ridge.regress(
+                tables, given["phi"], given["reg"], data, h, with_pay=[v_r], without=[v_c]
+            )
             cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
             q_r, q_c, composite = [], [], []
             for r, c, w in zip(mean_r, mean_c, width2, strict=True):

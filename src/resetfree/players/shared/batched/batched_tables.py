@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from resetfree.problems.finite.mdp import FiniteMDP
 
-FEW = 8  # so many terms are written out, more are a reduction
+FEW = 8  # up to this many terms are unrolled, more are a reduction
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Shape:
     n_contexts: int
     noise: str  # "none", "bernoulli" or "gaussian"
     end_resets: bool
-    unrolled: bool  # whether the steps of an episode are written out, or a loop
+    unrolled: bool  # whether the steps of an episode are unrolled, or a loop
 
     @property
     def n_uniforms(self) -> int:

@@ -17,7 +17,7 @@ from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 Numbers = NDArray[np.int32]
 STATES, ROWS, EDGES, NEWS = 0, 1, 2, 3  # what `Seen.size` counts; NEWS: edges that the last episode saw first
-SCAN = 16  # looking through so many entries costs about what sorting one does
+SCAN = 16  # scanning this many entries costs about what sorting one does
 OVER, DEAD, FIRST = 0, 1, 2  # places of every plan: after the last step, in a reset state; and the first real one
 
 
