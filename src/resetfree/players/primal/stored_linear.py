@@ -138,9 +138,7 @@ class StoredState:
     next_refit: int  # rows; 0 for never
     switches: int  # how often plans were discarded
     world: PlayedWorld = field(metadata={"saved": False})
-    plans: dict[float, Planned] = field(
-        metadata={"saved": False}
-    )  # by multiplier: a cache of what follows from the rest
+    plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: a cache, made from the rest
 
     def check_loaded(self) -> None:
         """Actions and states that there are, and a fit that ends with an episode."""

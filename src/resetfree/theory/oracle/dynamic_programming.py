@@ -68,7 +68,7 @@ class Values(NamedTuple):
 def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
     """Safe sets, V*, pi* and (when read) multipliers of a finite problem.
 
-    starts: states for which `lambda_hat` is computed (default: every feasible one; each costs a few passes of O(H nnz)).
+    starts: states for which `lambda_hat` is computed (default: all feasible ones; each costs a few passes of O(H nnz)).
 
     >>> import resetfree as rf
     >>> sol = solve(rf.make("grid-v0"))
