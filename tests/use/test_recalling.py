@@ -164,12 +164,12 @@ def test_a_users_function_must_be_given_again(walk: Any, tmp_path: Path) -> None
 
     file = tmp_path / "walk.rfrun"
     run = rf.learn(made(), "stored-linear", feedback="realised", B=5.0, episodes=15, path=file)
-    with pytest.raises(RunError, match=r"a function of the user's, which only the problem has\. Give it"):
+    with pytest.raises(RunError, match=r"a function of your own, which only the problem has\. Give it"):
         _ = rf.load(file).policy
     found = rf.load(file, made()).policy
     at = np.linspace(-5, 5, 41)[:, None]
     assert np.array_equal(found.predict(at)[0], run.policy.predict(at)[0])
-    with pytest.raises(InvalidInput, match="no code is kept"):
+    with pytest.raises(InvalidInput, match="it holds no code"):
         found.export(tmp_path / "policy.npz")
 
 
