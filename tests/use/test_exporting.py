@@ -242,7 +242,7 @@ TABLES = {
     "horizon": ({"text": lambda t: t.update(horizon=0)}, "horizon cannot be 0"),
     "true": ({"text": lambda t: t.update(horizon=True)}, "horizon cannot be True"),
     "huge": ({"text": lambda t: t.update(horizon=10**30)}, "horizon cannot be"),
-    "step": ({"text": lambda t: t.update(stationary=True)}, "depend on the step"),
+    "step": ({"text": lambda t: t.update(stationary=True)}, "depends on the step"),
     "observation": ({"text": lambda t: t.update(observation={"kind": "vector", "space": {"shape": [2]}})}, "not fit"),
     "count": ({"text": lambda t: t["observation"].update(count=99)}, "do not fit a table of 17 states"),
 }  # fmt: skip
