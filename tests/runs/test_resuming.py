@@ -220,9 +220,8 @@ def fed_again(path: Path, case: str) -> tuple[dict[str, NDArray[Any]], dict[str,
     asked, contents = {**CASES[case]}, read(path)
     given, spec = asked.pop("settings", {}), contents.spec
     world = find_world(asked["problem"], given.get("problem"))
-    setup = prepare(
-        world, asked["primal"], spec["dual"]["name"], spec["episodes"], spec["seed"], spec["feedback"], None, given
-    )
+    request = {name: spec[name] for name in ("episodes", "seed", "feedback")}
+    setup = prepare(world, asked["primal"], spec["dual"]["name"], settings=given, **request)
     game, resets = setup.game, {one.k for one in contents.interventions}
     connection = connect(path, "ro")
     fed = Fed(world.problem, read_played(connection, path, 1, spec["episodes"]))

@@ -70,7 +70,7 @@ def settings_of(
             raise InvalidInput(f"The 'seeds' of a batch must be integers from 0. Got {seed!r} instead.")
     world = find_world(problem)
     pairs = zip(*(players * n if len(players) == 1 else players for players in lists), strict=True)
-    setups = [prepare(world, p, d, episodes, int(seeds[0]), feedback, B, {}) for p, d in pairs]
+    setups = [prepare(world, p, d, episodes=episodes, seed=int(seeds[0]), feedback=feedback, B=B) for p, d in pairs]
     if any(setup.spec["feedback"] != setups[0].spec["feedback"] for setup in setups):
         raise InvalidInput("The settings of one batch must have one feedback. Got several instead.")
     return setups
