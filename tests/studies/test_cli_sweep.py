@@ -60,7 +60,7 @@ def test_from_a_file_to_a_report(capsys: pytest.CaptureFixture[str], file: Path)
     assert status == 0
     assert "2 of 2 trials done, 0 failed." in out
     assert "linear-ucb" in out
-    assert "Engine local: asked for." in err
+    assert "Engine local: requested." in err
     assert "2 of 2 trials done · 0 running · 0 failed" in err
     assert len(list(Path("tb").glob("grid-v0-*-seed0-*/events*"))) == 2
     folder = SweepFolder(Path("sweeps/small"))

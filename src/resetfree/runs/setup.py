@@ -191,7 +191,7 @@ def _check_without_bound(world: World, players: Mapping[str, Any], episodes: int
         if complaint is None:
             continue
         if _wants_bound(player) and not _complaint(dataclasses.replace(player, B=1.0), world.problem, episodes, seed):
-            why = "has no oracle to tell one" if world.mdp is None else "has no least one that the oracle can tell"
+            why = "has no oracle to compute one" if world.mdp is None else "has none that the oracle can compute"
             raise InvalidInput(
                 f"The player '{player.name}' needs a bound B on the multipliers, and '{world.name}' {why}: "
                 "give it as B (--bound on the command line)."
