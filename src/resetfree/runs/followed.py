@@ -33,22 +33,22 @@ def followed(
     >>> followed({"problem": "gym:CartPole-v1", "problem_options": {"reset_when": "mine:fell"}})
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The run names code for 'reset_when'. Nothing is run because a file names it:
-    say it again with --set reset_when=mine:fell.
+    give it again with --set reset_when=mine:fell.
     """
     problem, given = spec["problem"], given or {}
     from_file = {key: value for key, value in spec["problem_options"].items() if key not in given}
     for key, value in from_file.items():
-        again = f"say it again with --set {key}={shlex.quote(str(value))}."
+        again = f"give it again with --set {key}={shlex.quote(str(value))}."
         if names_code(problem, key, value):
             raise InvalidInput(f"{named(path)} names code for '{key}'. Nothing is run because a file names it: {again}")
         if problem not in PROBLEMS.own and _too_large(value):
-            raise InvalidInput(f"{named(path)} asks for '{key}' = {value}, which is much: {again}")
+            raise InvalidInput(f"{named(path)} requests '{key}' = {value}, which is large: {again}")
     options, known = {**spec["problem_options"], **given}, PROBLEMS.get(problem)
     counts = {key: value for key, value in from_file.items() if key != "seed" and type(value) is not float}
     if known is not None and counts and known.entries(options) > LARGEST:
         words = " ".join(f"--set {key}={shlex.quote(str(value))}" for key, value in counts.items())
         raise InvalidInput(
-            f"{named(path)} asks for a problem of size {known.entries(options):.2g}, and because a file says so none "
+            f"{named(path)} requests a problem of size {known.entries(options):.2g}, and because a file says so none "
             f"of more than {LARGEST:.2g} is made: name '{problem}' yourself, with {words}."
         )
     return options

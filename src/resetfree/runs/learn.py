@@ -335,7 +335,7 @@ def _nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
         if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, setup.world.problem)):
             raise
         raise RunError(
-            f"The run in '{file}' cannot go on: the numbers in its checkpoint make no sense to its players "
+            f"The run in '{file}' cannot be resumed: its players fail on the numbers in its checkpoint "
             f"({type(error).__name__}: {' '.join(str(error).split())})."
         ) from error
 

@@ -119,12 +119,12 @@ def unpacked(form: Any, data: Any) -> list[NDArray[Any]]:
         size = math.prod(shape) * kept.itemsize
         narrow = kept == dtype or (kept.kind in "iu" and dtype == np.int64)
         if not narrow or len(shape) > MOST_AXES or not kept.itemsize or at + size > len(data):
-            raise ValueError("its transitions have other bytes than their form says")
+            raise ValueError("the bytes of its transitions do not match their form")
         flat = np.frombuffer(data, dtype=kept, count=math.prod(shape), offset=at)
         arrays.append(flat.astype(dtype).reshape(shape))
         at += size
     if at != len(data):
-        raise ValueError("its transitions have other bytes than their form says")
+        raise ValueError("the bytes of its transitions do not match their form")
     return arrays
 
 

@@ -352,7 +352,7 @@ def decode_start(text: str) -> State:
         if not lists or not all(type(n) is int and 0 <= n <= len(text) for n in shape):
             raise ValueError("a start has no shape")
         if math.prod(shape) != len(values) or any(isinstance(one, list | dict) for one in values):
-            raise ValueError("a start has other numbers than its shape says")
+            raise ValueError("a start has another number of values than its shape")
         return np.array(values, dtype=dtype).reshape(shape)
     if value is None or isinstance(value, int | float | str):
         return value

@@ -70,7 +70,7 @@ def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
         if key == "episodes":
             return (
                 f"was planned for {stored[key]} episodes, which its players' constants depend on; "
-                f"it cannot go on for {wanted[key]}"
+                f"it cannot be resumed for {wanted[key]}"
             )
         return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
     return None

@@ -104,8 +104,8 @@ class SweepFolder:
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise RunError(
-                f"The results in '{self.path}' cannot be written: {why}. The trials that are done stay; the same "
-                "command goes on."
+                f"The results in '{self.path}' cannot be written: {why}. The trials that are done are saved; run the "
+                "same command again to continue."
             ) from error
 
     def is_finished(self, id: str, episodes: int) -> bool:

@@ -227,7 +227,7 @@ def _check_plain(value: Any, what: str) -> None:
         for one in value:
             _check_plain(one, what)
     elif value is not None and not isinstance(value, bool | int | float | str):
-        raise InvalidInput(f"The {what} must be numbers, words or lists of them. Got {type(value).__name__} instead.")
+        raise InvalidInput(f"The {what} must be numbers, text or lists of them. Got {type(value).__name__} instead.")
 
 
 def _names(value: Any, what: str) -> list[str]:

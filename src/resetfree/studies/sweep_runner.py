@@ -94,14 +94,14 @@ def run_sweep(
                         if outcome.status == "lost":
                             raise RunError(
                                 f"{outcome.sentence} So far {count.done} of {count.total} trials are done, saved in "
-                                f"'{folder.path}'. The same command goes on with the others."
+                                f"'{folder.path}'. Run the same command again to continue."
                             )
                         _add(count, job.trial, outcome)
                         report(count)
         except KeyboardInterrupt:
             raise SweepStopped(
                 f"Stopped after {count.done} of {count.total} trials, saved in '{folder.path}'. "
-                "The same command goes on with it."
+                "Run the same command again to continue."
             ) from None
     count.running = 0
     return count

@@ -112,9 +112,7 @@ class TrialJob(NamedTuple):
     @property
     def again(self) -> str:
         """What to type to continue it."""
-        return (
-            f"It goes on, with as much time again or another --time-limit, after: resetfree sweep retry {self.folder}"
-        )
+        return f"To continue it, with as much time again or another --time-limit: resetfree sweep retry {self.folder}"
 
     @property
     def events(self) -> Path | None:

@@ -162,5 +162,6 @@ def code_digest() -> str:
 
 def _unwritable(path: Path, error: OSError) -> RunError:
     return RunError(
-        f"The results file '{path}' cannot be written: {error.strerror}. What is in it stays; the same command goes on."
+        f"The results file '{path}' cannot be written: {error.strerror}. Its contents are safe; run the same command "
+        "again to continue."
     )

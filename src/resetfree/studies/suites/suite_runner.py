@@ -39,7 +39,7 @@ class Attempt(NamedTuple):
     @property
     def again(self) -> str:
         """What to type to continue it."""
-        return "What was finished is saved; the same command goes on with it, and --jobs 1 takes the least memory."
+        return "Finished trials are saved: run the same command again to continue; --jobs 1 takes the least memory."
 
     def play(self, stop: Stop) -> Outcome:
         """Play the trial; nothing is kept of one that is stopped."""
@@ -104,7 +104,8 @@ def run_suite(
             finish([trial for trials in second for trial in trials], runner)
         except KeyboardInterrupt:
             raise BenchStopped(
-                f"Stopped after {done} of {total} trials, saved in '{results.path}'. The same command goes on with it."
+                f"Stopped after {done} of {total} trials, saved in '{results.path}'. Run the same command again to "
+                "continue."
             ) from None
     return [
         PlayedEntry(entry, width, tuple(results.outcomes[trial.key] for trial in trials))
