@@ -267,7 +267,7 @@ VALUES = {
     "missing": ({"arrays": lambda a: a.pop("features.phase")}, "not those of 'random-fourier'"),
     "all missing": ({"arrays": lambda a: [a.pop(k) for k in list(a) if k.startswith("features.")]}, "cannot be made"),
     "size": ({"arrays": lambda a: a.update(size=np.array(7))}, ""),
-    "no features": ({"text": lambda t: t.update(features=None)}, "which a LinearValues has not"),
+    "no features": ({"text": lambda t: t.update(features=None)}, "which is no field of a LinearValues"),
     "other features": ({"text": lambda t: t["features"].update(name="polynomial", settings={})}, "not those of 'poly"),
     "more features": ({"text": lambda t: t["features"]["settings"].update(d=300)}, "does not fit"),
     "too many": ({"text": lambda t: t["features"]["settings"].update(d=10**9)}, "2000"),
