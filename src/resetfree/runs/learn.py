@@ -35,7 +35,7 @@ from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
-from resetfree.runs.recorded import Fed, checked
+from resetfree.runs.recorded import ReplayedProblem, checked
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
@@ -139,7 +139,7 @@ def learn(
             checkpoint, saved = ledger.newest()
             _restore(world.problem, setup.game, checkpoint, saved, ledger)
             with _nonsense_refused(setup, file):
-                _feed(setup, ledger)
+                _replay(setup, ledger)
             setup.game.why = "resume"
             ledger.resume(_checkpoint(setup.game, seconds))
         except BaseException:
@@ -305,16 +305,16 @@ def _restore(
     game.k, game.s1 = checkpoint.k, checkpoint.s1
 
 
-def _feed(setup: Setup, ledger: Ledger) -> None:
+def _replay(setup: Setup, ledger: Ledger) -> None:
     """Replay the rounds after the checkpoint to the players, drawing the same random numbers.
 
     The state of a persistent environment is unknown afterwards: it needs a reset.
     """
     world, game = setup.world, setup.game
-    fed = Fed(world.problem, ledger.played(game.k + 1, ledger.last))
+    replayed = ReplayedProblem(world.problem, ledger.played(game.k + 1, ledger.last))
     oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
     rounds = play(
-        fed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
+        replayed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
     )
     try:
         deque(rounds, maxlen=0)

@@ -29,7 +29,7 @@ from resetfree.problems.contract import Episode, Intervention
 from resetfree.runs.columns import COLUMNS
 from resetfree.runs.digest import Chain
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
-from resetfree.runs.recorded import NEGATIVE_ZERO, RecordedRound, Waiting
+from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.runfile import (
     BROKEN,
     MOST_TEXT,
@@ -64,7 +64,7 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
-        self._waiting = Waiting()  # the episodes of the pending rounds
+        self._episodes = EpisodeBuffer()  # the episodes of the pending rounds
         self._problem: dict[str, NDArray[Any]] = {}  # the problem's own state, as last written
         self._known = False  # whether the file was reopened, or something has been committed to it
         self.broken = False  # whether a write failed: then nothing more is written
@@ -144,10 +144,10 @@ class Ledger:
         episode: its transitions; None for a run that cannot be resumed. A run without a file keeps none.
         """
         if episode is not None and self.path is not None:
-            self._waiting.add(episode)
+            self._episodes.add(episode)
         self._pending.append(row)
         self.last = row[0]
-        if len(self._pending) >= BATCH or self._waiting.weight >= WEIGHT:
+        if len(self._pending) >= BATCH or self._episodes.weight >= WEIGHT:
             with self._writing():
                 self._spill()
 
@@ -269,7 +269,7 @@ class Ledger:
         """Write the buffered rounds into the open transaction."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
-        forms, data = self._waiting.take()
+        forms, data = self._episodes.take()
         assert len(forms) in (0, len(self._pending))
         if self._zeros and forms:
             ends = (row[END] for row in self._pending)

@@ -35,7 +35,7 @@ class RecordedRound(NamedTuple):
     episode: Episode
 
 
-class Waiting:
+class EpisodeBuffer:
     """A buffer of episodes to be written: copies, since their arrays may be reused.
 
     It keeps only bytes and shared texts, which the garbage collector need not traverse.
@@ -163,7 +163,7 @@ def checked(problem: Problem, played: Iterable[RecordedRound]) -> Iterator[Recor
         yield one
 
 
-class Fed(Problem):
+class ReplayedProblem(Problem):
     """A problem that replays recorded rounds to the game; the problem itself is not changed."""
 
     persistent = True  # resets are those of the record
