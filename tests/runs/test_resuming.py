@@ -27,7 +27,7 @@ from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
 from resetfree.runs import ledger, runfile
 from resetfree.runs.ledger import read
-from resetfree.runs.recorded import Fed
+from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.runfile import connect, read_checkpoint, read_played, read_problem
 from resetfree.runs.setup import prepare
 
@@ -220,12 +220,11 @@ def fed_again(path: Path, case: str) -> tuple[dict[str, NDArray[Any]], dict[str,
     asked, contents = {**CASES[case]}, read(path)
     given, spec = asked.pop("settings", {}), contents.spec
     world = find_world(asked["problem"], given.get("problem"))
-    setup = prepare(
-        world, asked["primal"], spec["dual"]["name"], spec["episodes"], spec["seed"], spec["feedback"], None, given
-    )
+    request = {name: spec[name] for name in ("episodes", "seed", "feedback")}
+    setup = prepare(world, asked["primal"], spec["dual"]["name"], settings=given, **request)
     game, resets = setup.game, {one.k for one in contents.interventions}
     connection = connect(path, "ro")
-    fed = Fed(world.problem, read_played(connection, path, 1, spec["episodes"]))
+    fed = ReplayedProblem(world.problem, read_played(connection, path, 1, spec["episodes"]))
     for this in play(fed, setup.primal, setup.dual, game, episodes=spec["episodes"], feedback=spec["feedback"]):
         if this.k in resets:  # a session may have begun here, with a reset
             game.s1 = None
@@ -306,9 +305,9 @@ EPISODES: dict[str, Make] = {
 
 
 def test_episodes_of_any_kind_come_back_bit_for_bit(tmp_path: Path) -> None:
-    from resetfree.runs.recorded import Waiting, unpacked
+    from resetfree.runs.recorded import EpisodeBuffer, unpacked
 
-    waiting = Waiting()
+    waiting = EpisodeBuffer()
     for make in EPISODES.values():
         waiting.add(make())
     together = list(zip(*waiting.take(), strict=True))

@@ -319,7 +319,7 @@ class Old(Plant):
 
 def test_an_operator_is_for_problems_that_need_one() -> None:
     operator = OperatorReset(lambda request: None)
-    with pytest.raises(InvalidInput, match="'grid-v0' resets itself: no operator can be asked"):
+    with pytest.raises(InvalidInput, match="'grid-v0' resets itself: it takes no operator"):
         rf.learn("grid-v0", episodes=3, operator=operator)
     with pytest.raises(InvalidInput, match=r"'perform_reset' of the problem 'plant' must take \(u, why, operator\)"):
         learn(Old(), operator=operator)

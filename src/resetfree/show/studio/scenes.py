@@ -15,7 +15,7 @@ from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import make, problems
 from resetfree.runs.result import Run
-from resetfree.runs.statements import Said, unknown
+from resetfree.runs.statements import Statements, unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -42,7 +42,7 @@ class Scene:
         spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
         return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
 
-    def _statements(self) -> Said:
+    def _statements(self) -> Statements:
         """What the players say of themselves, never what a file says they said."""
         return unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
 
