@@ -141,9 +141,13 @@ def test_an_existing_file_needs_a_word(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_resume_takes_what_is_not_said_from_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        "primal": "politex", "dual": "optimistic-gradient", "episodes": 60, "seed": 9, "feedback": "realised",
+        "primal": "politex",
+        "dual": "optimistic-gradient",
+        "episodes": 60,
+        "seed": 9,
+        "feedback": "realised",
         "settings": {"problem": {"n": 4}, "primal": {"scale": 0.3}, "dual": {"hint": "last", "eta": 0.25}},
-    }  # fmt: skip
+    }
 
     def stop(game: Any, this: Any) -> None:
         if this.k == 25:
@@ -248,9 +252,7 @@ def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
 def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     path = here / "a.rfrun"
     words = [sys.executable, "-m", "resetfree.show.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
-    process = subprocess.Popen(
-        [*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )  # fmt: skip
+    process = subprocess.Popen([*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         wait_for(path, process, 1)
         seen = rf.load(path)
@@ -360,8 +362,11 @@ def plant(*words: str) -> subprocess.Popen[str]:
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.Popen(
         [sys.executable, "-m", "resetfree.show.cli", "run", *PLANT, *words, "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=surroundings,
+    )
 
 
 def appear(path: Path, process: subprocess.Popen[str]) -> Any:

@@ -167,7 +167,7 @@ def test_seeds_of_different_lengths_are_taken_over_what_all_have(files: Files, t
         "UPDATE rounds SET lam = -1e300, v_c = NULL, reward = 9e999 WHERE k = 3",
         "UPDATE spec SET json = replace(json, '\"covered\": false', '\"covered\": true')",
     ],
-)  # fmt: skip
+)
 def test_forged_numbers_are_shown_or_left_out_but_break_nothing(files: Files, tmp_path: Path, change: str) -> None:
     file = tmp_path / "forged.rfrun"
     shutil.copy(files["auto"][0], file)

@@ -42,11 +42,18 @@ def certify(
     failed = [c for c in claims if c.refuted]
     spec = run.spec
     data = {
-        "run_file": str(runfile), "problem": spec["problem"], "primal": spec["primal"]["name"],
-        "dual": spec["dual"]["name"], "episodes": spec["episodes"], "rounds": len(run), "holds": not failed,
-        "counts": _counts(claims), "stored": why_not is None, "not_stored": why_not,
+        "run_file": str(runfile),
+        "problem": spec["problem"],
+        "primal": spec["primal"]["name"],
+        "dual": spec["dual"]["name"],
+        "episodes": spec["episodes"],
+        "rounds": len(run),
+        "holds": not failed,
+        "counts": _counts(claims),
+        "stored": why_not is None,
+        "not_stored": why_not,
         "certificates": [c.to_dict() for c in claims],
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         about = f"{spec['problem']}, {spec['primal']['name']} against {spec['dual']['name']}, {len(run)} rounds\n"

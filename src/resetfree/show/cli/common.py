@@ -49,7 +49,10 @@ def solution_json(solution: Solution, multipliers: bool) -> dict[str, Any]:
     small = mdp.horizon * mdp.n_states * mdp.n_actions <= DETAIL_LIMIT
     empty = np.full(mdp.n_states, np.nan)
     return {
-        "n_states": mdp.n_states, "n_actions": mdp.n_actions, "horizon": mdp.horizon, "boundary": mdp.boundary,
+        "n_states": mdp.n_states,
+        "n_actions": mdp.n_actions,
+        "horizon": mdp.horizon,
+        "boundary": mdp.boundary,
         "n_feasible": int(solution.feasible.sum()),
         "state_names": list(mdp.state_names),
         "feasible": solution.feasible.tolist(),
@@ -59,7 +62,7 @@ def solution_json(solution: Solution, multipliers: bool) -> dict[str, Any]:
         "least_reset_probability": numbers(solution.cost),
         "policy": solution.policy.tolist() if small else None,
         "safe_actions": solution.safe_actions.tolist() if small else None,
-    }  # fmt: skip
+    }
 
 
 def numbers(values: Any) -> list[float | None]:

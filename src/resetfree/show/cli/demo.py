@@ -53,11 +53,15 @@ def demo(out: str, as_json: bool) -> None:
     identities = [c for c in claims if c.status == "identity"]
     seconds = time.perf_counter() - began
     data = {
-        **running.summary(done), "pictures": [str(p) for p in pictures], "report": str(page),
+        **running.summary(done),
+        "pictures": [str(p) for p in pictures],
+        "report": str(page),
         "assumptions_hold": bool(report),
-        "claims": len(proved), "claims_hold": not any(c.refuted for c in claims), "demo_seconds": seconds,
+        "claims": len(proved),
+        "claims_hold": not any(c.refuted for c in claims),
+        "demo_seconds": seconds,
         "solution": solution_json(solution, True),
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         running.show(console, data)

@@ -34,9 +34,12 @@ ZIP = b"PK"  # how a policy file begins
 @click.option("--episodes", type=click.IntRange(min=1), help="How many; default: 100.")
 @click.option("--steps", type=click.IntRange(min=1), help="Or whole episodes until so many steps are taken.")
 @click.option(
-    "--starts", type=click.Choice(["fresh", "continuing", "both"]), default="both", show_default=True,
+    "--starts",
+    type=click.Choice(["fresh", "continuing", "both"]),
+    default="both",
+    show_default=True,
     help="fresh: every episode starts anew; continuing: one life, resets only after reset events.",
-)  # fmt: skip
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of every interval.")
 @click.option("--stochastic", is_flag=True, help="Draw actions as learned, not always the most probable one.")
@@ -72,10 +75,15 @@ def evaluate(
         }
     lived = None if run is None or not len(run) else float(continuing_return(run)[-1])
     data = {
-        "run_file": str(file), "problem": world.name, "same_problem": same, "policy": policy.about, "seed": seed,
-        "deterministic": not stochastic, "training_reward_per_step": lived,
+        "run_file": str(file),
+        "problem": world.name,
+        "same_problem": same,
+        "policy": policy.about,
+        "seed": seed,
+        "deterministic": not stochastic,
+        "training_reward_per_step": lived,
         **{how: None if how not in found else found[how].to_dict() for how in ("fresh", "continuing")},
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         about = policy.about

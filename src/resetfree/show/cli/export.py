@@ -19,9 +19,13 @@ from resetfree.use.exporting import describe_file
 @click.argument("runfile", type=click.Path(path_type=Path))
 @click.argument("problem", required=False)
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), default=Path("policy.npz"), show_default=True,
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("policy.npz"),
+    show_default=True,
     help="The file; a policy that is there is replaced, a file of another kind never is.",
-)  # fmt: skip
+)
 @settings
 @as_json
 def export(runfile: Path, problem: str | None, out: Path, options: Sequence[str], as_json: bool) -> None:

@@ -151,27 +151,36 @@ def _told(cls: Any) -> str:
 def _methods() -> list[dict[str, Any]]:
     return [
         {
-            "name": method.name, "kind": method.kind, "summary": method.summary, "widths": list(method.widths),
-            "pools": method.pools, "guaranteed": method.guaranteed,
+            "name": method.name,
+            "kind": method.kind,
+            "summary": method.summary,
+            "widths": list(method.widths),
+            "pools": method.pools,
+            "guaranteed": method.guaranteed,
         }
         for method in methods().values()
-    ]  # fmt: skip
+    ]
 
 
 def _suites() -> list[dict[str, Any]]:
     return [
         {
-            "name": suite.name, "summary": suite.summary, "seeds": suite.seeds, "trial_limit_s": suite.limit,
+            "name": suite.name,
+            "summary": suite.summary,
+            "seeds": suite.seeds,
+            "trial_limit_s": suite.limit,
             "cases": [
                 {
-                    "label": case.label, "episodes": case.episodes, "reported": list(map(str, case.reported)),
+                    "label": case.label,
+                    "episodes": case.episodes,
+                    "reported": list(map(str, case.reported)),
                     "tuning": list(map(str, case.tuning[: suite.tuning_instances])),
                 }
                 for case in suite.cases
             ],
         }
         for suite in SUITES.values()
-    ]  # fmt: skip
+    ]
 
 
 def _with_options(summary: str, options: dict[str, Any]) -> str:

@@ -35,12 +35,21 @@ def nonepisodic(
     life = live(mdp, steps, seed=seed, width=width, scale=scale)
     best, why = _best(life)
     data = {
-        "problem": problem, "steps": steps, "seed": seed, "width": width, "resets": life.resets,
-        "most_resets": life.bound, "reward": float(life.rewards.sum()),
-        "average_reward": float(life.rewards.mean()), "best_average_reward": best,
-        "regret": None if best is None else float(life.regret[-1]), "safe_states": int(life.safe.sum()),
-        "epochs": life.epochs, "constants": life.constants, "seconds": time.perf_counter() - began,
-    }  # fmt: skip
+        "problem": problem,
+        "steps": steps,
+        "seed": seed,
+        "width": width,
+        "resets": life.resets,
+        "most_resets": life.bound,
+        "reward": float(life.rewards.sum()),
+        "average_reward": float(life.rewards.mean()),
+        "best_average_reward": best,
+        "regret": None if best is None else float(life.regret[-1]),
+        "safe_states": int(life.safe.sum()),
+        "epochs": life.epochs,
+        "constants": life.constants,
+        "seconds": time.perf_counter() - began,
+    }
 
     def show(console: Console) -> None:
         console.print(f"[bold]{problem}[/] {mdp}, {steps} steps without episodes", highlight=False)

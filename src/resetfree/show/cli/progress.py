@@ -144,10 +144,13 @@ class Display(OnTerminal):
         console = self._console
         bar = [BarColumn(bar_width=24 if console.width >= 72 else 8)] if console.width >= 56 else []
         columns: list[ProgressColumn] = [
-            TextColumn("episodes"), MofNCompleteColumn(), *bar,
+            TextColumn("episodes"),
+            MofNCompleteColumn(),
+            *bar,
             TextColumn("{task.fields[rate]} per s · λ {task.fields[lam]} ·"),
-            TimeRemainingColumn(compact=True), TextColumn("left"),
-        ]  # fmt: skip
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+        ]
         self._progress = _Lines(*columns, console=console, auto_refresh=False, transient=True)
         self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
 
@@ -163,9 +166,12 @@ class Display(OnTerminal):
                 self._asked_file, self._most = True, _most_resets(self._file, self._fresh)
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             self._progress.below = resets_line(
-                self._tally, self._episodes - this.k, self._before + now - self._began, self._most,
+                self._tally,
+                self._episodes - this.k,
+                self._before + now - self._began,
+                self._most,
                 min(self._console.width, WIDEST),
-            )  # fmt: skip
+            )
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
 

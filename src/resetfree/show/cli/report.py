@@ -17,14 +17,20 @@ from resetfree.show.report.html import write_report
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
     help="The page; one that is there is replaced, a file of another kind never is.",
-)  # fmt: skip
+)
 @click.option("--problem", help="The problem of runs whose problem is not a registered one: module:factory.")
 @click.option(
-    "--figures", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
     help="Also write every figure as .svg, .pdf and .png and its data as .csv into this folder.",
-)  # fmt: skip
+)
 @settings
 @click.option("--all-figures", is_flag=True, help="Draw every figure of every group, also where there are many groups.")
 @as_json
@@ -39,9 +45,13 @@ def report(
 ) -> None:
     """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are taken together."""
     made = write_report(
-        runs, out, problem=problem, options=parse_options(options), figures=figures,
+        runs,
+        out,
+        problem=problem,
+        options=parse_options(options),
+        figures=figures,
         details=True if all_figures else None,
-    )  # fmt: skip
+    )
 
     def show(console: Console) -> None:
         words = f"{made.path}: {made.runs} run{'' if made.runs == 1 else 's'}, {len(made.figures)} figures, "

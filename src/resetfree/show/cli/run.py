@@ -65,9 +65,11 @@ FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that g
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long a person is waited for.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
 @click.option(
-    "--tensorboard", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--tensorboard",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
     help="Also write TensorBoard files into this folder (extra tensorboard).",
-)  # fmt: skip
+)
 @click.option("--resume", is_flag=True, help="Go on with the run file; what is not said again is taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
@@ -92,7 +94,9 @@ def run(
     as_json: bool,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the episode being played, and saves it."""
-    request = RunRequest(problem, primal, dual, episodes, seed, feedback, bound)
+    request = RunRequest(
+        problem=problem, primal=primal, dual=dual, episodes=episodes, seed=seed, feedback=feedback, bound=bound
+    )
     file = out or request.default_file
     operator = find_operator(reached, operator_deadline, file)
     if resume:
@@ -117,7 +121,7 @@ def run(
             opened(request, pairs) as (world, settings),
             Display(request.episodes, before, file=file) as progress,
             operator or nullcontext(),
-            tracked(progress, tensorboard, world, request.episodes, {}, before) as note,
+            tracked(progress, tensorboard, world, request.episodes, options={}, resumed=before) as note,
         ):
             done = rf.learn(
                 world,
@@ -171,22 +175,32 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         pass
     except AssumptionViolated:  # a start without a reset-free policy: regret is not defined, resets are
         resets = float(run.resets[-1])
-    result: dict[str, Any] = plain({
-        "problem": spec["problem"], "primal": spec["primal"]["name"], "dual": spec["dual"]["name"],
-        "episodes": spec["episodes"], "seed": spec["seed"], "regret": regret, "resets": resets,
-        "realised_resets": tally.resets, "seconds": run.seconds, "episodes_played": len(run),
-        "max_resets": max_resets, "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
-        "interventions": len(run.interventions), "seconds_waited": waited,
-        "resets_bound": tally.upper, "recent": {"episodes": length, "resets": lately, "bound": bound},
-        "further_resets_bound": tally.further(spec["episodes"] - len(run)),
-        "most_further_resets": None if most is None else max(most - tally.resets, 0),
-        "mean_steps_between_resets": tally.mean_steps,
-        "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
-        "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
-        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": run.statements,
-        "problem_options": spec["problem_options"], "horizon": spec["horizon"], "warning": _warning(run),
-        "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
-    })  # fmt: skip
+    result: dict[str, Any] = plain(
+        {
+            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "episodes", "seed", "feedback")},
+            **{key: spec[key] for key in ("B", "B_source", "chosen")},
+            **{role: spec[role]["name"] for role in ("primal", "dual")},
+            "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
+            "statements": run.statements,
+            "warning": _warning(run),
+            "regret": regret,
+            "resets": resets,
+            "realised_resets": tally.resets,
+            "seconds": run.seconds,
+            "episodes_played": len(run),
+            "max_resets": max_resets,
+            "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
+            "interventions": len(run.interventions),
+            "seconds_waited": waited,
+            "resets_bound": tally.upper,
+            "recent": {"episodes": length, "resets": lately, "bound": bound},
+            "further_resets_bound": tally.further(spec["episodes"] - len(run)),
+            "most_further_resets": None if most is None else max(most - tally.resets, 0),
+            "mean_steps_between_resets": tally.mean_steps,
+            "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
+            "run_file": None if run.path is None else str(run.path),
+        }
+    )
     return result
 
 

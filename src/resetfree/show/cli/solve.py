@@ -113,10 +113,15 @@ def _solve_continuum(problem: str, mdp: Any, as_json: bool) -> None:
     points = np.linspace(0, 1, 21)
     value, lam = solution.value(points), solution.lambda_hat(points)
     data = {
-        "problem": problem, "n_states": None, "n_actions": mdp.n_actions, "horizon": mdp.horizon,
-        "states": points.tolist(), "value": numbers(value), "lambda_hat": numbers(lam),
+        "problem": problem,
+        "n_states": None,
+        "n_actions": mdp.n_actions,
+        "horizon": mdp.horizon,
+        "states": points.tolist(),
+        "value": numbers(value),
+        "lambda_hat": numbers(lam),
         "lambda_star": numbers(lam + 1),
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         table = Table("state", "V*", "λ̂", "λ*", box=None, padding=(0, 2, 0, 0))

@@ -16,15 +16,20 @@ from resetfree.core.errors import InvalidInput
 
 @click.command()
 @click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
     help="Where run files are; the page sees nothing else.",
-)  # fmt: skip
+)
 @click.option("--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="0: any that is free.")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True,
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
     help="Beyond loopback a token is needed; anybody who reaches the address and has it, and the network carries it "
     "unencrypted, can start runs and read all run files of the folder.",
-)  # fmt: skip
+)
 @click.option("--token", default="", help="What the page must know; made up where it is needed and not given.")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 def studio(folder: Path, port: int, host: str, token: str, no_browser: bool) -> None:
@@ -40,11 +45,12 @@ def studio(folder: Path, port: int, host: str, token: str, no_browser: bool) -> 
         if not is_loopback(host):
             click.echo(
                 f"Warning: anybody who reaches {host} and has the token, which the network carries unencrypted, can "
-                f"start runs here and read all run files in '{folder}'.", err=True,
-            )  # fmt: skip
+                f"start runs here and read all run files in '{folder}'.",
+                err=True,
+            )
         if not no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     atexit.register(gc.freeze)  # Python would search all that was ever loaded for garbage, and take a second for it
-    serve(folder, host, port, token, ready, lambda sentence: click.echo(sentence, err=True))
+    serve(folder, host, port, token=token, ready=ready, late=lambda sentence: click.echo(sentence, err=True))
     click.echo("Ended; every run is saved.")

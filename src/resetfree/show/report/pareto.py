@@ -11,12 +11,7 @@ from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
 from resetfree.studies.suites.standings import SUBJECT, Row, Summary
 
 # Told apart by the colour-blind too, and by their shape; filled where data is pooled.
-LOOKS = {
-    "ours": (BLUE, "o"),
-    "paper": (ORANGE, "s"),
-    "baseline": (GREY, "^"),
-    "oracle": (PINK, "D"),
-}
+LOOKS = {"ours": (BLUE, "o"), "paper": (ORANGE, "s"), "baseline": (GREY, "^"), "oracle": (PINK, "D")}
 NAMES = {"ours": "ours", "paper": "Algorithm 1", "baseline": "baseline", "oracle": "is told the model"}
 COLUMNS = 4
 LABELS = 4  # of the front that are named, its ends among them

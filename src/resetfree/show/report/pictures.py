@@ -17,6 +17,8 @@ from resetfree.theory.oracle.dynamic_programming import Solution
 
 FEW = 150  # cells of a map in which numbers can still be read
 SOME = 900  # cells in which arrows can
+ARROW = {"width": 0.055, "head_width": 0.2, "head_length": 0.17, "length_includes_head": True, "zorder": 3}
+ARROW |= {"facecolor": "white", "edgecolor": "black", "lw": 0.8}
 
 
 def draw_solution(solution: Solution, path: Path) -> Path:
@@ -99,10 +101,7 @@ def draw_arrows(axes: Any, mdp: FiniteMDP, where: Bools, actions: ArrayLike) -> 
         if (dr, dc) == (0, 0):
             axes.plot(c, r - 0.12, "o", ms=7, mfc="white", mec="black")
         else:  # an edge, so that it shows on any colour
-            axes.arrow(
-                c - 0.24 * dc, r - 0.12 - 0.2 * dr, 0.48 * dc, 0.4 * dr, width=0.055, head_width=0.2, head_length=0.17,
-                length_includes_head=True, facecolor="white", edgecolor="black", lw=0.8, zorder=3,
-            )  # fmt: skip
+            axes.arrow(c - 0.24 * dc, r - 0.12 - 0.2 * dr, 0.48 * dc, 0.4 * dr, **ARROW)
     return True
 
 

@@ -23,14 +23,21 @@ PIT, UNSAFE, WALL, EDGE = "#b2182b", "#f4a582", "#4d4d4d", "#e6e6e6"  # cells of
 DPI = 150
 
 SETTINGS: dict[str, Any] = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.0, "axes.titlesize": 9.5,
-    "axes.labelsize": 9.0, "legend.fontsize": 8.0, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0,
-    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8, "lines.linewidth": 1.6,
-    "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-    "axes.titlelocation": "left", "axes.titley": 1.0, "svg.fonttype": "none", "svg.hashsalt": "resetfree",
-    "text.parse_math": False, "axes.formatter.use_mathtext": False, "path.simplify": False,
-}  # fmt: skip
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "axes.titlesize": 9.5,
+    **dict.fromkeys(("font.size", "axes.labelsize"), 9.0),
+    **dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"), 8.0),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon", "path.simplify"), False),
+    **dict.fromkeys(("text.parse_math", "axes.formatter.use_mathtext"), False),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor", "svg.fonttype"), "none"),
+    "axes.linewidth": 0.8,
+    "lines.linewidth": 1.6,
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,
+    "svg.hashsalt": "resetfree",
+}
 
 
 @contextmanager

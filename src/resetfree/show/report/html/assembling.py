@@ -12,18 +12,9 @@ from resetfree.core.arguments import is_special
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import (
-    comparing,
-    maps,
-    page,
-    players,
-)
-from resetfree.show.report.html import (
-    html_tables as tables,
-)
-from resetfree.show.report.html import (
-    learning_curves as learning,
-)
+from resetfree.show.report.html import comparing, maps, page, players
+from resetfree.show.report.html import html_tables as tables
+from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Collection, Group, collect
 from resetfree.show.report.html.phrases import Markup, join, tag
@@ -47,9 +38,12 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "report": str(self.path), "runs": self.runs, "figures": list(self.figures), "bytes": self.bytes,
+            "report": str(self.path),
+            "runs": self.runs,
+            "figures": list(self.figures),
+            "bytes": self.bytes,
             "seconds": self.seconds,
-        }  # fmt: skip
+        }
 
 
 def write_report(

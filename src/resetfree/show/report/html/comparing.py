@@ -73,12 +73,12 @@ def _curves(all_groups: list[Group], groups: list[Group], name: str, title: str,
         axes.axhline(0, color=GREY, lw=0.8)
     dress(axes, title, unit, log="x")
     _below(axes, height, len(groups))
-    return Drawing(
-        f"comparison{number}-{name}", title,
+    caption = (
         f"{title} of every group on this problem. Lines: means over the seeds (n in the legend); bands: 95 % bootstrap "
-        f"intervals of the mean where n > 1. Unit: {unit}.",
-        f"{title} of {len(groups)} groups over the episodes.", data, figure,
-    )  # fmt: skip
+        f"intervals of the mean where n > 1. Unit: {unit}."
+    )
+    alt = f"{title} of {len(groups)} groups over the episodes."
+    return Drawing(f"comparison{number}-{name}", title, caption, alt, data=data, figure=figure)
 
 
 def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing:
@@ -105,13 +105,13 @@ def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing
     _below(axes, height, len(groups))
     lengths = sorted({group.rounds for group in groups})
     unequal = "" if len(lengths) == 1 else " The groups have different numbers of episodes, and are not on equal terms."
-    return Drawing(
-        f"comparison{number}-pairs", "Regret against Resets",
+    caption = (
         "Both at the end of the runs, exact; left and low is good, negative Regret is bought with resets. Marks: means "
         f"over seeds (n in the legend) after {' or '.join(f'{x:,}' for x in lengths)} episodes; bars: 95 % bootstrap "
-        f"intervals.{unequal}",
-        f"Regret against Resets of {len(groups)} groups.", data, figure,
-    )  # fmt: skip
+        f"intervals.{unequal}"
+    )
+    alt = f"Regret against Resets of {len(groups)} groups."
+    return Drawing(f"comparison{number}-pairs", "Regret against Resets", caption, alt, data=data, figure=figure)
 
 
 def _below(axes: object, height: float, n: int) -> None:
@@ -121,5 +121,12 @@ def _below(axes: object, height: float, n: int) -> None:
     bottom = box.y0 + (0.17 * n + 0.1) / height
     axes.set_position((box.x0, bottom, box.width, box.y1 - bottom))  # type: ignore[attr-defined]
     handles, labels = axes.get_legend_handles_labels()  # type: ignore[attr-defined]
-    figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), handlelength=1.8, labelspacing=0.25,
-                  borderaxespad=0.2)  # fmt: skip
+    figure.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.02, 0.0),
+        handlelength=1.8,
+        labelspacing=0.25,
+        borderaxespad=0.2,
+    )

@@ -18,18 +18,14 @@ LISTED = 500  # interventions that are listed one by one
 
 def overview(groups: list[Group]) -> Markup:
     """One line per group: Regret always beside Resets, expected beside realised."""
-    head = (
-        "what", "n", "episodes", "Regret", "Resets, expected", "Resets, realised", "last reset after",
-        "certified Resets ≤", "guarantee",
-    )  # fmt: skip
+    numbers = ("n", "episodes", "Regret", "Resets, expected", "Resets, realised", "last reset after")
+    head = ("what", *numbers, "certified Resets ≤", "guarantee")
     rows = []
     for group in groups:
         last = [float(run.columns["k"][run.columns["reset"]].max(initial=0)) for run in group.runs]
-        rows.append((
-            tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), spread(group.final("regret")),
-            spread(group.final("resets")), spread(group.final("realised")), spread(last), spread(group.final("upper")),
-            guarantee(group),
-        ))  # fmt: skip
+        ends = [spread(group.final(measure)) for measure in ("regret", "resets", "realised")]
+        ends += [spread(last), spread(group.final("upper"))]
+        rows.append((tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), *ends, guarantee(group)))
     caption = "Mean over n seeds and 95 % bootstrap interval, after the last episode that all runs of a line have"
     return table(head, rows, numbers=range(1, 8), caption=caption)
 
@@ -61,9 +57,10 @@ def settings(group: Group) -> Markup:
     spec, said = group.spec, group.runs[0].statements
     states, actions = spec["n_states"] or "infinitely many", spec["n_actions"] or "continuous"
     rows: list[tuple[object, object]] = [
-        ("problem", spec["problem"]), ("its options", _pairs(spec["problem_options"])),
+        ("problem", spec["problem"]),
+        ("its options", _pairs(spec["problem_options"])),
         ("size", f"{states} states, {actions} actions, H = {spec['horizon']}"),
-    ]  # fmt: skip
+    ]
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
         status = "a theorem" if said[role]["covered"] else "no theorem"
@@ -79,7 +76,7 @@ def settings(group: Group) -> Markup:
         ("seeds", ", ".join(str(run.spec["seed"]) for run in group.runs)),
         ("time", f"{spread([run.seconds for run in group.runs])} s of learning per run"),
         ("files", ", ".join(run.path.name for run in group.runs if run.path is not None)),
-    ]  # fmt: skip
+    ]
     return table(("asked", "value"), rows, caption="What was run")
 
 

@@ -51,12 +51,12 @@ def linear_regret(group: Group) -> Drawing:
     axes.axhline(0, color=GREY, lw=0.8)
     plot(axes, curves["regret"], "Regret", BLUE)
     dress(axes, "Regret", "reward")
-    return Drawing(
-        f"{group.name}-regret", "Regret, linear",
+    caption = (
         "Regret(k): what the best policy that is never reset would have earned more, summed over k episodes, exact and "
-        f"never clipped. Below zero it was bought with resets. Unit: reward. {over_seeds(group.n)}",
-        f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}.", columns(curves), figure,
-    )  # fmt: skip
+        f"never clipped. Below zero it was bought with resets. Unit: reward. {over_seeds(group.n)}"
+    )
+    alt = f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}."
+    return Drawing(f"{group.name}-regret", "Regret, linear", caption, alt, data=columns(curves), figure=figure)
 
 
 def linear_resets(group: Group) -> Drawing:
@@ -71,13 +71,13 @@ def linear_resets(group: Group) -> Drawing:
     axes.plot(curves["lower"].k, curves["lower"].mean, color=GREY, ls=":")
     dress(axes, "Resets", "resets")
     legend_above(axes)
-    return Drawing(
-        f"{group.name}-resets", "Resets, linear",
+    caption = (
         f"{_expected(group)} Realised: resets that happened. Dotted: between these the expected resets lie after every "
         f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds). "
-        f"Unit: resets. {over_seeds(group.n)}",
-        f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised.", columns(curves), figure,
-    )  # fmt: skip
+        f"Unit: resets. {over_seeds(group.n)}"
+    )
+    alt = f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised."
+    return Drawing(f"{group.name}-resets", "Resets, linear", caption, alt, data=columns(curves), figure=figure)
 
 
 def log_regret(group: Group) -> Drawing:
@@ -94,11 +94,11 @@ def log_regret(group: Group) -> Drawing:
     legend(axes)
     hidden = int((curves["regret"].mean <= 0).sum())
     below = f" {hidden} of {len(k)} points are not positive, and not on a logarithmic axis." if hidden else ""
+    caption = f"{_growth(found, 'Regret', group)} {said}{below} Unit: reward. {over_seeds(group.n)}"
+    alt = f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}"
     return Drawing(
-        f"{group.name}-regret-log", "Regret, log-log",
-        f"{_growth(found, 'Regret', group)} {said}{below} Unit: reward. {over_seeds(group.n)}",
-        f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}", _with_bound(curves, bound), figure,
-    )  # fmt: skip
+        f"{group.name}-regret-log", "Regret, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
+    )
 
 
 def log_resets(group: Group) -> Drawing:
@@ -121,12 +121,14 @@ def log_resets(group: Group) -> Drawing:
     dress(axes, "Resets, log-log", "resets", log="xy")
     legend(axes)
     path = "" if most is None else f" On every path at most {most.rhs:g} resets (proved, for realised resets)."
-    return Drawing(
-        f"{group.name}-resets-log", "Resets, log-log",
+    caption = (
         f"{_growth(found, 'expected Resets' if exact else 'realised Resets', group)} {said}{path} Unit: resets. "
-        f"{over_seeds(group.n)}",
-        f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}", _with_bound(curves, bound), figure,
-    )  # fmt: skip
+        f"{over_seeds(group.n)}"
+    )
+    alt = f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}"
+    return Drawing(
+        f"{group.name}-resets-log", "Resets, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
+    )
 
 
 def rewards(group: Group, name: str) -> Drawing:
@@ -134,15 +136,26 @@ def rewards(group: Group, name: str) -> Drawing:
     curves, scaled = _curves(group, (name,), log=True), name == "original"
     figure, axes = canvas()
     plot(axes, curves[name], "reward per episode", GREEN)
-    dress(axes, "Return per episode, mean so far" if scaled else "Reward per episode, mean so far",
-          "environment's own units" if scaled else "reward per episode", log="x")  # fmt: skip
+    dress(
+        axes,
+        "Return per episode, mean so far" if scaled else "Reward per episode, mean so far",
+        "environment's own units" if scaled else "reward per episode",
+        log="x",
+    )
     what = "Return of an episode in the environment's own units" if scaled else "Reward collected per episode"
-    return Drawing(
-        f"{group.name}-{name}", "Returns collected" if scaled else "Rewards collected",
+    caption = (
         f"{what}, mean over the first k episodes of up to {group.spec['horizon']} actions; what was bought with resets "
-        f"is in it. {over_seeds(group.n)}",
-        f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}.", columns(curves), figure,
-    )  # fmt: skip
+        f"is in it. {over_seeds(group.n)}"
+    )
+    alt = f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}."
+    return Drawing(
+        f"{group.name}-{name}",
+        "Returns collected" if scaled else "Rewards collected",
+        caption,
+        alt,
+        data=columns(curves),
+        figure=figure,
+    )
 
 
 def time_line(group: Group) -> Drawing:
@@ -171,12 +184,19 @@ def time_line(group: Group) -> Drawing:
     top.set_title("Realised resets")
     ending = f"; the last one in episode {max(int(ks[-1]) for ks in at if len(ks)):,}" if total else ""
     binned = "" if total <= TICKS else " There are too many to draw each: a mark stands for one or more."
-    return Drawing(
-        f"{group.name}-time-line", "Realised resets on a time line",
+    caption = (
         f"Each mark is an episode that ended in a reset, a row per run (seed); the same resets on a linear and on a "
-        f"logarithmic axis.{binned} {total:,} resets in {runs(group.n)}{ending}.",
-        f"Time line of {total:,} realised resets, {runs(group.n)}.", _reset_data(group, at), figure,
-    )  # fmt: skip
+        f"logarithmic axis.{binned} {total:,} resets in {runs(group.n)}{ending}."
+    )
+    alt = f"Time line of {total:,} realised resets, {runs(group.n)}."
+    return Drawing(
+        f"{group.name}-time-line",
+        "Realised resets on a time line",
+        caption,
+        alt,
+        data=_reset_data(group, at),
+        figure=figure,
+    )
 
 
 def _thinned(ks: Any, longest: int, log: bool) -> Any:
@@ -193,9 +213,11 @@ def _reset_data(group: Group, at: list[Any]) -> dict[str, Any]:
     edges = np.linspace(0, max(len(run) for run in group.runs), BINS + 1).astype(np.int64)
     counts = [np.histogram(ks, edges + 0.5)[0] for ks in at]
     return {
-        "seed": np.repeat(seeds, BINS), "after_k": np.tile(edges[:-1], group.n), "up_to_k": np.tile(edges[1:], group.n),
+        "seed": np.repeat(seeds, BINS),
+        "after_k": np.tile(edges[:-1], group.n),
+        "up_to_k": np.tile(edges[1:], group.n),
         "resets": np.concatenate(counts),
-    }  # fmt: skip
+    }
 
 
 def _curves(group: Group, names: Any, *, log: bool) -> dict[str, Curve]:

@@ -40,11 +40,9 @@ def found_arrays(group: Group, name: str, mdp: FiniteMDP) -> list[NDArray[Any]]:
     """The array [L, S, A] that the primal players keep under a name, one per run; empty where some run has none."""
     result = []
     for arrays in group.arrays:
-        fits = [
-            array for key, array in arrays.items()
-            if key.startswith("primal.") and key.rpartition(".")[2] == name
-            and array.ndim == 3 and array.shape[1:] == (mdp.n_states, mdp.n_actions) and len(array)
-        ]  # fmt: skip
+        named = (array for key, array in arrays.items() if key.startswith("primal.") and key.endswith(f".{name}"))
+        shape = (mdp.n_states, mdp.n_actions)
+        fits = [array for array in named if array.ndim == 3 and array.shape[1:] == shape and len(array)]
         if len(fits) != 1:
             return []
         result.append(fits[0])
@@ -62,14 +60,17 @@ def policy_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
     axes.set_title("Map: safe actions and policy")
     few = draw_arrows(axes, mdp, solution.feasible, actions)
     arrows = f"Arrows: {whose}; a dot stays." if few else f"Too large for arrows; the data has the {whose}."
-    return Drawing(
-        f"{group.name}-map", "The map",
+    caption = (
         "Red: reset states. Orange: states from which no policy avoids resets for certain. Green: after how many of "
-        f"the {mdp.n_actions} actions a reset can still be avoided for certain (oracle, from the support). {arrows}",
-        f"Map of {mdp.n_states} states with {int(mdp.reset.sum())} reset states.",
-        {**_states(mdp, solution), "safe_actions": safe.astype(np.int64),
-         "action": [plain_text(mdp.action_names[int(a)]) for a in actions]}, figure,
-    )  # fmt: skip
+        f"the {mdp.n_actions} actions a reset can still be avoided for certain (oracle, from the support). {arrows}"
+    )
+    alt = f"Map of {mdp.n_states} states with {int(mdp.reset.sum())} reset states."
+    data = {
+        **_states(mdp, solution),
+        "safe_actions": safe.astype(np.int64),
+        "action": [plain_text(mdp.action_names[int(a)]) for a in actions],
+    }
+    return Drawing(f"{group.name}-map", "The map", caption, alt, data=data, figure=figure)
 
 
 def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Floats]) -> Drawing:
@@ -81,14 +82,20 @@ def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Flo
     axes.set_title("Learned: actions not ruled out")
     safe = solution.safe.actions(1).sum(axis=1)
     extra = float(np.mean([(x - safe)[~mdp.reset].clip(0).sum() for x in left]))
-    return Drawing(
-        f"{group.name}-learned", "The set that is held to be possibly safe",
+    caption = (
         "How many first actions the primal player has not ruled out after its last checkpoint (mean over "
         f"{runs(group.n)}); compare the map: {extra:.3g} first actions that are unsafe are still allowed, as nobody "
-        "has tried them or they were harmless so far. Red: reset states (oracle).",
-        "Map of the actions that the player has not ruled out.", {**_states(mdp, solution), "not_ruled_out_mean": mean},
-        figure,
-    )  # fmt: skip
+        "has tried them or they were harmless so far. Red: reset states (oracle)."
+    )
+    alt = "Map of the actions that the player has not ruled out."
+    return Drawing(
+        f"{group.name}-learned",
+        "The set that is held to be possibly safe",
+        caption,
+        alt,
+        data={**_states(mdp, solution), "not_ruled_out_mean": mean},
+        figure=figure,
+    )
 
 
 def visit_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
@@ -105,16 +112,19 @@ def visit_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
     axes.set_title("Visits" if tried else "Visits: starts of episodes")
     found = (
         f" Cross: reset states that some run entered ({int((seen > 0).sum())} of {int(mdp.reset.sum())})."
-        if seen.any() else ""
-    )  # fmt: skip
+        if seen.any()
+        else ""
+    )
     lacks = "" if tried else " The player keeps no counts of steps, and the run file holds starts only."
-    return Drawing(
-        f"{group.name}-visits", "Where the runs were",
-        f"Visits: {what}, mean per run over {runs(group.n)}, colours logarithmic; white: none.{lacks}{found}",
-        "Map of visit counts.",
-        {**_states(mdp, solution), "visits_mean": mean, "starts_mean": np.mean(starts, axis=0),
-         "runs_that_found": seen}, figure,
-    )  # fmt: skip
+    caption = f"Visits: {what}, mean per run over {runs(group.n)}, colours logarithmic; white: none.{lacks}{found}"
+    alt = "Map of visit counts."
+    data = {
+        **_states(mdp, solution),
+        "visits_mean": mean,
+        "starts_mean": np.mean(starts, axis=0),
+        "runs_that_found": seen,
+    }
+    return Drawing(f"{group.name}-visits", "Where the runs were", caption, alt, data=data, figure=figure)
 
 
 def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Drawing]:
@@ -127,18 +137,26 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
         for known in group.truths:
             hat = np.where(np.isnan(hat), known.solution.lambda_hat, hat)
     top = float(max(np.nanmax(played, initial=0.0), np.nanmax(hat, initial=0.0))) or 1.0
-    maps = [(
-        "multiplier-map", "Multiplier played", played,
-        f"The last multiplier played at each start, mean over {runs(group.n)}; white: no episode started there.",
-        {"lam_mean": played, "episodes": episodes},
-    )]  # fmt: skip
+    maps = [
+        (
+            "multiplier-map",
+            "Multiplier played",
+            played,
+            f"The last multiplier played at each start, mean over {runs(group.n)}; white: no episode started there.",
+            {"lam_mean": played, "episodes": episodes},
+        )
+    ]
     if np.isfinite(hat).any():
-        maps.append((
-            "multiplier-oracle", "λ̂ of the oracle", hat,
-            "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; "
-            "white: none did.",
-            {"lambda_hat": hat},
-        ))  # fmt: skip
+        maps.append(
+            (
+                "multiplier-oracle",
+                "λ̂ of the oracle",
+                hat,
+                "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; "
+                "white: none did.",
+                {"lambda_hat": hat},
+            )
+        )
     drawn = []
     for name, title, values, words, data in maps:
         figure, axes = _canvas(mdp)
@@ -146,10 +164,14 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
         axes.set_title(title)
         drawn.append(
             Drawing(
-                f"{group.name}-{name}", title, f"{words} Unit: reward per reset. Red: reset states.", f"Map: {title}.",
-                {**_states(mdp, solution), **data}, figure,
+                name=f"{group.name}-{name}",
+                title=title,
+                caption=f"{words} Unit: reward per reset. Red: reset states.",
+                alt=f"Map: {title}.",
+                data={**_states(mdp, solution), **data},
+                figure=figure,
             )
-        )  # fmt: skip
+        )
     return drawn
 
 
@@ -182,9 +204,13 @@ def _states(mdp: FiniteMDP, solution: Solution) -> dict[str, Any]:
     assert mdp.layout is not None
     row, column = np.divmod(mdp.layout.cell, mdp.layout.n_cols)
     return {
-        "state": np.arange(mdp.n_states), "name": [plain_text(n) for n in mdp.state_names], "row": row,
-        "column": column, "reset": mdp.reset.astype(int), "feasible": solution.feasible.astype(int),
-    }  # fmt: skip
+        "state": np.arange(mdp.n_states),
+        "name": [plain_text(n) for n in mdp.state_names],
+        "row": row,
+        "column": column,
+        "reset": mdp.reset.astype(int),
+        "feasible": solution.feasible.astype(int),
+    }
 
 
 def _canvas(mdp: FiniteMDP) -> tuple[Any, Any]:

@@ -48,9 +48,11 @@ def regret_side(group: Group) -> Drawing:
     k, m = shown(group.rounds, log=False), group.measures
     sums = [p + d for p, d in zip(m["r_p"], m["r_zero"], strict=True)]
     curves = {
-        "primal": curve(m["r_p"], k), "dual_zero": curve(m["r_zero"], k), "sum": curve(sums, k),
+        "primal": curve(m["r_p"], k),
+        "dual_zero": curve(m["r_zero"], k),
+        "sum": curve(sums, k),
         "regret": curve(m["regret"], k),
-    }  # fmt: skip
+    }
     figure, axes = canvas()
     axes.axhline(0, color=GREY, lw=0.8)
     plot(axes, curves["primal"], "R_p(π*), primal player", GREEN)
@@ -60,14 +62,20 @@ def regret_side(group: Group) -> Drawing:
     dress(axes, "The game: Regret is the sum of both regrets", "reward")
     legend_above(axes)
     apart = max(float(np.abs(s - r).max()) for s, r in zip(sums, m["regret"], strict=True))
-    return Drawing(
-        f"{group.name}-game-regret", "The players' regrets and Regret",
+    caption = (
         "R_p(π*): regret of the primal player against π*; R_d(0): of the dual player against no multiplier. Their sum "
         f"is Regret: slack 0 (largest difference over all episodes and runs {apart:.2g}, rounding). Unit: reward. "
-        f"{over_seeds(group.n)}",
-        f"Regrets of both players; their sum ends at {curves['sum'].mean[-1]:.4g}, as Regret does.", columns(curves),
-        figure,
-    )  # fmt: skip
+        f"{over_seeds(group.n)}"
+    )
+    alt = f"Regrets of both players; their sum ends at {curves['sum'].mean[-1]:.4g}, as Regret does."
+    return Drawing(
+        f"{group.name}-game-regret",
+        "The players' regrets and Regret",
+        caption,
+        alt,
+        data=columns(curves),
+        figure=figure,
+    )
 
 
 def resets_side(group: Group) -> Drawing:
@@ -76,9 +84,12 @@ def resets_side(group: Group) -> Drawing:
     sums = [p + d for p, d in zip(m["r_p"], m["r_star"], strict=True)]
     slack = [s - r for s, r in zip(sums, m["resets"], strict=True)]
     curves = {
-        "primal": curve(m["r_p"], k), "dual_star": curve(m["r_star"], k), "sum": curve(sums, k),
-        "resets": curve(m["resets"], k), "slack": curve(slack, k),
-    }  # fmt: skip
+        "primal": curve(m["r_p"], k),
+        "dual_star": curve(m["r_star"], k),
+        "sum": curve(sums, k),
+        "resets": curve(m["resets"], k),
+        "slack": curve(slack, k),
+    }
     figure, axes = canvas()
     plot(axes, curves["sum"], "R_p(π*) + R_d(λ*)", GREEN)
     plot(axes, curves["resets"], "Resets, expected", BLUE)
@@ -87,13 +98,19 @@ def resets_side(group: Group) -> Drawing:
     dress(axes, "The game: what bounds Resets", "resets (bound: reward)")
     legend_above(axes)
     least = min(float(s.min()) for s in slack)
-    return Drawing(
-        f"{group.name}-game-resets", "The players' regrets and Resets",
+    caption = (
         f"Resets are at most R_p(π*) + R_d(λ*), λ* = λ̂ + 1; grey: the slack, {curves['slack'].mean[-1]:.4g} at the end "
-        f"(mean) and never below {least:.3g} in any run. The data holds both terms. {over_seeds(group.n)}",
-        f"The sum of both regrets ends at {curves['sum'].mean[-1]:.4g}, Resets at {curves['resets'].mean[-1]:.4g}.",
-        columns(curves), figure,
-    )  # fmt: skip
+        f"(mean) and never below {least:.3g} in any run. The data holds both terms. {over_seeds(group.n)}"
+    )
+    alt = f"The sum of both regrets ends at {curves['sum'].mean[-1]:.4g}, Resets at {curves['resets'].mean[-1]:.4g}."
+    return Drawing(
+        f"{group.name}-game-resets",
+        "The players' regrets and Resets",
+        caption,
+        alt,
+        data=columns(curves),
+        figure=figure,
+    )
 
 
 def multipliers(group: Group) -> Drawing:
@@ -123,12 +140,12 @@ def multipliers(group: Group) -> Drawing:
     dress(axes, "Multiplier over time", "reward per reset", log="x")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     legend_above(axes)
-    return Drawing(
-        f"{group.name}-multiplier", "The multiplier over time",
+    caption = (
         f"The multiplier λ that the dual player named at the start of {len(k)} of {group.rounds:,} episodes; "
-        f"it depends on the start.{said} Unit: reward per reset. {shown_runs}",
-        "Multipliers played over the episodes.", data, figure,
-    )  # fmt: skip
+        f"it depends on the start.{said} Unit: reward per reset. {shown_runs}"
+    )
+    alt = "Multipliers played over the episodes."
+    return Drawing(f"{group.name}-multiplier", "The multiplier over time", caption, alt, data=data, figure=figure)
 
 
 def by_start(group: Group) -> Drawing:
@@ -159,14 +176,23 @@ def by_start(group: Group) -> Drawing:
         if len(order) == len(states)
         else f" The {len(order)} most frequent of {len(states)} starts; the data has all."
     )
-    return Drawing(
-        f"{group.name}-multiplier-starts", "The multiplier over start states",
+    caption = (
         "The last multiplier that was played at each start state: mean over the runs that started there, and from the "
-        f"smallest to the largest.{some} Unit: reward per reset. {runs(group.n)}.",
-        f"Multipliers at {len(order)} start states.",
-        {"state": states, "name": [plain_text(n) for n in names], "episodes": counts, "lam_mean": mean, "lam_low": low,
-         "lam_high": high, "lambda_hat": hat}, figure,
-    )  # fmt: skip
+        f"smallest to the largest.{some} Unit: reward per reset. {runs(group.n)}."
+    )
+    alt = f"Multipliers at {len(order)} start states."
+    data = {
+        "state": states,
+        "name": [plain_text(n) for n in names],
+        "episodes": counts,
+        "lam_mean": mean,
+        "lam_low": low,
+        "lam_high": high,
+        "lambda_hat": hat,
+    }
+    return Drawing(
+        f"{group.name}-multiplier-starts", "The multiplier over start states", caption, alt, data=data, figure=figure
+    )
 
 
 def last_multipliers(group: Group) -> tuple[Any, Any, Floats, Floats, Floats]:

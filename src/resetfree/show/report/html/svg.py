@@ -12,9 +12,8 @@ from resetfree.show.report import style
 
 # Colours that are others on a dark page; the rest (cells of maps, what is written on them) stay as they are.
 THEMED = {
-    style.INK: "ink", style.BLUE: "blue", style.ORANGE: "orange", style.GREEN: "green", style.GREY: "grey",
-    style.PINK: "pink", style.YELLOW: "yellow", style.SKY: "sky",
-}  # fmt: skip
+    getattr(style, name.upper()): name for name in ("ink", "blue", "orange", "green", "grey", "pink", "yellow", "sky")
+}
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _HREF = "{http://www.w3.org/1999/xlink}href"
