@@ -136,9 +136,7 @@ class Folder:
         for path in paths:
             scene = scene_of(read_spec_of(path))
             if not scene.bounded:
-                raise RunError(
-                    f"The problem of '{name}' is beyond the studio: {scene.why} Use `resetfree report`."
-                )
+                raise RunError(f"The problem of '{name}' is beyond the studio: {scene.why} Use `resetfree report`.")
         page = place / "report.html"
         try:
             self.reporters.run(reporting.command(paths, page), f"report of '{name}'", limits.REPORT_SECONDS)
