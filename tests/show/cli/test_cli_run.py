@@ -185,7 +185,7 @@ BAD = {
     ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: no operator can be asked.",
     ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
     ("grid-v0", "--operator", "http:70000"): "must be at most 65535. Got 70000 instead.",
-    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator' who is waited for. Got none instead.",
+    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator'. Got none instead.",
     (
         "grid-v0",
         "--operator",
@@ -195,7 +195,7 @@ BAD = {
     ): "must be a positive number of seconds up to 1e+09. Got 0.0",
     ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
     ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
-    ("grid-v0", "--set", "B=4"): "must say whose it is: primal.B or dual.B.",
+    ("grid-v0", "--set", "B=4"): "must name its owner: primal.B or dual.B.",
     ("grid-v0", "--set", "scal=4"): "There is no setting 'scal'. Did you mean 'scale'?",
     ("grid-v0", "--set", "primal.scal=4"): "Did you mean 'scale'?",
     ("grid-v0", "--set", "primal.scale=wide"): "must be a finite number that is not negative. Got 'wide' instead.",
@@ -321,7 +321,7 @@ def test_no_more_resets_than_were_asked_for(capsys: pytest.CaptureFixture[str]) 
     assert data["episodes_played"] == len(rf.load("a.rfrun")) < 60
     assert data["further_resets_bound"] <= 60 - data["episodes_played"]
     again = "Go on with: resetfree run grid-v0 --resume --out a.rfrun --max-resets 8"
-    assert err.startswith(f"Ended at the most resets that were allowed (4), after {len(rf.load('a.rfrun'))} of")
+    assert err.startswith(f"Ended at the allowed number of resets (4), after {len(rf.load('a.rfrun'))} of")
     assert err.endswith(f"{again}\n")
     assert err.count("\n") == 1
     assert json.loads(run(capsys, *again.split()[5:], "--json")[1])["realised_resets"] == 8
@@ -459,7 +459,7 @@ def test_a_machine_does_not_reset_itself_because_a_word_was_forgotten(
     connection.close()
     status, out, err = run(capsys, "gym:Robot-v0", "--resume", "--out", "a.rfrun")
     assert (status, out) == (2, "")
-    assert "Say '--operator' again (none: the environment resets itself)." in err
+    assert "Give '--operator' again (none: the environment resets itself)." in err
 
 
 def test_resets_beyond_the_planning_horizon_are_noted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What the commands share: options, output for people and for programs, and a solution as plain data."""
+"""Shared by the commands: options, output as text or JSON, and a solution as plain data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ settings = click.option(
 
 
 def problem_argument(function: F) -> F:
-    """PROBLEM and its options, as the commands that only look at a problem take them."""
+    """Add the argument PROBLEM and the options --set and --json to a command."""
     return click.argument("problem")(settings(as_json(function)))
 
 
-def say(data: dict[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:
-    """One JSON object for programs, or `show` for people."""
+def emit(data: dict[str, Any], as_json: bool, show: Callable[[Console], None]) -> None:
+    """Print `data` as one JSON object, or call `show` for readable output."""
     if as_json:
         click.echo(json.dumps(data, allow_nan=False))
     else:
@@ -37,14 +37,14 @@ def say(data: dict[str, Any], as_json: bool, show: Callable[[Console], None]) ->
 
 
 def stop(stopped: ResetFreeError) -> NoReturn:
-    """End a command that the user stopped, soon: to clean up what the process ends with would take a second."""
+    """End a command that the user stopped, with status 130; without garbage collection, which would take a second."""
     click.echo(str(stopped), err=True)
     gc.freeze()
     raise click.exceptions.Exit(130) from None
 
 
 def solution_json(solution: Solution, multipliers: bool) -> dict[str, Any]:
-    """What `solve --json` says of a finite problem; null stands for "infeasible" or "not computed"."""
+    """The solution of a finite problem as plain data; null for "infeasible" or "not computed"."""
     mdp = solution.mdp
     small = mdp.horizon * mdp.n_states * mdp.n_actions <= DETAIL_LIMIT
     empty = np.full(mdp.n_states, np.nan)
@@ -66,5 +66,5 @@ def solution_json(solution: Solution, multipliers: bool) -> dict[str, Any]:
 
 
 def numbers(values: Any) -> list[float | None]:
-    """What JSON has for numbers: null where there is none."""
+    """Numbers for JSON: null for those that are not finite."""
     return [float(x) if np.isfinite(x) else None for x in values]

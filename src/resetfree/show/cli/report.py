@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import as_json, say, settings
+from resetfree.show.cli.common import as_json, emit, settings
 from resetfree.show.report.html import write_report
 
 
@@ -22,9 +22,9 @@ from resetfree.show.report.html import write_report
     type=click.Path(path_type=Path),
     default=Path("report.html"),
     show_default=True,
-    help="The page; one that is there is replaced, a file of another kind never is.",
+    help="The page; an older report is replaced, a file of another kind never is.",
 )
-@click.option("--problem", help="The problem of runs whose problem is not a registered one: module:factory.")
+@click.option("--problem", help="The problem of the runs, if it is not registered: module:factory.")
 @click.option(
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
@@ -32,7 +32,7 @@ from resetfree.show.report.html import write_report
     help="Also write every figure as .svg, .pdf and .png and its data as .csv into this folder.",
 )
 @settings
-@click.option("--all-figures", is_flag=True, help="Draw every figure of every group, also where there are many groups.")
+@click.option("--all-figures", is_flag=True, help="Draw every figure of every group, even if there are many groups.")
 @as_json
 def report(
     runs: tuple[Path, ...],
@@ -43,7 +43,7 @@ def report(
     all_figures: bool,
     as_json: bool,
 ) -> None:
-    """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are taken together."""
+    """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are grouped."""
     made = write_report(
         runs,
         out,
@@ -59,4 +59,4 @@ def report(
         if figures is not None:
             console.print(Text(f"Figures and their data: {figures}"), soft_wrap=True)
 
-    say(made.to_dict(), as_json, show)
+    emit(made.to_dict(), as_json, show)

@@ -1,4 +1,4 @@
-"""`resetfree run`: let two players learn on a problem, and keep every round in a file."""
+"""`resetfree run`: two players learn on a problem, and every round is kept in a file."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ from resetfree.game.loop import FEEDBACK
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import say
+from resetfree.show.cli.common import emit
 from resetfree.show.cli.progress import Display, Tally, duration
-from resetfree.show.cli.run_request import RunRequest, check_nobody_is_left_out, find_operator, opened, resumed
+from resetfree.show.cli.run_request import RunRequest, find_operator, opened, require_operator, resumed
 
-FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that goes on takes from its file
+FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a resumed run takes from its file
 
 
 @click.command()
 @click.argument("problem")
 @click.option(
-    "--primal", default="auto", show_default=True, help="Chooses the policy: a name of `list players`, or module:Class."
+    "--primal",
+    default="auto",
+    show_default=True,
+    help="Chooses the policy: a name from `list players`, or module:Class.",
 )
-@click.option("--dual", default="auto", show_default=True, help="Chooses the multiplier: likewise.")
+@click.option("--dual", default="auto", show_default=True, help="Chooses the multiplier: a name or module:Class.")
 @click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True, help="Rounds to play.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 @click.option(
     "--feedback",
     type=click.Choice(["auto", *FEEDBACK]),
     default="auto",
     show_default=True,
-    help="What the dual player is told.",
+    help="The cost signal that the dual player receives.",
 )
 @click.option("--bound", type=float, help="Bound B on the multipliers; default: the oracle's least one.")
 @click.option(
@@ -50,19 +53,21 @@ FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that g
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting: problem.n=7, primal.scale=0.1, dual.B=40, or the bare key where it fits one only; repeat.",
+    help="A setting: problem.n=7, primal.scale=0.1, dual.B=40, or the bare key if only one has it; repeat.",
 )
-@click.option("--max-resets", type=click.IntRange(min=1), help="End the run after so many resets; it can go on later.")
+@click.option(
+    "--max-resets", type=click.IntRange(min=1), help="End the run after so many resets; it can be resumed later."
+)
 @click.option(
     "--operator",
     "reached",
     default="none",
     show_default=True,
     metavar="WHO",
-    help="Who performs resets: terminal, http, http:PORT, a folder (docs/hardware.md), a name of `list operators` or "
-    "module:Class; none: the problem itself.",
+    help="Who performs resets: terminal, http, http:PORT, a folder (docs/hardware.md), a name from `list operators` or "
+    "module:Class; none: the problem resets itself.",
 )
-@click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long a person is waited for.")
+@click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for a person.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
 @click.option(
     "--tensorboard",
@@ -70,7 +75,7 @@ FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that g
     metavar="DIR",
     help="Also write TensorBoard files into this folder (extra tensorboard).",
 )
-@click.option("--resume", is_flag=True, help="Go on with the run file; what is not said again is taken from it.")
+@click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
 @click.pass_context
@@ -93,7 +98,7 @@ def run(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the episode being played, and saves it."""
+    """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
     request = RunRequest(
         problem=problem, primal=primal, dual=dual, episodes=episodes, seed=seed, feedback=feedback, bound=bound
     )
@@ -103,14 +108,14 @@ def run(
         silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
         request = resumed(request, file, pairs, silent)
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
-            check_nobody_is_left_out(request, file)
+            require_operator(request, file)
     elif file.exists() and not overwrite:
         raise RunError(
             f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
         )
     again = ["resetfree", "run", request.problem, "--resume", "--out", str(file)]
     for role, player in (("--primal", request.primal), ("--dual", request.dual)):
-        again += [role, player] if ":" in player else []  # a class is imported because the user names it, each time
+        again += [role, player] if ":" in player else []  # a class is imported only if the command names it
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
@@ -153,15 +158,15 @@ def run(
         so_far = data["realised_resets"]
         words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
         click.echo(
-            f"Ended at the most resets that were allowed ({so_far}), after {len(done)} of {request.episodes} episodes. "
+            f"Ended at the allowed number of resets ({so_far}), after {len(done)} of {request.episodes} episodes. "
             f"Go on with: {words}",
             err=True,
         )
-    say(data, as_json, lambda console: show(console, data))
+    emit(data, as_json, lambda console: show(console, data))
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
-    """What a run came to, as plain data."""
+    """The result of a run as plain data."""
     spec = run.spec
     tally = Tally.of(run.columns)
     most = run.statements["primal"].get("most_resets")
@@ -173,7 +178,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         regret, resets = float(run.regret[-1]), float(run.resets[-1])
     except NotCertifiable:
         pass
-    except AssumptionViolated:  # a start without a reset-free policy: regret is not defined, resets are
+    except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
         resets = float(run.resets[-1])
     result: dict[str, Any] = plain(
         {
@@ -205,10 +210,10 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
 
 
 def _warning(run: rf.Run) -> str | None:
-    """Whether danger lies beyond what the player plans ahead, where it says how far that is."""
+    """A warning if resets happen beyond the planning horizon of the primal player, if it has one."""
     try:
         player = run.player_again("primal")
-    except ResetFreeError:  # a player that is not at hand
+    except ResetFreeError:  # the player cannot be made again
         return None
     return (
         past_horizon(run.columns, player.steps_ahead(run.spec["horizon"])) if isinstance(player, PlansAhead) else None
@@ -216,7 +221,7 @@ def _warning(run: rf.Run) -> str | None:
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:
-    """The same for people."""
+    """Print the summary of a run as a table."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -248,7 +253,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         verdict = "guaranteed" if statement["covered"] else "no guarantee"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
-        if data["regret"] is None and verdict != "no guarantee":  # nobody could check what the theorem rests on
+        if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked
             verdict += " if Assumption 1 holds"
         rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
     if data["warning"]:

@@ -10,9 +10,9 @@ from resetfree.core.errors import InvalidInput
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
 from resetfree.studies.suites.standings import SUBJECT, Row, Summary
 
-# Told apart by the colour-blind too, and by their shape; filled where data is pooled.
+# Colours that colour-blind readers distinguish, and shapes; filled if data is pooled.
 LOOKS = {"ours": (BLUE, "o"), "paper": (ORANGE, "s"), "baseline": (GREY, "^"), "oracle": (PINK, "D")}
-NAMES = {"ours": "ours", "paper": "Algorithm 1", "baseline": "baseline", "oracle": "is told the model"}
+NAMES = {"ours": "ours", "paper": "Algorithm 1", "baseline": "baseline", "oracle": "is given the model"}
 COLUMNS = 4
 LABELS = 4  # of the front that are named, its ends among them
 SPREAD = 20.0  # from the smallest to the largest, above which a scale is logarithmic
@@ -47,7 +47,7 @@ def draw_pareto(summary: Summary, path: Path, title: str) -> Path:
 
 
 def _panel(axes: Any, case: str, rows: list[Row]) -> None:
-    """Means with their intervals."""
+    """Means with their intervals, the Pareto front, and some names."""
     for row in rows:
         assert row.measures is not None
         x, y = row.measures["resets"], row.measures["regret"]
@@ -84,7 +84,7 @@ def _panel(axes: Any, case: str, rows: list[Row]) -> None:
 
 
 def _scale(set_scale: Any, values: list[float], unit: float) -> None:
-    """Logarithmic where the values ask for it, but linear near zero: regret can be negative, and resets none."""
+    """Logarithmic for values of different magnitudes, but linear near zero: regret can be negative, and resets none."""
     sizes = [max(abs(v), unit) for v in values]
     if max(sizes) > SPREAD * min(sizes):
         set_scale("symlog", linthresh=unit)

@@ -1,6 +1,6 @@
-"""One look for every figure: colours that the colour-blind tell apart, plain axes, and how a figure is written.
+"""One style for every figure: colours that colour-blind readers distinguish, plain axes, and how a figure is written.
 
-The colours are those of Okabe and Ito; what a colour says is also said by a shape, a dash or a word.
+The colours are those of Okabe and Ito; what a colour shows, a shape, a dash or a word shows too.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def look(settings: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Figures that are made and written inside have the look; text is taken as it is, never as mathematics.
+    """A context in which figures have this style; text is taken literally, never as mathematics.
 
-    settings: of Matplotlib, beside our own.
+    settings: of Matplotlib, in addition to `SETTINGS`.
     """
     from matplotlib import rc_context
 
@@ -54,7 +54,7 @@ def look(settings: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
 
 
 def line(i: int) -> dict[str, Any]:
-    """Colour and dash of the i-th of several lines: 7 colours and 4 dashes, so 28 that differ, neighbours in both."""
+    """Colour and dash of the i-th of several lines: 7 colours and 4 dashes, 28 combinations in all."""
     return {"color": CYCLE[i % len(CYCLE)], "ls": DASHES[i % len(DASHES)]}
 
 

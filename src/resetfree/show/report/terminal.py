@@ -1,4 +1,4 @@
-"""A solved problem in a terminal: the map where there is one, a table of states everywhere."""
+"""A solved problem in a terminal: as a map, or as a table of states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def has_map(solution: Solution) -> bool:
 def grid_map(solution: Solution) -> Table:
     """One cell per state: best reset-free action, V*, lambda_hat; pits and states that cannot be saved are marked."""
     mdp, layout = solution.mdp, solution.mdp.layout
-    assert layout is not None  # callers ask has_map first
+    assert layout is not None  # callers check has_map first
     table = Table(box=box.SQUARE, show_header=False, show_lines=True, padding=(0, 1))
     for _ in range(layout.n_cols):
         table.add_column(justify="center", min_width=8)

@@ -88,13 +88,13 @@ def log_regret(group: Group) -> Drawing:
     plot(axes, curves["regret"], "Regret", BLUE)
     _fit(axes, found, curves["regret"], BLUE)
     k = curves["regret"].k
-    axes.plot(k, k * float(group.spec["horizon"]), color=GREY, ls=":", label="k H: true of every run")
-    said = _bound(axes, bound, "Regret")
+    axes.plot(k, k * float(group.spec["horizon"]), color=GREY, ls=":", label="k H: holds for every run")
+    bound_text = _bound(axes, bound, "Regret")
     dress(axes, "Regret, log-log", "reward", log="xy")
     legend(axes)
     hidden = int((curves["regret"].mean <= 0).sum())
     below = f" {hidden} of {len(k)} points are not positive, and not on a logarithmic axis." if hidden else ""
-    caption = f"{_growth(found, 'Regret', group)} {said}{below} Unit: reward. {over_seeds(group.n)}"
+    caption = f"{_growth(found, 'Regret', group)} {bound_text}{below} Unit: reward. {over_seeds(group.n)}"
     alt = f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}"
     return Drawing(
         f"{group.name}-regret-log", "Regret, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
@@ -114,15 +114,15 @@ def log_resets(group: Group) -> Drawing:
     _fit(axes, found, curves[main], BLUE if exact else ORANGE)
     k = curves[main].k
     axes.plot(k, curves["upper"].mean, color=GREEN, ls=":", label="certified, no model")
-    axes.plot(k, k, color=GREY, ls=":", label="k: true of every run")
+    axes.plot(k, k, color=GREY, ls=":", label="k: holds for every run")
     if most is not None:
         axes.axhline(most.rhs, color=PINK, ls="-.", lw=1.2, label=f"no path exceeds {most.rhs:g}")
-    said = _bound(axes, bound, "Resets")
+    bound_text = _bound(axes, bound, "Resets")
     dress(axes, "Resets, log-log", "resets", log="xy")
     legend(axes)
     path = "" if most is None else f" On every path at most {most.rhs:g} resets (proved, for realised resets)."
     caption = (
-        f"{_growth(found, 'expected Resets' if exact else 'realised Resets', group)} {said}{path} Unit: resets. "
+        f"{_growth(found, 'expected Resets' if exact else 'realised Resets', group)} {bound_text}{path} Unit: resets. "
         f"{over_seeds(group.n)}"
     )
     alt = f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}"
@@ -183,7 +183,7 @@ def time_line(group: Group) -> Drawing:
     top.set_xlabel("")
     top.set_title("Realised resets")
     ending = f"; the last one in episode {max(int(ks[-1]) for ks in at if len(ks)):,}" if total else ""
-    binned = "" if total <= TICKS else " There are too many to draw each: a mark stands for one or more."
+    binned = "" if total <= TICKS else " There are too many to draw each: a mark is one or more."
     caption = (
         f"Each mark is an episode that ended in a reset, a row per run (seed); the same resets on a linear and on a "
         f"logarithmic axis.{binned} {total:,} resets in {runs(group.n)}{ending}."
@@ -200,13 +200,13 @@ def time_line(group: Group) -> Drawing:
 
 
 def _thinned(ks: Any, longest: int, log: bool) -> Any:
-    """The first reset of each stretch that an axis can tell apart."""
+    """The first reset of each interval that can be distinguished on the axis."""
     place = np.log(ks) / np.log(longest + 1) if log else ks / (longest + 1)
     return ks[np.unique((place * BINS).astype(np.int64), return_index=True)[1]]
 
 
 def _reset_data(group: Group, at: list[Any]) -> dict[str, Any]:
-    """Every reset, or of many the number in each stretch of episodes."""
+    """Every reset; if there are many, their number in each interval of episodes."""
     seeds = [run.spec["seed"] for run in group.runs]
     if sum(map(len, at)) <= 10 * TICKS:
         return {"seed": np.repeat(seeds, [len(ks) for ks in at]), "k": np.concatenate(at)}

@@ -1,4 +1,4 @@
-"""The page itself: sections, figures with their downloads, and a policy that lets nothing in from outside."""
+"""The page: sections, figures with their downloads, and a content policy that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.phrases import Markup, join, tag, text
 from resetfree.theory.certificates import anytime
 
-# Names of colours with their values on a light and on a dark page; those of figures are the style's.
+# Colours by name, on a light and on a dark page; those of figures are the style's.
 PALETTE = {
     "paper": ("#ffffff", "#111418"),
     "raised": ("#f6f7f9", "#1a1f25"),
@@ -42,14 +42,14 @@ WORDS = {
     "Resets, realised": "resets that happened.",
     "certified": "a bound on the expected resets from the realised ones alone, without any model, that holds after "
     f"every episode at once with probability {1 - anytime.DELTA:g}.",
-    "proved / tuned": "whether a theorem covers what is claimed with the constants that were used. A tuned result has "
-    "none, and stands under no theorem's name.",
+    "proved / tuned": "whether a theorem covers the claim with the constants that were used. A tuned result has "
+    "none, and is never shown under a theorem's name.",
     "n": "how many runs; those of a group differ by their seed only. Intervals are 95 % bootstrap intervals of means.",
 }
 
 
 def figure(drawing: Drawing) -> Markup:
-    """A figure with its caption and what can be saved of it."""
+    """A figure with its caption and its downloads."""
     picture = Markup(svg.themed(drawing.svg).replace("<svg", f'<svg role="img" aria-label="{text(drawing.alt)}"', 1))
     name, pdf = drawing.name, _address("application/pdf", drawing.pdf)
     data = _address("text/csv;charset=utf-8", drawing.csv.encode())
@@ -64,7 +64,7 @@ def figure(drawing: Drawing) -> Markup:
 
 
 def figures(drawings: Sequence[Drawing]) -> Markup:
-    """Figures beside each other where there is room."""
+    """Figures side by side, if there is room."""
     return tag("div", *map(figure, drawings), class_="figures") if drawings else Markup("")
 
 
@@ -74,7 +74,7 @@ def section(name: str, title: object, *inside: object) -> Markup:
 
 
 def glossary() -> Markup:
-    """What the words mean."""
+    """The glossary."""
     pairs = [join([tag("dt", word), tag("dd", meaning)]) for word, meaning in WORDS.items()]
     return tag("dl", *pairs, class_="words")
 

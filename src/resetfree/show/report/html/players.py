@@ -1,4 +1,4 @@
-"""Figures of the game between the two players: their regrets, what the reduction makes of them, and the multiplier.
+"""Figures of the game between the two players: their regrets, the bounds that follow, and the multiplier.
 
 Legend: R_p(pi*) the primal player's regret, R_d(y) the dual player's against the multiplier function y; lambda_hat the
 least optimal multipliers, lambda* = lambda_hat + 1. Regret = R_p(pi*) + R_d(0) and Resets <= R_p(pi*) + R_d(lambda*).
@@ -127,22 +127,22 @@ def multipliers(group: Group) -> Drawing:
         data["k"] += k.tolist()
         data["lam"] += lam.tolist()
         data["s1"] += [plain_text(s) for s in run.columns["s1"][k - 1]]
-    known, said = group.truths, ""
+    known, lines = group.truths, ""
     if not isinstance(known, str):
         top = max(float(t.hat.max()) for t in known)
         axes.axhline(top, color=BLUE, ls="--", lw=1.2, label="largest λ̂ of the starts")
-        said = (
+        lines = (
             f" Dashed: the largest of the least optimal multipliers λ̂ of the starts that occurred, {top:.4g} (oracle)."
         )
     if group.spec["B"] is not None:
         axes.axhline(float(group.spec["B"]), color=ORANGE, ls=":", lw=1.2, label="bound B")
-        said += f" Dotted: the bound B = {group.spec['B']:.4g} ({plain_text(group.spec['B_source'])})."
+        lines += f" Dotted: the bound B = {group.spec['B']:.4g} ({plain_text(group.spec['B_source'])})."
     dress(axes, "Multiplier over time", "reward per reset", log="x")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     legend_above(axes)
     caption = (
         f"The multiplier λ that the dual player named at the start of {len(k)} of {group.rounds:,} episodes; "
-        f"it depends on the start.{said} Unit: reward per reset. {shown_runs}"
+        f"it depends on the start.{lines} Unit: reward per reset. {shown_runs}"
     )
     alt = "Multipliers played over the episodes."
     return Drawing(f"{group.name}-multiplier", "The multiplier over time", caption, alt, data=data, figure=figure)
@@ -160,7 +160,7 @@ def by_start(group: Group) -> Drawing:
             hat[np.isin(states, t.rounds.s1)] = t.solution.lambda_hat[states[np.isin(states, t.rounds.s1)]]
     names = [group.mdp.state_names[s] if group.mdp is not None else str(s) for s in states]
     x = np.arange(len(order))
-    many = len(order) > 10  # then their names stand upright, and need room
+    many = len(order) > 10  # then their names are vertical, and need room
     figure, axes = canvas(HEIGHT + 0.35 * many, BOTTOM + 0.35 * many)
     spread = [mean[order] - low[order], high[order] - mean[order]]
     axes.errorbar(x, mean[order], yerr=spread, fmt="o", ms=4, color=GREEN, lw=1.0, label="last played, mean and range")
