@@ -29,29 +29,11 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "runs")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../secret",
-        "..",
-        ".",
-        "",
-        "/etc/passwd",
-        "a/b",
-        "a\\b",
-        "mine\x00",
-        "mine\n",
-        "%2e%2e%2fsecret",
-        ".hidden",
-        "~",
-        "a..b",
-        "x" * 121,
-        None,
-        5,
-        ["mine"],
-        "ünï",
-    ],
-)
+NOT_NAMES: list[Any] = ["../secret", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "mine\x00", "mine\n"]
+NOT_NAMES += ["%2e%2e%2fsecret", ".hidden", "~", "a..b", "x" * 121, None, 5, ["mine"], "ünï"]
+
+
+@pytest.mark.parametrize("name", NOT_NAMES)
 def test_a_name_is_never_a_path(folder: Folder, name: Any) -> None:
     with pytest.raises(rf.InvalidInput, match="name of a run"):
         folder.file(name)

@@ -38,23 +38,13 @@ def goes_on(studio: Served, game: str) -> Iterator[None]:
     assert frame["lanes"][0]["state"] == "running"
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "https://127.0.0.1:{port}"},
-        {"Origin": "http://127.0.0.1:1"},
-        {"Host": "evil.example"},
-        {"Host": "evil.example:{port}"},
-        {"Host": ""},
-        {"Host": "127.0.0.1.evil.example:{port}"},
-        {"Host": "[::1"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},
-        {"Host": "192.168.1.1:{port}"},
-    ],
-)
+FOREIGN = [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "https://127.0.0.1:{port}"}]
+FOREIGN += [{"Origin": "http://127.0.0.1:1"}, {"Host": "evil.example"}, {"Host": "evil.example:{port}"}, {"Host": ""}]
+FOREIGN += [{"Host": "127.0.0.1.evil.example:{port}"}, {"Host": "[::1"}, {"Sec-Fetch-Site": "cross-site"}]
+FOREIGN += [{"Sec-Fetch-Site": "same-site"}, {"Host": "192.168.1.1:{port}"}]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
 @pytest.mark.parametrize(
     ("method", "path", "data"),
     [("GET", "/", None), ("GET", "/api/runs", None), ("GET", "/api/watch?name=x", None), ("POST", "/api/check", GRID)],
@@ -72,50 +62,24 @@ def test_our_own_page_may_ask(studio: Served) -> None:
         assert studio.ask("POST", "/api/check", GRID, own)[0] == 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/static/../app.py",
-        "/static/..%2fapp.py",
-        "/static/%2e%2e/app.py",
-        "/../../etc/passwd",
-        "/static//etc/passwd",
-        "/api/file?name=../../etc/passwd",
-        "/api/file?name=%2e%2e%2fsecret",
-        "/api/report?name=../x",
-        "/api/file",
-        "/api/watch?name=/etc/passwd",
-        "/api/certificates?name=..",
-        "/api/file?name=x%00",
-        "/api/nothing",
-        "/.git/config",
-        "/api/file?name=x%22%0d%0aEvil:1",
-    ],
-)
+OUTSIDE = ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/../../etc/passwd"]
+OUTSIDE += ["/static//etc/passwd", "/api/file?name=../../etc/passwd", "/api/file?name=%2e%2e%2fsecret"]
+OUTSIDE += ["/api/report?name=../x", "/api/file", "/api/watch?name=/etc/passwd", "/api/certificates?name=.."]
+OUTSIDE += ["/api/file?name=x%00", "/api/nothing", "/.git/config", "/api/file?name=x%22%0d%0aEvil:1"]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
 def test_no_path_leads_out_of_the_folder(studio: Served, path: str) -> None:
     sentence = studio.refusal("GET", path)
     assert "root:" not in sentence
 
 
+MALFORMED = [b"", b"{", b"null", b"[]", b"5", b'"x"', b"\xff\xfe", b"[" * 50_000, b'{"grid": {"rows": [{}]}}']
+MALFORMED += [b'{"name": 5}', b'{"name": "x", "action": "format"}', b'{"a": NaN}', b'{"rows": "S", "slip": 1e999}']
+
+
 @pytest.mark.parametrize("path", ["/api/check", "/api/start", "/api/control", "/api/answer"])
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"null",
-        b"[]",
-        b"5",
-        b'"x"',
-        b"\xff\xfe",
-        b"[" * 50_000,
-        b'{"grid": {"rows": [{}]}}',
-        b'{"name": 5}',
-        b'{"name": "x", "action": "format"}',
-        b'{"a": NaN}',
-        b'{"rows": "S", "slip": 1e999}',
-    ],
-)
+@pytest.mark.parametrize("body", MALFORMED)
 def test_malformed_requests_are_one_sentence(studio: Served, path: str, body: bytes) -> None:
     assert len(studio.refusal("POST", path, body)) < 400
 

@@ -91,24 +91,24 @@ def _players() -> list[dict[str, Any]]:
     rows = []
     for role in BASES:
         for name, cls in discover(role).items():
-            rows.append({"role": role, "name": name, "summary": _summary(cls), "settings": describe(settings(cls))})
+            rows.append({"role": role, "name": name, "summary": summary_line(cls), "settings": describe(settings(cls))})
     return rows
 
 
 def _features() -> list[dict[str, Any]]:
     return [
-        {"name": name, "summary": _summary(cls), "settings": describe(features.settings(cls))}
+        {"name": name, "summary": summary_line(cls), "settings": describe(features.settings(cls))}
         for name, cls in features.discover().items()
     ]
 
 
 def _operators() -> list[dict[str, Any]]:
-    return [{"name": name, "summary": _summary(cls)} for name, cls in CHANNELS.items()]
+    return [{"name": name, "summary": summary_line(cls)} for name, cls in CHANNELS.items()]
 
 
 def _families() -> list[dict[str, Any]]:
     gym = {"name": "gym", "summary": "Environments that are registered with Gymnasium, as gym:CartPole-v1."}
-    return [gym, *({"name": name, "summary": _summary(function)} for name, function in FAMILIES.items())]
+    return [gym, *({"name": name, "summary": summary_line(function)} for name, function in FAMILIES.items())]
 
 
 def _unavailable(kind: str) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ def _unavailable(kind: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _summary(cls: Any) -> str:
+def summary_line(cls: Any) -> str:
     """The first line of the docstring of the module, or of the class."""
     return (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip().split("\n")[0]
 
