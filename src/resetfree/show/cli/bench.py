@@ -13,8 +13,8 @@ from rich.text import Text
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.players.shared.method import Method
+from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import emit, stop
 from resetfree.show.cli.progress import OnTerminal
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
@@ -29,7 +29,7 @@ WIDTH = 128  # characters that a table takes at least
 
 @click.command()
 @click.argument("suite", type=click.Choice(list(SUITES)))
-@click.option("--out", type=click.Path(path_type=Path), help="The results file; default: bench/SUITE.jsonl.")
+@click.option("--out", type=FILE, help="The results file; default: bench/SUITE.jsonl.")
 @click.option("--jobs", type=click.IntRange(1, 1000), help="Processes; default: one per core.")
 @click.option("--seeds", type=click.IntRange(1, 100_000), help="How many seeds are reported; default: the suite's.")
 @click.option("--methods", "chosen", metavar="A,B", help="Only these methods; see `list methods`.")
@@ -38,7 +38,7 @@ WIDTH = 128  # characters that a table takes at least
 @click.option(
     "--overwrite", is_flag=True, help="Start again even if the results file exists; by default it is continued."
 )
-@click.option("--docs", type=click.Path(path_type=Path), help="Write the page of results to this Markdown file.")
+@click.option("--docs", type=FILE, help="Write the page of results to this Markdown file.")
 @json_option
 def bench(
     suite: str,

@@ -16,13 +16,13 @@ from resetfree.core.errors import RunError
 from resetfree.problems.resolve import parse_options
 from resetfree.runs.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import as_json, emit, settings
+from resetfree.show.cli.common import FILE, as_json, emit, settings
 
 STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
 
 
 @click.command()
-@click.argument("runfile", type=click.Path(path_type=Path))
+@click.argument("runfile", type=FILE)
 @click.option("--problem", help="The problem of the run, if it is not registered: module:factory.")
 @settings
 @click.option("--replay", is_flag=True, help="Also play the whole run again and compare every number.")

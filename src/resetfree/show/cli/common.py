@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -17,7 +18,11 @@ from resetfree.theory.oracle.dynamic_programming import Solution
 F = TypeVar("F", bound=Callable[..., Any])
 DETAIL_LIMIT = 100_000  # entries of a [H, S, A] array that JSON still carries
 
+FILE, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=False)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+tensorboard_option = click.option(
+    "--tensorboard", type=FOLDER, metavar="DIR", help="Also write TensorBoard files to this folder (extra tensorboard)."
+)
 settings = click.option(
     "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option of the problem; repeat."
 )

@@ -21,15 +21,15 @@ from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
+from resetfree.show.cli.common import FILE, emit, settings
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import emit, settings
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins
 
 
 @click.command()
-@click.argument("file", metavar="RUNFILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="RUNFILE", type=FILE)
 @click.argument("problem", required=False)
 @click.option("--episodes", type=click.IntRange(min=1), help="How many episodes; default: 100.")
 @click.option("--steps", type=click.IntRange(min=1), help="Or whole episodes until so many steps are taken.")

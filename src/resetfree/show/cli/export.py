@@ -11,17 +11,17 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import as_json, emit, settings
+from resetfree.show.cli.common import FILE, as_json, emit, settings
 from resetfree.use.exporting import describe_file
 
 
 @click.command()
-@click.argument("runfile", type=click.Path(path_type=Path))
+@click.argument("runfile", type=FILE)
 @click.argument("problem", required=False)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path("policy.npz"),
     show_default=True,
     help="The file; an older policy is replaced, a file of another kind never is.",

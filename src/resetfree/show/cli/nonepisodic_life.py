@@ -34,22 +34,18 @@ def nonepisodic(
         )
     life = live(mdp, steps, seed=seed, width=width, scale=scale)
     best, why = _best(life)
-    data = {
+    reward, average = float(life.rewards.sum()), float(life.rewards.mean())
+    data: dict[str, Any] = {
         "problem": problem,
         "steps": steps,
         "seed": seed,
         "width": width,
-        "resets": life.resets,
-        "most_resets": life.bound,
-        "reward": float(life.rewards.sum()),
-        "average_reward": float(life.rewards.mean()),
-        "best_average_reward": best,
-        "regret": None if best is None else float(life.regret[-1]),
-        "safe_states": int(life.safe.sum()),
-        "epochs": life.epochs,
         "constants": life.constants,
-        "seconds": time.perf_counter() - began,
     }
+    data |= {"resets": life.resets, "most_resets": life.bound, "safe_states": int(life.safe.sum())}
+    data |= {"reward": reward, "average_reward": average, "best_average_reward": best}
+    data |= {"regret": None if best is None else float(life.regret[-1]), "epochs": life.epochs}
+    data["seconds"] = time.perf_counter() - began
 
     def show(console: Console) -> None:
         console.print(f"[bold]{problem}[/] {mdp}, {steps} steps without episodes", highlight=False)

@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.text import Text
 
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import as_json, emit, settings
+from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, settings
 from resetfree.show.report.html import write_report
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=FILE)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path("report.html"),
     show_default=True,
     help="The page; an older report is replaced, a file of another kind never is.",
@@ -27,9 +27,9 @@ from resetfree.show.report.html import write_report
 @click.option("--problem", help="The problem of the runs, if it is not registered: module:factory.")
 @click.option(
     "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     metavar="DIR",
-    help="Also write every figure as .svg, .pdf and .png and its data as .csv into this folder.",
+    help="Also write every figure and its data into this folder: .svg, .pdf, .png, .csv.",
 )
 @settings
 @click.option("--all-figures", is_flag=True, help="Draw every figure of every group, even if there are many groups.")
@@ -44,14 +44,8 @@ def report(
     as_json: bool,
 ) -> None:
     """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are grouped."""
-    made = write_report(
-        runs,
-        out,
-        problem=problem,
-        options=parse_options(options),
-        figures=figures,
-        details=True if all_figures else None,
-    )
+    details = True if all_figures else None
+    made = write_report(runs, out, problem=problem, options=parse_options(options), figures=figures, details=details)
 
     def show(console: Console) -> None:
         words = f"{made.path}: {made.runs} run{'' if made.runs == 1 else 's'}, {len(made.figures)} figures, "

@@ -21,8 +21,8 @@ from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.tracking import tracked
+from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import emit
 from resetfree.show.cli.progress import Display, Tally, duration
 from resetfree.show.cli.run_request import RunRequest, find_operator, opened, require_operator, resumed
 
@@ -68,13 +68,8 @@ FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a resumed ru
     "module:Class; none: the problem resets itself.",
 )
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for a person.")
-@click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
-@click.option(
-    "--tensorboard",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Also write TensorBoard files into this folder (extra tensorboard).",
-)
+@click.option("--out", type=FILE, help="The run file; default: a new one in the folder runs.")
+@tensorboard_option
 @click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
@@ -130,16 +125,12 @@ def run(
         ):
             done = rf.learn(
                 world,
-                request.primal,
-                request.dual,
-                episodes=request.episodes,
-                seed=request.seed,
-                feedback=request.feedback,
+                **{name: getattr(request, name) for name in FIELDS},
+                B=request.bound,
+                settings=settings,
                 path=file,
                 resume=resume,
                 overwrite=overwrite,
-                B=request.bound,
-                settings=settings,
                 progress=note,
                 max_resets=max_resets,
                 operator=None if operator is None else progress.watching(operator),

@@ -15,7 +15,7 @@ from rich.table import Table
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import emit, numbers, problem_argument, solution_json
+from resetfree.show.cli.common import FILE, emit, numbers, problem_argument, solution_json
 from resetfree.show.report import terminal
 from resetfree.show.report.pictures import draw_solution
 from resetfree.theory.oracle import quadrature
@@ -32,7 +32,7 @@ MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on 
 @click.option("--starts", help="States (comma-separated) whose multipliers are wanted; default: every feasible one.")
 @click.option("--exact", is_flag=True, help="Solve in fractions (small problems).")
 @click.option("--verify", is_flag=True, help="Solve in three independent ways and show how far they differ.")
-@click.option("--picture", type=click.Path(path_type=Path), help="Draw the map to this file (PNG, SVG or PDF).")
+@click.option("--picture", type=FILE, help="Draw the map to this file (PNG, SVG or PDF).")
 def solve(
     problem: str,
     options: Sequence[str],

@@ -12,12 +12,13 @@ from pathlib import Path
 import click
 
 from resetfree.core.errors import InvalidInput
+from resetfree.show.cli.common import FOLDER
 
 
 @click.command()
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     default=Path("runs"),
     show_default=True,
     help="The folder of run files; the page reads nothing else.",

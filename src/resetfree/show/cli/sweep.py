@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from resetfree.show.cli.common import F, emit, stop
+from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import OnTerminal, duration
 from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
@@ -51,12 +51,7 @@ ENGINE_OPTIONS = (
     ),
     click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: one is started."),
     click.option("--workers", type=click.IntRange(1), help="Processes, of the local engine or of a started cluster."),
-    click.option(
-        "--tensorboard",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="DIR",
-        help="Also write TensorBoard files, one folder per trial.",
-    ),
+    tensorboard_option,
     click.option("--time-limit", type=float, metavar="SECONDS", help="Of a trial; one that takes longer fails."),
 )
 
@@ -72,8 +67,8 @@ strict_option = click.option("--strict", is_flag=True, help="Status 1 if a trial
 
 
 @sweep.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder; default: sweeps/FILE.")
+@click.argument("file", type=FILE)
+@click.option("--out", type=FOLDER, help="The folder; default: sweeps/FILE.")
 @engine_options
 @click.option("--update", is_flag=True, help="Let FILE take over the folder of another sweep; trials of both are kept.")
 @click.option("--dry-run", is_flag=True, help="Print the number of trials and the first few only.")
@@ -92,7 +87,7 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
 
 
 @sweep.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FILE)
 @json_option
 def status(folder: Path, as_json: bool) -> None:
     """Status of the sweep in FOLDER: trials done, running, waiting, and failed with their errors."""
@@ -108,7 +103,7 @@ def status(folder: Path, as_json: bool) -> None:
 
 
 @sweep.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FILE)
 @click.option("--afresh", is_flag=True, help="Discard what the failed trials played; by default they are resumed.")
 @engine_options
 @strict_option
@@ -127,7 +122,7 @@ def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any
 
 
 @sweep.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FILE)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes that read run files; default: one per core.")
 @json_option
 def report(folder: Path, workers: int | None, as_json: bool) -> None:
@@ -205,23 +200,14 @@ def _numbers(count: Count, folder: SweepFolder) -> dict[str, Any]:
     return {
         "folder": str(folder.path),
         "trials": count.total,
-        "done": count.done,
-        "failed": count.failed,
-        "running": count.running,
-        "waiting": count.waiting,
+        **{name: getattr(count, name) for name in ("done", "failed", "running", "waiting")},
         "errors": [{"trial": id, "error": text, "file": str(folder.error_file(id))} for id, text in count.errors],
     }
 
 
 def _gathered(found: Gathered, folder: SweepFolder) -> dict[str, Any]:
-    return {
-        "gathered": found.trials,
-        "rows": found.rows,
-        "configurations": found.configurations,
-        "results": str(folder.results),
-        "summary": str(folder.summary),
-        "report": str(folder.report),
-    }
+    counts = {"gathered": found.trials, "rows": found.rows, "configurations": found.configurations}
+    return {**counts, **{name: str(getattr(folder, name)) for name in ("results", "summary", "report")}}
 
 
 def _show_tables(console: Console, shown: list[Any]) -> None:
