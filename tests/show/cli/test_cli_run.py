@@ -184,7 +184,7 @@ BAD = {
     ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: no operator can be asked.",
     ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: no operator can be asked.",
     ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
-    ("grid-v0", "--operator", "http:70000"): "must be at most 65535. Got 70000 instead.",
+    ("grid-v0", "--operator", "http:70000"): "must be an integer from 0 to 65535. Got 70000 instead.",
     ("grid-v0", "--operator-deadline", "5"): "needs an '--operator'. Got none instead.",
     (
         "grid-v0",
@@ -192,7 +192,7 @@ BAD = {
         "http",
         "--operator-deadline",
         "0",
-    ): "must be a positive number of seconds up to 1e+09. Got 0.0",
+    ): "must be a number above 0 and at most 1000000000, or None. Got 0.0",
     ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
     ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
     ("grid-v0", "--set", "B=4"): "must name its owner: primal.B or dual.B.",
