@@ -165,13 +165,8 @@ class Display(OnTerminal):
             if not self._file_read:
                 self._file_read, self._most = True, _most_resets(self._file, self._fresh)
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
-            self._progress.below = resets_line(
-                self._tally,
-                self._episodes - this.k,
-                self._before + now - self._began,
-                self._most,
-                min(self._console.width, WIDEST),
-            )
+            seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
+            self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
 
@@ -280,9 +275,7 @@ def _most_resets(file: Path | None, fresh: bool) -> float | None:
     except RunError:
         return None
     statement = Run(spec, {}, None, file, 0.0).statements["primal"]
-    if fresh and statement["why"].startswith(
-        UNKNOWN
-    ):  # the problem needs code of the user; this process wrote the spec
+    if fresh and statement["why"].startswith(UNKNOWN):  # code of the user is needed, and this process wrote the spec
         statement = spec["statements"]["primal"]
     most = statement.get("most_resets")
     return most if isinstance(most, int | float) else None

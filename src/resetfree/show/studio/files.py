@@ -82,9 +82,7 @@ class Folder:
             try:
                 lock = WriterLock(self.path / name).acquire()
             except RunError as error:
-                if isinstance(
-                    error.__cause__, BlockingIOError
-                ):  # another thread or studio is starting a run of this name
+                if isinstance(error.__cause__, BlockingIOError):  # another thread or studio is starting this run
                     continue
                 raise
             try:

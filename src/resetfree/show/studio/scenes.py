@@ -53,13 +53,8 @@ class Scene:
         else:  # no map: the states in rows
             cols = math.ceil(math.sqrt(mdp.n_states * 1.6))
             rows, cell = math.ceil(mdp.n_states / cols), np.arange(mdp.n_states)
-        marks = {
-            "reset": mdp.reset,
-            "ends": mdp.end_reset & ~mdp.reset,
-            "start": mdp.start > 0,
-            "restart": mdp.restart > 0,
-        }
-        marks |= {"feasible": self.safe.any(axis=1), "safe": self.safe}
+        marks = {"reset": mdp.reset, "start": mdp.start > 0, "restart": mdp.restart > 0, "safe": self.safe}
+        marks |= {"ends": mdp.end_reset & ~mdp.reset, "feasible": self.safe.any(axis=1)}
         return {
             "rows": rows,
             "cols": cols,

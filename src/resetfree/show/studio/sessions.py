@@ -145,9 +145,8 @@ class Sessions:
                 raise RunError(f"The run '{name}' is already running.")
             if sum(one.active for one in self._all.values()) >= limits.RUNNING:
                 raise RunError(f"At most {limits.RUNNING} games run at a time. Stop one first.")
-            for old in [n for n, one in self._all.items() if not one.active][
-                : max(len(self._all) - limits.KEPT + 1, 0)
-            ]:
+            ended = [old for old, one in self._all.items() if not one.active]
+            for old in ended[: max(len(self._all) - limits.KEPT + 1, 0)]:
                 del self._all[old]
             self._all[name] = session
         try:
