@@ -47,7 +47,7 @@ class WriterLock:
                 raise RunError(
                     f"The run file '{self._shown}' is being written by another process. Wait until it has finished, "
                     "or write to another file."
-                )
+                ) from BlockingIOError()  # callers distinguish a held lock by this cause
             if self._is_current(handle):
                 self._handle = handle
                 return self
