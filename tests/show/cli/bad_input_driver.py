@@ -55,7 +55,7 @@ def play(case: dict[str, Any]) -> int:
 
 
 def _stop(number: int, frame: object) -> None:
-    """As Ctrl-C, and then as nobody can ignore."""
+    """First as Ctrl-C, then in a way that cannot be ignored."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(GRACE)
     signal.raise_signal(signal.SIGINT)

@@ -189,8 +189,10 @@ def test_what_fails_stands_at_the_top(files: Files, tmp_path: Path) -> None:
 
 
 def test_interventions_are_listed(files: Files) -> None:
+    days = {k: f"2024-01-0{k}T10" for k in (1, 2)}
     done = [
-        Intervention(k, "reset", EVIL, "Ada", f"2024-01-0{k}T10:00:00", f"2024-01-0{k}T10:01:30", 90.0) for k in (1, 2)
+        Intervention(k, "reset", EVIL, "Ada", asked=f"{day}:00:00", answered=f"{day}:01:30", seconds=90.0)
+        for k, day in days.items()
     ]
     run = dataclasses.replace(rf.load(files["no_oracle"][0]), interventions=tuple(done))
     _, text = build(Collection([Group("g1", "pump", (run,))], [], []), details=True)

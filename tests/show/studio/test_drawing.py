@@ -25,7 +25,7 @@ def test_symbols_mean_what_they_say() -> None:
     assert mdp.reward[0, :, 0].tolist() == [0, 0, 1, 0, 0]
     assert mdp.action_names == ("up", "down", "left", "right")
     assert rf.make("drawn-v0", rows="S", stay=True).action_names[-1] == "stay"
-    assert rf.make("drawn-v0", rows="R").start.tolist() == [1]  # starts where restarts are, if nobody says
+    assert rf.make("drawn-v0", rows="R").start.tolist() == [1]  # starts where restarts are, by default
 
 
 @pytest.mark.parametrize(

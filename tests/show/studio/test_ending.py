@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: games are saved, processes are gone, and nobody who takes long is waited for."""
+"""Ctrl-C and SIGTERM: games are saved, processes are gone, and slow requests delay nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.show.cli import main
 from resetfree.show.studio.security import is_loopback
 
-# Reports and certificates that would take ten minutes, and that nobody can hurry.
+# Reports and certificates that would take ten minutes.
 FOREVER = """
 import sys, time
 import resetfree as rf

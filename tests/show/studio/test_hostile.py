@@ -147,7 +147,7 @@ def test_what_is_no_request_is_refused(studio: Served, head: str) -> None:
 
 
 def test_two_thousand_connections_are_bounded(studio: Served, game: str) -> None:
-    """Silent, slow and half-asked ones, all held: nobody else is kept out for long, and the game goes on."""
+    """Silent, slow and half-sent requests, all held open: others are not kept out for long, and the game continues."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2_000
     if soft < wanted + 200:

@@ -1,4 +1,4 @@
-"""Reports are made in another process: whatever becomes of it, whoever asked gets a sentence, and games go on."""
+"""Reports are made in another process: if it fails, the response is one sentence, and games are not affected."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
 
 
 def test_a_reporter_ends_when_its_studio_is_gone() -> None:
-    """Killed with SIGKILL, the studio can end nobody; who works for it looks for itself."""
+    """Killed with SIGKILL, the studio cannot end its children: they notice it themselves."""
     child = (
         "import os, threading, time; from resetfree.show.studio import reporting; reporting.LOOK = 0.05; "
         "threading.Thread(target=reporting._follow, args=(os.getppid(),)).start(); "
