@@ -43,10 +43,8 @@ def certify(
     spec = run.spec
     data = {
         "run_file": str(runfile),
-        "problem": spec["problem"],
-        "primal": spec["primal"]["name"],
-        "dual": spec["dual"]["name"],
-        "episodes": spec["episodes"],
+        **{key: spec[key] for key in ("problem", "episodes")},
+        **{role: spec[role]["name"] for role in ("primal", "dual")},
         "rounds": len(run),
         "holds": not failed,
         "counts": _counts(claims),

@@ -54,10 +54,9 @@ class Tally:
     def of(cls, columns: Mapping[str, Any], episodes: int | None = None) -> Tally:
         """The tally of a run, or of its first episodes."""
         tally = cls()
-        for reset, steps in zip(
-            columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist(), strict=True
-        ):
-            tally.note(reset, steps)
+        resets, steps = columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist()
+        for one in zip(resets, steps, strict=True):
+            tally.note(*one)
         return tally
 
     def note(self, reset: bool, steps: int) -> None:

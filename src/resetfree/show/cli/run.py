@@ -139,9 +139,8 @@ def run(
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
         raise click.exceptions.Exit(130) from None
     except OperatorTimeout as error:
-        saved = (
-            f"The run is saved. Go on with: {shlex.join(again + budget)}" if file.exists() else "Nothing was played."
-        )
+        resume_it = f"The run is saved. Go on with: {shlex.join(again + budget)}"
+        saved = resume_it if file.exists() else "Nothing was played."
         click.echo(f"{error} {saved}", err=True)
         raise click.exceptions.Exit(2) from None
     data = summary(done, max_resets)
@@ -206,9 +205,9 @@ def _warning(run: rf.Run) -> str | None:
         player = run.player_again("primal")
     except ResetFreeError:  # the player cannot be made again
         return None
-    return (
-        past_horizon(run.columns, player.steps_ahead(run.spec["horizon"])) if isinstance(player, PlansAhead) else None
-    )
+    if not isinstance(player, PlansAhead):
+        return None
+    return past_horizon(run.columns, player.steps_ahead(run.spec["horizon"]))
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:
@@ -219,12 +218,10 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     k = data["episodes_played"]
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
+    players = f"{data['primal']} against {data['dual']}"
     rows = [
         ("problem", f"{data['problem']}, episodes of {data['horizon']} actions"),
-        (
-            "players",
-            f"{data['primal']} against {data['dual']}, feedback {data['feedback']}, seed {data['seed']}{bound}",
-        ),
+        ("players", f"{players}, feedback {data['feedback']}, seed {data['seed']}{bound}"),
         ("episodes", f"{k}{planned} in {data['seconds']:.2f} s"),
         ("regret", _per_episode(data["regret"], k)),
         ("resets, expected", _per_episode(data["resets"], k)),
@@ -264,11 +261,9 @@ def _bounds(data: Mapping[str, Any]) -> str:
 
 
 def _per_episode(value: float | None, k: int) -> str:
-    return (
-        "not known: no oracle, or a start without a reset-free policy"
-        if value is None
-        else (f"{value:.6g}   ({value / k:.4g} per episode)")
-    )
+    if value is None:
+        return "not known: no oracle, or a start without a reset-free policy"
+    return f"{value:.6g}   ({value / k:.4g} per episode)"
 
 
 def _short(value: Any) -> str:

@@ -52,18 +52,10 @@ def _panel(axes: Any, case: str, rows: list[Row]) -> None:
         assert row.measures is not None
         x, y = row.measures["resets"], row.measures["regret"]
         colour, marker = LOOKS[row.kind]
-        axes.errorbar(
-            x.mean,
-            y.mean,
-            xerr=[[max(x.mean - x.low, 0.0)], [max(x.high - x.mean, 0.0)]],
-            yerr=[[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]],
-            color=colour,
-            marker=marker,
-            ms=5,
-            lw=0.8,
-            mfc=colour if row.pooled else "white",
-            zorder=3 if row.kind in ("ours", "paper") else 2,
-        )
+        xerr, yerr = ([[max(one.mean - one.low, 0.0)], [max(one.high - one.mean, 0.0)]] for one in (x, y))
+        look = {"color": colour, "marker": marker, "mfc": colour if row.pooled else "white"}
+        front = 3 if row.kind in ("ours", "paper") else 2
+        axes.errorbar(x.mean, y.mean, xerr=xerr, yerr=yerr, ms=5, lw=0.8, zorder=front, **look)
     points = [(r, r.measures["resets"].mean, r.measures["regret"].mean) for r in rows if r.measures]
     best = sorted((a, b, r.method) for r, a, b in points if r.front)
     axes.plot([a for a, _, _ in best], [b for _, b, _ in best], color=GREEN, lw=1.2, zorder=1, drawstyle="steps-post")

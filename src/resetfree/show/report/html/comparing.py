@@ -127,12 +127,5 @@ def _below(axes: object, height: float, n: int) -> None:
     bottom = box.y0 + (0.17 * n + 0.1) / height
     axes.set_position((box.x0, bottom, box.width, box.y1 - bottom))  # type: ignore[attr-defined]
     handles, labels = axes.get_legend_handles_labels()  # type: ignore[attr-defined]
-    figure.legend(
-        handles,
-        labels,
-        loc="lower left",
-        bbox_to_anchor=(0.02, 0.0),
-        handlelength=1.8,
-        labelspacing=0.25,
-        borderaxespad=0.2,
-    )
+    spacing = {"handlelength": 1.8, "labelspacing": 0.25, "borderaxespad": 0.2}
+    figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), **spacing)

@@ -64,11 +64,8 @@ def policy_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
         f"the {mdp.n_actions} actions a reset can still be avoided for certain (oracle, from the support). {arrows}"
     )
     alt = f"Map of {mdp.n_states} states with {int(mdp.reset.sum())} reset states."
-    data = {
-        **_states(mdp, solution),
-        "safe_actions": safe.astype(np.int64),
-        "action": [plain_text(mdp.action_names[int(a)]) for a in actions],
-    }
+    names = [plain_text(mdp.action_names[int(a)]) for a in actions]
+    data = {**_states(mdp, solution), "safe_actions": safe.astype(np.int64), "action": names}
     return Drawing(f"{group.name}-map", "The map", caption, alt, data=data, figure=figure)
 
 
@@ -114,12 +111,8 @@ def visit_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
     lacks = "" if tried else " The player keeps no counts of steps, and the run file holds starts only."
     caption = f"Visits: {what}, mean per run over {runs(group.n)}, colours logarithmic; white: none.{lacks}{found}"
     alt = "Map of visit counts."
-    data = {
-        **_states(mdp, solution),
-        "visits_mean": mean,
-        "starts_mean": np.mean(starts, axis=0),
-        "runs_that_found": seen,
-    }
+    counts = {"visits_mean": mean, "starts_mean": np.mean(starts, axis=0), "runs_that_found": seen}
+    data = {**_states(mdp, solution), **counts}
     return Drawing(f"{group.name}-visits", "Where the runs were", caption, alt, data=data, figure=figure)
 
 

@@ -87,28 +87,24 @@ def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[M
         "base-uri 'none'; form-action 'none'"
     )
     items = [tag("li", tag("a", words, href=f"#{name}")) for name, words in contents.items()]
-    head = join(
-        [
-            Markup('<meta charset="utf-8">'),
-            Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy).replace("&#x27;", chr(39))}">'),
-            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Markup('<meta name="referrer" content="no-referrer">'),
-            tag("title", title),
-            Markup(f"<style>{sheet}</style>"),
-        ]
-    )
+    head = [
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy).replace("&#x27;", chr(39))}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="referrer" content="no-referrer">'),
+        tag("title", title),
+        Markup(f"<style>{sheet}</style>"),
+    ]
     switch = tag("button", "light / dark", type="button", id="theme", hidden=True)
-    inner = join(
-        [
-            tag("a", "Skip to the content", href="#content", class_="skip"),
-            tag("header", tag("h1", title), switch, tag("p", summary)),
-            tag("nav", tag("ol", *items), aria_label="Contents"),
-            tag("main", *body, id="content"),
-            tag("footer", tag("p", footer)),
-            Markup(f"<script>{script}</script>"),
-        ]
-    )
-    return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>{inner}</body>\n</html>\n'
+    inner = [
+        tag("a", "Skip to the content", href="#content", class_="skip"),
+        tag("header", tag("h1", title), switch, tag("p", summary)),
+        tag("nav", tag("ol", *items), aria_label="Contents"),
+        tag("main", *body, id="content"),
+        tag("footer", tag("p", footer)),
+        Markup(f"<script>{script}</script>"),
+    ]
+    return f'<!doctype html>\n<html lang="en">\n<head>{join(head)}</head>\n<body>{join(inner)}</body>\n</html>\n'
 
 
 def _palette() -> str:
