@@ -118,7 +118,7 @@ def test_enter_and_a_note_go_on_and_standard_output_is_one_object(sessions: list
     assert data["stopped_because"] == "max_resets"
     assert data["episodes_played"] == len(rf.load(path)) < 40
     words = " ".join(session.screen.split())
-    assert f"Ended at the most resets that were allowed (3), after {data['episodes_played']} of 40 episodes." in words
+    assert f"Ended at the allowed number of resets (3), after {data['episodes_played']} of 40 episodes." in words
     assert f"--resume --out {path} --operator terminal --max-resets 6" in words
     assert [one.detail for one in rf.load(path).interventions][1] == "the belt slipped"
 
