@@ -1,7 +1,7 @@
-"""How long it takes to gather and report a sweep of 10,000 trials, and how much memory: under a minute and a gigabyte.
+"""Time and memory to gather and report a sweep of 10,000 trials: under a minute and a gigabyte.
 
-The trials are played for real, by the uniform player, into 10,000 run files; then `resetfree sweep report` is measured
-from the outside: wall time, and the largest sum of the memory of all its processes (shared pages count in each).
+The trials are played by the uniform player into 10,000 run files; then `resetfree sweep report` is measured from
+outside: wall time, and the largest total memory of its processes (shared pages count in each).
 
     python benchmarks/aggregate.py [--trials 10000] [--episodes 200]
 """
@@ -39,12 +39,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--episodes", type=int, default=200)
-    parser.add_argument("--folder", type=Path, help="keep the sweep here, and go on with it")
-    asked = parser.parse_args()
-    place = asked.folder or Path(tempfile.mkdtemp(prefix="aggregate-"))
+    parser.add_argument("--folder", type=Path, help="keep the sweep here, and continue it")
+    arguments = parser.parse_args()
+    place = arguments.folder or Path(tempfile.mkdtemp(prefix="aggregate-"))
     try:
         penalties = ", ".join(f"{1.0 + i}" for i in range(CONFIGURATIONS // 2))
-        text = TOML.format(episodes=asked.episodes, seeds=asked.trials // CONFIGURATIONS, penalties=penalties)
+        text = TOML.format(episodes=arguments.episodes, seeds=arguments.trials // CONFIGURATIONS, penalties=penalties)
         plan, folder = parse_plan(text), SweepFolder(place)
         folder.prepare(text)
         began = time.monotonic()
@@ -52,12 +52,12 @@ def main() -> None:
         print(f"{count.done} trials played in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         print(json.dumps(measure(folder)))
     finally:
-        if asked.folder is None:
+        if arguments.folder is None:
             shutil.rmtree(place, ignore_errors=True)
 
 
 def measure(folder: SweepFolder) -> dict[str, float]:
-    """Run the report as a command, and watch its memory."""
+    """Run the report as a command, and measure its time and memory."""
     began, most = time.monotonic(), 0
     command = [str(BIN / "resetfree"), "sweep", "report", str(folder.path), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -65,14 +65,12 @@ def measure(folder: SweepFolder) -> dict[str, float]:
         most = max(most, sum(map(resident, [process.pid, *children(process.pid)])))
         time.sleep(0.05)
     answer = json.loads(process.communicate()[0])
-    return {
-        "trials": answer["gathered"], "rows": answer["rows"], "configurations": answer["configurations"],
-        "seconds": round(time.monotonic() - began, 1), "megabytes": round(most / 1e6),
-    }  # fmt: skip
+    counts = {"trials": answer["gathered"], "rows": answer["rows"], "configurations": answer["configurations"]}
+    return {**counts, "seconds": round(time.monotonic() - began, 1), "megabytes": round(most / 1e6)}
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, and theirs."""
+    """All descendants of a process."""
     try:
         own = [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in read(task / "children").split()]
     except OSError:

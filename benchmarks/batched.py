@@ -1,7 +1,7 @@
 """Episodes per second of Algorithm 1, many seeds: the local engine and the batched engine on the device that JAX finds.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/batched.py  (one local process; compile time stands apart).
-`device` is the program alone, `all columns` what `play_batch` takes until every column lies in memory as an array.
+Run: OMP_NUM_THREADS=1 python benchmarks/batched.py  (one local process; compile time is reported separately).
+`device` is the program alone, `all columns` the time of `play_batch` until every column is an array in host memory.
 On a GPU the main row is pits-v0 (S = 25, A = 4, H = 10) with 8,192 seeds and 2,000 episodes each.
 """
 
@@ -29,7 +29,7 @@ LOCAL_EPISODES = 1000
 
 
 def local_rate(mdp: rf.FiniteMDP, method: str) -> float:
-    """Episodes per second of `learn`, exact evaluation of every policy included, as it always is there."""
+    """Episodes per second of `learn`, which includes the exact evaluation of every policy."""
     primal, dual, feedback = PAIRS[method]
     rf.learn(mdp, primal, dual, episodes=20, feedback=feedback)
     began = time.perf_counter()
@@ -41,12 +41,11 @@ def batched(mdp: rf.FiniteMDP, method: str, seeds: int, episodes: int, **options
     """One batch."""
     primal, dual, feedback = PAIRS[method]
     players = make_player("primal", primal), make_player("dual", dual)
-    asked = {"episodes": episodes, "seeds": range(seeds), "feedback": feedback, **options}
-    return play_batch(mdp, *players, **asked)  # type: ignore[arg-type]
+    return play_batch(mdp, *players, episodes=episodes, seeds=range(seeds), feedback=feedback, **options)  # type: ignore[arg-type]
 
 
 def rates(mdp: rf.FiniteMDP, method: str, seeds: int, episodes: int, **options: object) -> tuple[float, float]:
-    """Seconds of the first batch above those of the best of three more, and their episodes per second."""
+    """Compile time (the first batch less the best of three more) in seconds, and the best episodes per second."""
     first = batched(mdp, method, seeds, episodes, **options).seconds
     best = min(batched(mdp, method, seeds, episodes, **options).seconds for _ in range(3))
     return max(first - best, 0.0), seeds * episodes / best
@@ -60,10 +59,9 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console(width=160)
     seeds, episodes = arguments.seeds, arguments.episodes
-    table = Table(
-        "problem", "players", "local, one thread", "batched: compile s", "device", "all columns", "and exact values",
-        "device / local", "all and exact / local",
-    )  # fmt: skip
+    table = Table("problem", "players", "local, one thread", "batched: compile s")
+    for name in ("device", "all columns", "and exact values", "device / local", "all and exact / local"):
+        table.add_column(name)
     for problem in ("pits-v0", "grid-v0", "random-linear-v0"):
         mdp = rf.make(problem)
         for method in PAIRS:
@@ -73,10 +71,9 @@ def main() -> None:
             compiling, device = rates(mdp, method, seeds, episodes, columns=())
             _, everything = rates(mdp, method, seeds, episodes)
             _, exact = rates(mdp, method, seeds, episodes, evaluate=True)
-            table.add_row(
-                problem, method, f"{local:,.0f}", f"{compiling:.1f}", f"{device:,.0f}", f"{everything:,.0f}",
-                f"{exact:,.0f}", f"{device / local:,.1f}", f"{exact / local:,.1f}",
-            )  # fmt: skip
+            rest = [f"{rate:,.0f}" for rate in (device, everything, exact)]
+            rest += [f"{device / local:,.1f}", f"{exact / local:,.1f}"]
+            table.add_row(problem, method, f"{local:,.0f}", f"{compiling:.1f}", *rest)
     device = jax.devices()[0]
     console.print(
         f"Episodes per second, float64, {seeds:,} seeds x {episodes:,} episodes; batched on {device.device_kind}, "

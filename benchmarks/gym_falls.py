@@ -25,11 +25,11 @@ from resetfree.problems.gym.adapter import GymProblem
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "gym"
 ENVIRONMENTS = ("cartpole", "pendulum", "inverted_pendulum")
-LONG, MOST = 5_000, 60_000  # steps in a row that count as learned, and steps after which nobody waits any longer
+LONG, MOST = 5_000, 60_000  # steps in a row that count as learned, and steps after which a trial ends
 
 
 class Enough(Exception):
-    """Nothing more to see."""
+    """The trial is over."""
 
 
 def load_example(name: str) -> Any:
@@ -44,9 +44,9 @@ def load_example(name: str) -> Any:
 
 
 def count_falls(problem: GymProblem, primal: str, seed: int, settings: Any = None) -> dict[str, Any]:
-    """Learn until it stands for LONG steps, or for MOST steps."""
+    """Learn until LONG upright steps in a row, or for MOST steps."""
     falls = steps = upright = 0
-    # `auto` beside a named player means the paper's dual, which needs an oracle: take what `auto` would.
+    # With a named primal player, `auto` is the paper's dual, which needs an oracle: use the dual of `auto`.
     named: dict[str, Any] = {} if primal == "auto" else {"dual": "constant-penalty", "feedback": "realised"}
     if settings is None and primal != "auto":
         settings = {"primal": {"planning": 200}, "dual": {"C": 200.0}}
@@ -89,13 +89,13 @@ def main() -> None:
     parser.add_argument("--primal", default="auto")
     parser.add_argument("--seeds", default="0:10", help="first:end")
     parser.add_argument("--table", nargs="+", type=Path, help="files of lines to make a table of")
-    asked = parser.parse_args()
-    if asked.table:
-        print(table(line for file in asked.table for line in file.read_text().splitlines() if line.startswith("{")))
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(line for file in arguments.table for line in file.read_text().splitlines() if line.startswith("{")))
         return
-    first, end = map(int, asked.seeds.split(":"))
-    for env in asked.envs.split(","):
-        for primal in asked.primal.split(","):
+    first, end = map(int, arguments.seeds.split(":"))
+    for env in arguments.envs.split(","):
+        for primal in arguments.primal.split(","):
             for seed in range(first, end):
                 result = count_falls(load_example(env).problem(), primal, seed)
                 print(json.dumps({"env": env, "player": primal, "seed": seed} | result), flush=True)

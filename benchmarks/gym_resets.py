@@ -1,4 +1,4 @@
-"""Resets on the environments of examples/gym whose states are counted; the highway reports in its own example.
+"""Resets on the environments of examples/gym with finitely many states; the highway reports in its own example.
 
 Run: python benchmarks/gym_resets.py [--envs lake,cliff,..] [--seeds 0:10] >> resets.jsonl
      python benchmarks/gym_resets.py --table resets.jsonl ..
@@ -21,12 +21,12 @@ import resetfree as rf
 from gym_falls import load_example  # type: ignore[import-not-found,unused-ignore]
 from resetfree.theory.assumptions import unsafe_pairs
 
-ENVIRONMENTS = {
-    "frozen_lake": 1000, "cliff_walking": 1000, "taxi": 5000, "lava_gap": 400, "lava_crossing": 400, "rooms": 800,
-}  # fmt: skip
-# Beside `auto`, each with the dual player of Algorithm 1, whose bound B is what an episode can earn: optimism on
-# counts, Algorithm 1 itself, and chance. All pool their data over the steps of an episode as `auto` does: one set of
-# counts per step learns far more slowly, and would say nothing about how players differ.
+# Episodes of each.
+ENVIRONMENTS = {"frozen_lake": 1000, "cliff_walking": 1000, "taxi": 5000}
+ENVIRONMENTS |= {"lava_gap": 400, "lava_crossing": 400, "rooms": 800}
+# Compared with `auto`, each with the dual player of Algorithm 1, whose bound B is the largest return of an episode:
+# optimism on counts, Algorithm 1 itself, and uniform actions. All pool their data over the steps of an episode as
+# `auto` does: separate counts per step learn far more slowly, which would hide how the players differ.
 BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
     "ucbvi": ("realised", {"pooled": True}),
     "linear-ucb": ("optimistic", {"pooled": True}),
@@ -36,7 +36,7 @@ SMALL = ("cliff_walking", "lava_gap")  # where Algorithm 1, with one feature per
 
 
 def problem_of(env: str) -> tuple[Any, int]:
-    """A fresh problem, and how many pairs can lead where a reset cannot be avoided."""
+    """A fresh problem, and the number of pairs that can lead to states where a reset cannot be avoided."""
     if env.startswith("lava_"):
         lava = load_example("lava")
         return lava.problem(env.removeprefix("lava_")), lava.sides_of_lava(lava.problem(env.removeprefix("lava_")))
@@ -55,16 +55,19 @@ def results(env: str, seed: int) -> Iterator[dict[str, Any]]:
         run = player[1](problem, episodes, seed)
         reset, steps = run.columns["reset"].astype(np.int64), run.columns["steps"]
         tenth = episodes // 10
+        trial = {"env": env, "player": player[0], "seed": seed, "episodes": episodes, "unsafe": unsafe}
         yield {
-            "env": env, "player": player[0], "seed": seed, "episodes": episodes, "unsafe": unsafe,
-            "resets": int(reset.sum()), "late": 1000 * float(reset[-tenth:].sum() / steps[-tenth:].sum()),
-            "reward": float(run.columns["reward"][-tenth:].sum() / steps[-tenth:].sum()), "regret": regret(run),
+            **trial,
+            "resets": int(reset.sum()),
+            "late": 1000 * float(reset[-tenth:].sum() / steps[-tenth:].sum()),
+            "reward": float(run.columns["reward"][-tenth:].sum() / steps[-tenth:].sum()),
+            "regret": regret(run),
             "seconds": run.seconds,
-        }  # fmt: skip
+        }
 
 
 def players(env: str) -> Iterator[tuple[str, Callable[[Any, int, int], rf.Run]]]:
-    """Names, and how each of them plays a problem for some episodes with a seed."""
+    """Names, and functions (problem, episodes, seed) -> run."""
     yield "auto", lambda problem, episodes, seed: rf.learn(problem, episodes=episodes, seed=seed)
     if env == "rooms":
         one_world, silent = load_example("rooms").OneWorld(), {"dual": {"C": 0.0}}
@@ -92,7 +95,7 @@ def players(env: str) -> Iterator[tuple[str, Callable[[Any, int, int], rf.Run]]]
 
 
 def regret(run: rf.Run) -> float | None:
-    """Exact, over the episodes whose start has a reset-free policy: elsewhere there is nothing to compare with."""
+    """Exact regret over the episodes whose start has a reset-free policy; None without an oracle."""
     if run.mdp is None:
         return None
     starts = run.columns["s1"].astype(np.int64)
@@ -129,12 +132,12 @@ def main() -> None:
     parser.add_argument("--envs", default=",".join(ENVIRONMENTS))
     parser.add_argument("--seeds", default="0:10", help="first:end")
     parser.add_argument("--table", nargs="+", type=Path, help="files of lines to make a table of")
-    asked = parser.parse_args()
-    if asked.table:
-        print(table(line for file in asked.table for line in file.read_text().splitlines() if line.startswith("{")))
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(line for file in arguments.table for line in file.read_text().splitlines() if line.startswith("{")))
         return
-    first, end = map(int, asked.seeds.split(":"))
-    for env in asked.envs.split(","):
+    first, end = map(int, arguments.seeds.split(":"))
+    for env in arguments.envs.split(","):
         for seed in range(first, end):
             for result in results(env, seed):
                 print(json.dumps(result), flush=True)

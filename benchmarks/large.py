@@ -1,7 +1,7 @@
-"""Large finite problems on one machine: what planning, evaluation and elimination cost on `pits-v0`, and how it grows.
+"""Large finite problems on one machine: cost and growth of planning, evaluation and elimination on `pits-v0`.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/large.py  (a few minutes). Times are CPU seconds of one thread of this machine;
-the exponents are what to look at. Memory is what NumPy allocated for the state and the plan, pages never touched too.
+Run: OMP_NUM_THREADS=1 python benchmarks/large.py  (a few minutes). Times are CPU seconds of one thread; they depend on
+the machine, the exponents do not. Memory is what NumPy allocated for the state and the plan, untouched pages included.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def gigabytes() -> float:
 
 
 def cpu(task: Callable[[], Any], repeats: int = 3) -> float:
-    """The least CPU time of a few tries."""
+    """The least CPU time of some repeats."""
     times = []
     for _ in range(repeats):
         began = time.process_time()
@@ -50,7 +50,7 @@ def cpu(task: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def allocated(task: Callable[[], Any]) -> float:
-    """MB that were allocated at most at one time meanwhile."""
+    """Peak of allocated MB during the task."""
     tracemalloc.start()
     kept = task()
     peak = tracemalloc.get_traced_memory()[1] / 1e6
@@ -63,8 +63,8 @@ def exponent(x: Sequence[float], y: Sequence[float]) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def known_by_heart(seen: SeenCounts, mdp: rf.FiniteMDP) -> None:
-    """Fill the counts as if every pair had been tried TIMES times, with the model's own frequencies: the worst case."""
+def fill_counts(seen: SeenCounts, mdp: rf.FiniteMDP) -> None:
+    """Fill the counts as if every pair had been tried TIMES times, with the model's frequencies: the worst case."""
     t, pairs = mdp.transition, (mdp.n_states, mdp.n_actions)
     n_edges = np.diff(t.indptr).reshape(pairs).astype(np.int32)
     seen.number = seen.state = np.arange(mdp.n_states, dtype=np.int32)
@@ -79,23 +79,23 @@ def known_by_heart(seen: SeenCounts, mdp: rf.FiniteMDP) -> None:
 
 
 def knowing(mdp: rf.FiniteMDP) -> tuple[LinearUCB, LargeLinearState]:
-    """Algorithm 1, pooled, that knows every pair."""
+    """Algorithm 1, pooled, with counts of every pair."""
     player = LinearUCB(B=B, pooled=True)
     state = player.init(mdp.problem(), 2000, 0)
-    assert isinstance(state, LargeLinearState), "the problem is too small to be kept as what was seen"
-    known_by_heart(state.seen, mdp)
+    assert isinstance(state, LargeLinearState), "the problem is too small for sparse counts"
+    fill_counts(state.seen, mdp)
     return player, state
 
 
 def centre(mdp: rf.FiniteMDP) -> int:
-    """A live state in the middle of the field."""
-    live = np.flatnonzero(~mdp.last_reset)
+    """The state in the middle of the field that is not a reset state."""
+    inside = np.flatnonzero(~mdp.last_reset)
     n = round(mdp.n_states**0.5)
-    return int(live[np.abs(live - (n // 2 * n + n // 2)).argmin()])
+    return int(inside[np.abs(inside - (n // 2 * n + n // 2)).argmin()])
 
 
 def played(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int) -> tuple[Game, int]:
-    """A game after so many episodes, and how many resets it took."""
+    """A game after so many episodes, and its number of resets."""
     problem = mdp.problem()
     dual: DualPlayer[Any] = Counting() if player.name == "support-elimination" else ProjectedGradient(B=B)
     game = begin(problem, player, dual, episodes=episodes, seed=0)
@@ -103,22 +103,22 @@ def played(mdp: rf.FiniteMDP, player: PrimalPlayer[Any], episodes: int) -> tuple
 
 
 def busiest(player: LinearUCB, state: LargeLinearState) -> int:
-    """Of some states that were seen, the one from which a plan has most places."""
+    """Of some visited states, the one whose plan has the most entries (h, s)."""
     seen = state.seen.state[: state.seen.size[0]][~state.seen.known_last[: state.seen.size[0]]]
     starts = np.random.default_rng(0).choice(seen, 200)
     return int(max(starts, key=lambda s1: player.plan(state, int(s1), 1.0).policy.n_places))
 
 
 def one_plan() -> None:
-    """Algorithm 1's pass at n = 300, H = 200."""
+    """One planning pass of Algorithm 1 at n = 300, H = 200."""
     table = Table(
         "what is known", "start", "places (h, s)", "CPU s per plan", "MB of the plan", title="n = 300, H = 200"
     )
     mdp = rf.make("pits-v0", n=300, horizon=200)
 
-    def row(what: str, where: str, ask: Callable[[], Any]) -> None:
-        places = ask().policy.n_places
-        table.add_row(what, where, f"{places:,}", f"{cpu(ask, 5):.4f}", f"{allocated(ask):.1f}")
+    def row(what: str, where: str, plan: Callable[[], Any]) -> None:
+        places = plan().policy.n_places
+        table.add_row(what, where, f"{places:,}", f"{cpu(plan, 5):.4f}", f"{allocated(plan):.1f}")
 
     for pooled in (False, True):
         for episodes in (200, 2000):
@@ -144,11 +144,9 @@ def worked_out(player: LinearUCB, state: LargeLinearState, s1: int, everywhere: 
 
 
 def growth() -> None:
-    """How a plan and its exact evaluation grow when every pair is known."""
-    table = Table(
-        "n", "H", "asked for", "states", "non-zeros gone along", "plan (CPU ms)", "evaluation (CPU ms)", "MB",
-        title="every pair known, slip 0.1",
-    )  # fmt: skip
+    """The growth of a plan and its exact evaluation when every pair is known."""
+    names = ("n", "H", "planned from", "states", "non-zeros used", "plan (CPU ms)", "evaluation (CPU ms)", "MB")
+    table = Table(*names, title="every pair known, slip 0.1")
     points: dict[str, list[tuple[float, ...]]] = {"states": [], "horizon": [], "all": [], "evaluation": []}
     cases = [("states", n, 100, True) for n in (50, 100, 200, 400)]
     cases += [("horizon", 300, h, False) for h in (25, 50, 100, 200)]
@@ -156,24 +154,22 @@ def growth() -> None:
         mdp = rf.make("pits-v0", n=n, horizon=horizon, slip=0.1)
         player, state = knowing(mdp)
         s1, evaluator = centre(mdp), Evaluator(mdp)
-        ask = partial(worked_out, player, state, s1, everywhere)
-        policy = ask()
-        took, memory = cpu(ask, 3), allocated(ask)
+        plan = partial(worked_out, player, state, s1, everywhere)
+        policy = plan()
+        took, memory = cpu(plan, 3), allocated(plan)
         worth = cpu(partial(evaluator, policy, s1), 3)
         touched = policy.touched()
         points[group].append((mdp.n_states if group == "states" else horizon, took, memory))
         points["all"].append((touched, took, memory))
         if not everywhere:
             points["evaluation"].append((touched, worth, memory))
-        table.add_row(
-            str(n), str(horizon), "all states" if everywhere else "one start", f"{mdp.n_states:,}", f"{touched:,}",
-            f"{1e3 * took:.1f}", f"{1e3 * worth:.1f}", f"{memory:.0f}",
-        )  # fmt: skip
+        sizes = (str(n), str(horizon), "all states" if everywhere else "one start", f"{mdp.n_states:,}", f"{touched:,}")
+        table.add_row(*sizes, f"{1e3 * took:.1f}", f"{1e3 * worth:.1f}", f"{memory:.0f}")
     CONSOLE.print(table)
-    names = {"states": "states (all asked for)", "horizon": "horizon (one start)", "all": "non-zeros gone along"}
+    axes = {"states": "states (planned from all)", "horizon": "horizon (one start)", "all": "non-zeros used"}
     x, seconds, _ = zip(*points["evaluation"], strict=True)
     CONSOLE.print(f"exact evaluation: fitted exponent of time against non-zeros {exponent(x, seconds):.3f}")
-    for group, name in names.items():
+    for group, name in axes.items():
         x, seconds, megabytes = zip(*points[group], strict=True)
         CONSOLE.print(
             f"fitted exponents against {name}: time {exponent(x, seconds):.3f}, memory {exponent(x, megabytes):.3f}"
@@ -181,9 +177,9 @@ def growth() -> None:
 
 
 def against_episodes() -> None:
-    """How the next plan and the state grow with what was played: elimination, which lives long enough to see much."""
-    table = Table("episodes", "states seen", "resets", "CPU ms per episode", "CPU ms per plan", "MB of the state")
-    table.title = "support elimination, n = 300, H = 200, slip 0.1"
+    """The growth of plan and state with the episodes, for elimination, whose long episodes visit many states."""
+    names = ("episodes", "states seen", "resets", "CPU ms per episode", "CPU ms per plan", "MB of the state")
+    table = Table(*names, title="support elimination, n = 300, H = 200, slip 0.1")
     mdp = rf.make("pits-v0", n=300, horizon=200, slip=0.1)
     player, problem, dual = SupportElimination(), mdp.problem(), Counting()
     episodes = [125, 250, 500, 1000]
@@ -198,10 +194,8 @@ def against_episodes() -> None:
         totals.append(total)
         sizes.append(sum(array.nbytes for array in dump(game.primal).values()) / 1e6)
         plan = cpu(lambda: player.plan(game.primal, game.s1, 0.0), 5)
-        table.add_row(
-            str(until), f"{int(game.primal.data.seen.size[0]):,}", str(resets), f"{1e3 * total / until:.2f}",
-            f"{1e3 * plan:.2f}", f"{sizes[-1]:.1f}",
-        )  # fmt: skip
+        costs = (f"{1e3 * total / until:.2f}", f"{1e3 * plan:.2f}", f"{sizes[-1]:.1f}")
+        table.add_row(str(until), f"{int(game.primal.data.seen.size[0]):,}", str(resets), *costs)
     CONSOLE.print(table)
     CONSOLE.print(
         f"fitted exponents against episodes: time of a run {exponent(episodes, totals):.3f}, "
@@ -218,11 +212,8 @@ def million() -> None:
         table.add_row(f"make, slip {slip}", f"{time.process_time() - began:.1f}", f"{gigabytes():.2f}", str(mdp))
         began = time.process_time()
         game, resets = played(mdp, SupportElimination(), 2000)
-        seen = int(game.primal.data.seen.size[0])
-        table.add_row(
-            "2,000 episodes of elimination", f"{time.process_time() - began:.1f}", f"{gigabytes():.2f}",
-            f"{seen:,} states seen, {resets} resets",
-        )  # fmt: skip
+        took, note = time.process_time() - began, f"{int(game.primal.data.seen.size[0]):,} states seen, {resets} resets"
+        table.add_row("2,000 episodes of elimination", f"{took:.1f}", f"{gigabytes():.2f}", note)
     began = time.process_time()
     value = rf.solve(mdp, starts=[]).value
     note = f"V* from {np.isfinite(value).sum():,} feasible states"
@@ -231,7 +222,7 @@ def million() -> None:
 
 
 def in_threads(task: Callable[[int], Any], seeds: Sequence[int], threads: int) -> float:
-    """Wall seconds of all seeds: kernels let go of the interpreter, so threads of one process share the problem."""
+    """Wall seconds of all seeds: kernels release the GIL, so that threads of one process share the problem."""
     began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(task, seeds))
@@ -239,7 +230,7 @@ def in_threads(task: Callable[[int], Any], seeds: Sequence[int], threads: int) -
 
 
 def threads() -> None:
-    """Four seeds of Algorithm 1 that knows every pair of n = 200, H = 100, 20 episodes each; plans only read it."""
+    """Four seeds of Algorithm 1 with counts of every pair, n = 200, H = 100, 20 episodes each; plans only read them."""
     mdp = rf.make("pits-v0", n=200, horizon=100)
 
     player, state = knowing(mdp)

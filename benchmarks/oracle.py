@@ -1,6 +1,6 @@
 """How the exact oracle scales on `pits-v0`: time and memory against non-zeros, and multipliers of all starts.
 
-Run: make bench  (or python benchmarks/oracle.py). Times are of this machine; the exponents are what to look at.
+Run: make bench  (or python benchmarks/oracle.py). Times depend on the machine, the exponents do not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def main() -> None:
     console = Console(width=120)
     rf.solve(rf.make("pits-v0"), starts=[0]).lambda_hat.sum()  # compile, or load what was compiled before
     base = peak_megabytes()
-    table = Table("n", "states", "non-zeros", "solve (ms)", "ns per step and non-zero", "peak MB above start")
+    names = ("n", "states", "non-zeros", "solve (ms)", "ns per step and non-zero", "peak MB above start")
+    table = Table(*names)
     nnz, seconds = [], []
     for n in SIZES:
         mdp = rf.make("pits-v0", n=n, slip=0.2, horizon=HORIZON)

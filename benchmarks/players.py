@@ -1,4 +1,4 @@
-"""Microseconds per episode of every method of ours on `grid-v0`, beside Algorithm 1 in the same run.
+"""Microseconds per episode of every method of our own on `grid-v0`, compared with Algorithm 1 in the same run.
 
 Run: make bench-players  (one process, one thread, after compilation, exact evaluation included).
 """

@@ -1,8 +1,8 @@
-"""How long does a report take, how large is it, and how soon is it open? 20 runs of 20,000 episodes unless told.
+"""How long does a report take, how large is it, and how fast does it open? By default, 20 runs of 20,000 episodes.
 
 Run: python benchmarks/report.py [--runs 20] [--episodes 20000] [--groups 1]. The limits are 20 s, 10 MB and 2 s. With
-several groups the runs are spread over settings of the same players. Opening is measured where Chromium is installed:
-from the start of the navigation to the page's load event, as the browser says.
+several groups the runs are spread over settings of the same players. Opening is measured if Chromium is installed: from
+the start of the navigation to the page's load event, as reported by the browser.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBE = """<script>addEventListener("load", () => setTimeout(() => { document.ti
 
 
 def play(folder: Path, runs: int, episodes: int, groups: int) -> list[Path]:
-    """Run files by a quick player, spread over groups that differ by a setting."""
+    """Run files of a fast player, spread over groups that differ by a setting."""
     files = [folder / f"{i}.rfrun" for i in range(runs)]
     for i, file in enumerate(files):
         scale = {"primal": {"scale": 0.05 * (1 + i % groups)}}
@@ -40,7 +40,7 @@ def opening(page: Path) -> float | None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         return None
-    probe = page.with_name("probe.html")  # the same page, but for a script that its own policy would forbid
+    probe = page.with_name("probe.html")  # the same page with a script that its own policy would forbid
     text = re.sub(r"script-src '[^']+'", "script-src 'unsafe-inline'", page.read_text(encoding="utf-8"))
     probe.write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
     words = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'browser'}"]

@@ -26,7 +26,7 @@ class OneHot(FeatureMap):  # type: ignore[misc]
 
 
 def main() -> None:
-    """Print the seconds and nothing else on standard output."""
+    """Print only the seconds on standard output."""
     env = GridWorld(nrows=5, ncols=5, walls=(), success_probability=1.0)
     with contextlib.redirect_stdout(io.StringIO()):
         agent = LSVIUCBAgent(env, horizon=10, feature_map_fn=lambda e: OneHot(25, 4))

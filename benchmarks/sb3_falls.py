@@ -3,9 +3,9 @@
 Run (in an environment of its own, see docs/gym_results.md): python benchmarks/sb3_falls.py >> sb3.jsonl
 
 The environment, its actions, rewards and reset event are those of the same example's `problem()`: one environment, no
-time limit, reset only after a fall. Every EVERY steps the deterministic policy is tried on a separate copy: it must
-hold LONG steps from each of three starts. Falls of these trials are not counted, neither for it nor against it: only
-those of training are. That is an easier goal than to stand LONG steps while learning, which is what is asked of ours.
+time limit, reset only after a fall. Every EVERY steps the deterministic policy is evaluated on a separate copy: it must
+stay upright for LONG steps from each of three starts. Only falls of training count, not those of the evaluation. That
+is an easier goal than LONG upright steps while learning, which is the goal of our players.
 """
 
 from __future__ import annotations
@@ -27,24 +27,37 @@ from resetfree.problems.action_spaces import Choices
 from resetfree.problems.gym.adapter import GymProblem
 
 EVERY, MOST, SECONDS, STARTS = 1_000, 300_000, 600.0, 3
-# RL Baselines3 Zoo, CartPole-v1: PPO gathers 8 x 32 steps in 8 environments. In the one there is, that can mean 256
+# RL Baselines3 Zoo, CartPole-v1: PPO collects 8 x 32 steps in 8 environments. With one environment, that can mean 256
 # steps for each update (sb3-ppo) or 32 (sb3-ppo-32): both are tried.
 PPO_SETTINGS: dict[str, Any] = {
-    "n_steps": 256, "batch_size": 256, "gae_lambda": 0.8, "gamma": 0.98, "n_epochs": 20, "ent_coef": 0.0,
-    "learning_rate": lambda left: 0.001 * left, "clip_range": lambda left: 0.2 * left,
-}  # fmt: skip
+    "n_steps": 256,
+    "batch_size": 256,
+    "gae_lambda": 0.8,
+    "gamma": 0.98,
+    "n_epochs": 20,
+    "ent_coef": 0.0,
+    "learning_rate": lambda left: 0.001 * left,
+    "clip_range": lambda left: 0.2 * left,
+}
 PPO_32 = PPO_SETTINGS | {"n_steps": 32, "batch_size": 32}
 DQN_SETTINGS: dict[str, Any] = {
-    "learning_rate": 2.3e-3, "batch_size": 64, "buffer_size": 100_000, "learning_starts": 1_000, "gamma": 0.99,
-    "target_update_interval": 10, "train_freq": 256, "gradient_steps": 128, "exploration_final_eps": 0.04,
+    "learning_rate": 2.3e-3,
+    "batch_size": 64,
+    "buffer_size": 100_000,
+    "learning_starts": 1_000,
+    "gamma": 0.99,
+    "target_update_interval": 10,
+    "train_freq": 256,
+    "gradient_steps": 128,
+    "exploration_final_eps": 0.04,
     "policy_kwargs": {"net_arch": [256, 256]},
-}  # fmt: skip
-# Steps over which the Zoo lets learning rate and exploration fall: 1e5 for PPO, 16% of 5e4 for DQN.
+}
+# Steps over which the Zoo decays learning rate and exploration: 1e5 for PPO, 16% of 5e4 for DQN.
 PPO_STEPS, DQN_EXPLORES = 100_000, 0.16 * 50_000
 
 
 class Played(gymnasium.Env[Any, Any]):
-    """A problem as an environment again: its actions by number, its rewards, and `terminated` where it resets."""
+    """A problem as an environment: discrete actions, the problem's rewards, and `terminated` at its reset event."""
 
     def __init__(self, problem: GymProblem) -> None:
         self._problem, self._env = problem, problem.env
@@ -59,7 +72,7 @@ class Played(gymnasium.Env[Any, Any]):
         return self._env.reset(seed=seed)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One step; never cut off by a time limit."""
+        """One step; never truncated by a time limit."""
         observation, own, terminated, _, info = self._env.step(self._actions[int(action)])
         seen = observation, float(own), bool(terminated), info
         terms = self._problem.terms
@@ -67,7 +80,7 @@ class Played(gymnasium.Env[Any, Any]):
 
 
 class Watch(BaseCallback):  # type: ignore[misc,unused-ignore]
-    """Counts falls of training, and stops it when the policy holds or nobody waits any longer."""
+    """Counts falls of training, and stops it when the policy stays upright or after SECONDS."""
 
     def __init__(self, trial: Played, seed: int) -> None:
         super().__init__()
@@ -91,7 +104,7 @@ class Watch(BaseCallback):  # type: ignore[misc,unused-ignore]
 
 
 def learner(name: str, env: Played, seed: int) -> tuple[BaseAlgorithm, int]:
-    """The algorithm, and for how many steps it may learn."""
+    """The algorithm, and the most steps of its training."""
     if name.startswith("sb3-ppo"):
         settings = PPO_32 if name == "sb3-ppo-32" else PPO_SETTINGS
         return PPO("MlpPolicy", env, seed=seed, device="cpu", **settings), PPO_STEPS
@@ -104,21 +117,19 @@ def main() -> None:
     parser.add_argument("--envs", default=",".join(ENVIRONMENTS))
     parser.add_argument("--learners", default="sb3-ppo,sb3-ppo-32,sb3-dqn")
     parser.add_argument("--seeds", default="0:3", help="first:end")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    first, end = map(int, asked.seeds.split(":"))
-    for env in asked.envs.split(","):
-        for name in asked.learners.split(","):
+    first, end = map(int, arguments.seeds.split(":"))
+    for env in arguments.envs.split(","):
+        for name in arguments.learners.split(","):
             for seed in range(first, end):
-                np.random.seed(seed)  # noqa: NPY002 - the library's own chance
+                np.random.seed(seed)  # noqa: NPY002 - the library uses it
                 example = load_example(env)
                 model, steps = learner(name, Played(example.problem()), seed)
                 watch = Watch(Played(example.problem()), seed)
                 model.learn(total_timesteps=steps, callback=watch)
-                result = {
-                    "env": env, "player": name, "seed": seed, "falls": watch.falls, "steps": watch.n_calls,
-                    "reached": watch.reached, "seconds": time.perf_counter() - watch.began,
-                }  # fmt: skip
+                result = {"env": env, "player": name, "seed": seed, "falls": watch.falls, "steps": watch.n_calls}
+                result |= {"reached": watch.reached, "seconds": time.perf_counter() - watch.began}
                 print(json.dumps(result), flush=True)
 
 

@@ -1,7 +1,7 @@
 """Microseconds per episode of Algorithm 1 through the ordinary game loop, exact evaluation included.
 
-Run: make bench-speed  (one process, one thread, after compilation). `make bench-peers` times rlberry's LSVI-UCB beside
-it: it installs rlberry in an environment of its own and passes the seconds it took with --peer-seconds.
+Run: make bench-speed  (one process, one thread, after compilation). `make bench-peers` compares with rlberry's
+LSVI-UCB: it installs rlberry in a separate environment and passes its seconds with --peer-seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PEER_EPISODES = 500
 
 
 def dense(mdp: rf.FiniteMDP, d: int) -> rf.FiniteMDP:
-    """The same problem seen through d random features."""
+    """The same problem with d random features."""
     phi = np.random.default_rng(0).normal(size=(mdp.n_states, mdp.n_actions, d))
     return mdp.replace(phi=phi / np.linalg.norm(phi, axis=2, keepdims=True))
 

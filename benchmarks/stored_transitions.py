@@ -1,11 +1,11 @@
-"""The linear player on stored transitions: one planning pass beside its matrix products, and the cost of an episode.
+"""The linear player on stored transitions: one planning pass against its matrix products, and the cost of an episode.
 
 Run: python benchmarks/stored_transitions.py [--transitions 50000] [--features 300] [--planning 100] [--episodes 500]
 
-First part: one pass over all transitions, in the same process and right beside the matrix products of a pass alone
-(features times weights, features transposed times targets, on whole matrices, once per step). The limit is 3 times.
-Second part: episodes of 200 steps, and the same player that keeps nothing, plans in every episode and finds widths from
-nothing, at some of them; the values of all rows and steps must agree to 1e-8 of their range. On a busy machine:
+First part: one pass over all transitions, alternating in one process with the matrix products of a pass alone (features
+times weights, features transposed times targets, on whole matrices, once per step). The limit is 3 times.
+Second part: episodes of 200 steps, and at some of them a naive player without caches, which computes plan and widths
+from scratch; the values of all rows and steps must agree to 1e-8 of their range. On a busy machine:
 OPENBLAS_NUM_THREADS=1 python benchmarks/stored_transitions.py
 """
 
@@ -33,13 +33,13 @@ Floats = NDArray[np.float64]
 LIMIT = 3.0
 AGREEMENT = 1e-8
 N_ACTIONS, SIZE = 2, 4
-PARTS = 10  # of a run, whose episodes are timed together
-NAIVE = 20_000  # transitions up to which the naive player is asked as well: beyond it takes minutes
-REPEATS = 3  # of what is timed beside each other; the least counts, as others may use the machine
+PARTS = 10  # of a run; the episodes of each are timed together
+NAIVE = 20_000  # transitions up to which the naive player is run: beyond, it takes minutes
+REPEATS = 3  # of the timed tasks, alternating; the least counts, as the machine may be busy
 
 
 class Drift(SteppedProblem):
-    """Four numbers that swing, are pushed by two actions and shaken; the first beyond 1 is a reset."""
+    """A noisy linear system of four numbers and two actions; the first number beyond 1 is a reset."""
 
     step_uniforms = SIZE
 
@@ -52,21 +52,21 @@ class Drift(SteppedProblem):
         self._move, self._push = 0.97 * turn, np.array([0.03, -0.02, 0.02, 0.01])
 
     def first_start(self, u: float) -> Floats:
-        """The middle."""
+        """The origin."""
         return np.zeros(SIZE)
 
     def step(self, h: int, state: Floats, action: int, u: Floats) -> Step:
-        """Every step pays 1 less the distance from the middle."""
+        """The reward of a step is 1 less the distance from the origin."""
         after = self._move @ state + (2 * action - 1) * self._push + 0.2 * (u - 0.5)
         return Step(after, max(0.0, 1.0 - float(np.abs(state).max())), bool(after[0] > 1.0))
 
     def leave(self, state: Floats, reset: bool, u: Floats) -> Floats:
-        """Where it stands; the middle after a reset."""
+        """The state itself; the origin after a reset."""
         return self.first_start(0.0) if reset else state
 
 
 def filled(transitions: int, d: int, planning: int) -> tuple[StoredLinear, StoredState]:
-    """A player that has seen so many transitions of random actions."""
+    """A player with so many transitions of random actions."""
     problem, player = Drift(100, d), StoredLinear(planning=planning)
     state = player.init(problem, 1, 0)
     rng, start = np.random.default_rng(1), np.zeros(SIZE)
@@ -86,7 +86,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def products(psi: Floats, steps: int) -> None:
-    """What no pass can do without: the values of all rows, and the sums of their targets."""
+    """The least work of a pass: the values of all rows, and the sums of their targets."""
     columns = 3 * N_ACTIONS
     w, y = np.ones((psi.shape[1], columns)), np.ones((len(psi), columns))
     q, total = np.empty((len(psi), columns)), np.empty((psi.shape[1], columns))
@@ -96,7 +96,7 @@ def products(psi: Floats, steps: int) -> None:
 
 
 def naive_weights(player: StoredLinear, state: StoredState, lam: float, horizon: int) -> Floats:
-    """The weights [H, d, A] of a plan on the rows so far, from nothing but the rows."""
+    """The weights [H, d, A] of a plan, computed from scratch from the rows so far."""
     rows, n = state.rows, state.ridge.fitted
     psi = state.ridge.features(rows.state[:n])
     psi[rows.dead[:n]] = 0.0
@@ -115,7 +115,7 @@ def naive_weights(player: StoredLinear, state: StoredState, lam: float, horizon:
 
 
 def one_pass(console: Console, transitions: int, d: int, planning: int) -> bool:
-    """The first part; whether the limit is kept."""
+    """The first part; returns whether the limit is kept."""
     player, state = filled(transitions, d, planning)
     psi = state.ridge.psi[: state.rows.n]
     player._pass(state, 64.0, 0.5)  # compiled
@@ -130,18 +130,17 @@ def one_pass(console: Console, transitions: int, d: int, planning: int) -> bool:
     console.print(
         f"matrix products alone {alone:.2f} s, one pass {whole:.2f} s: {whole / alone:.2f} times (limit {LIMIT:g})"
     )
-    console.print(f"widths of all rows: {more:.2f} s for 100 rows more, {anew:.2f} s from nothing, features included")
+    console.print(f"widths of all rows: {more:.2f} s for 100 more rows, {anew:.2f} s from scratch, features included")
     return whole <= LIMIT * alone
 
 
 def run(console: Console, episodes: int, d: int, horizon: int) -> bool:
-    """The second part; whether fast and naive agree."""
+    """The second part; returns whether the fast and the naive player agree."""
     problem, player, dual = Drift(horizon, d), StoredLinear(), ConstantPenalty(C=64.0)
     game = begin(problem, player, dual, episodes=episodes, seed=0)
     took, naive, worst = [0.0], [], 0.0
-    table = Table(
-        "episodes", "transitions", "plans so far", "ms per episode", "naive: ms per episode", "difference of Q"
-    )
+    names = ("episodes", "transitions", "plans so far", "ms per episode", "naive: ms per episode", "difference of Q")
+    table = Table(*names)
     part, last = max(episodes // PARTS, 1), time.perf_counter()
     for this in play(problem, player, dual, game, episodes=episodes, feedback="realised"):
         took[-1] += time.perf_counter() - last
@@ -157,10 +156,8 @@ def run(console: Console, episodes: int, d: int, horizon: int) -> bool:
                 psi = state.ridge.psi[: state.ridge.fitted]
                 difference = max(float(np.abs(psi @ w).max()) for w in fast - slow) / (horizon + 64.0)
                 worst = max(worst, difference)
-            table.add_row(
-                str(this.k), f"{n:,}", str(state.switches), f"{1e3 * took[-1] / part:.0f}",
-                "" if n > NAIVE else f"{1e3 * naive[-1]:.0f}", "" if n > NAIVE else f"{difference:.1e}",
-            )  # fmt: skip
+            compared = ("", "") if n > NAIVE else (f"{1e3 * naive[-1]:.0f}", f"{difference:.1e}")
+            table.add_row(str(this.k), f"{n:,}", str(state.switches), f"{1e3 * took[-1] / part:.0f}", *compared)
             took.append(0.0)
         last = time.perf_counter()
     console.print(table)

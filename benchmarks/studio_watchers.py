@@ -1,10 +1,10 @@
-"""How long after somebody presses Pause does everybody who watches see it? With 4, 16 and 64 watchers unless told.
+"""The delay from a press of Pause until every connected viewer shows it. By default with 4, 16 and 64 viewers.
 
 Run: python benchmarks/studio_watchers.py [--watchers 4 16 64] [--presses 10] [--pace 0]. A real server plays a game of
-two players; each watcher is a connection that reads all it is sent. A delay is the time from the request (Pause, or Go)
-to the first frame that shows it, for each watcher and each press; the server looks for something new 15 times a second,
-so that 33 ms of it are waiting. Frames are those that one watcher was sent in a second while the game went on. The end
-is from Ctrl-C, with everybody still watching, to the end of the process, its run files saved.
+two players; each viewer is a connection that reads all frames. A delay is the time from the request (Pause, or Go) to
+the first frame that shows it, for each viewer and each press; the server polls for changes 15 times a second, so that
+33 ms of it are waiting on average. Frames are those that one viewer received in a second while the game was running.
+The end is from Ctrl-C, with all viewers connected, to the end of the process, its run files saved.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ PAUSED = re.compile(rb'"paused":(true|false)')
 PATIENCE = 60.0
 
 
-def ask(port: int, path: str, data: object) -> dict[str, str]:
-    """One request."""
+def post(port: int, path: str, data: object) -> dict[str, str]:
+    """The answer to one POST request."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", path, json.dumps(data), {"Content-Type": "application/json"})
     response = connection.getresponse()
-    said: dict[str, str] = json.loads(response.read())
+    answer: dict[str, str] = json.loads(response.read())
     connection.close()
     if response.status != 200:
-        raise SystemExit(said["error"])
-    return said
+        raise SystemExit(answer["error"])
+    return answer
 
 
 class Watcher(threading.Thread):
-    """Reads frames, and notes when what they say of the pause changes."""
+    """Reads frames, and records when their field `paused` changes."""
 
     def __init__(self, port: int, name: str) -> None:
         super().__init__(daemon=True)
@@ -55,7 +55,7 @@ class Watcher(threading.Thread):
         self.frames = 0
 
     def run(self) -> None:
-        """Until the server ends."""
+        """Read until the server ends."""
         before = b""
         try:
             while line := self._response.readline():
@@ -69,7 +69,7 @@ class Watcher(threading.Thread):
             return
 
     def saw(self, paused: bytes) -> float:
-        """When it saw this."""
+        """The time at which it saw this value of `paused`."""
         while True:
             seen, at = self.changes.get(timeout=PATIENCE)
             if seen == paused:
@@ -77,19 +77,10 @@ class Watcher(threading.Thread):
 
 
 def measure(n: int, presses: int, pace: float) -> tuple[list[float], float, float]:
-    """The delays of n watchers, how many frames a second one of them got, and the seconds that the end took."""
+    """The delays of n viewers, the frames per second of each, and the seconds that the end took."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "resetfree.show.cli",
-            "studio",
-            "--no-browser",
-            "--port",
-            "0",
-            "--folder",
-            folder,
-        ]
+        command = [sys.executable, "-m", "resetfree.show.cli", "studio", "--no-browser", "--port", "0"]
+        command += ["--folder", folder]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True)
         try:
@@ -97,8 +88,8 @@ def measure(n: int, presses: int, pace: float) -> tuple[list[float], float, floa
             found = re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
             assert found is not None
             port = int(found[1])
-            asked = {"grid": GRID, "lanes": PLAYERS, "episodes": 1_000_000, "pace": pace}
-            name = ask(port, "/api/start", asked)["name"]
+            request = {"grid": GRID, "lanes": PLAYERS, "episodes": 1_000_000, "pace": pace}
+            name = post(port, "/api/start", request)["name"]
             watchers = [Watcher(port, name) for _ in range(n)]
             for one in watchers:
                 one.start()
@@ -112,7 +103,7 @@ def measure(n: int, presses: int, pace: float) -> tuple[list[float], float, floa
                 frames += sum(one.frames for one in watchers) - before
                 for action, state in (("pause", b"true"), ("go", b"false")):
                     pressed = time.monotonic()
-                    ask(port, "/api/control", {"name": name, "action": action})
+                    post(port, "/api/control", {"name": name, "action": action})
                     delays += [one.saw(state) - pressed for one in watchers]
             pressed = time.monotonic()
             server.send_signal(signal.SIGINT)
@@ -128,7 +119,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--watchers", type=int, nargs="+", default=[4, 16, 64])
     parser.add_argument("--presses", type=int, default=10)
-    parser.add_argument("--pace", type=float, default=0.0, help="episodes per second; 0: as many as there can be")
+    parser.add_argument("--pace", type=float, default=0.0, help="episodes per second; 0: no limit")
     arguments = parser.parse_args()
     console = Console(highlight=False)
     for n in arguments.watchers:

@@ -1,7 +1,7 @@
-"""A sweep on a Ray cluster under attack: one of two worker nodes is killed, then the driver, which is started again.
+"""A sweep on a Ray cluster with failures: one of two worker nodes is killed, then the driver, which is restarted.
 
 Starts a head and two one-core worker nodes as processes on loopback, plays a sweep there through the command line, and
-the same sweep with local processes; every run file must be equal bit for bit, and every trial must be there once.
+the same sweep with local processes; every run file must be equal bit for bit, and every trial must exist once.
 
     python benchmarks/sweep_ray.py [--trials 200] [--episodes 1500]
 """
@@ -53,11 +53,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--episodes", type=int, default=1500)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     place = Path(tempfile.mkdtemp(prefix="sweep-ray-"))
     try:
         file = place / "attacked.toml"
-        file.write_text(TOML.format(episodes=asked.episodes, seeds=asked.trials // 4))
+        file.write_text(TOML.format(episodes=arguments.episodes, seeds=arguments.trials // 4))
         plan, _ = read_plan(file)
         print(json.dumps(attack(plan, file, place)))
     finally:
@@ -65,12 +65,12 @@ def main() -> None:
 
 
 def attack(plan: SweepPlan, file: Path, place: Path) -> dict[str, Any]:
-    """Play, kill, play on, and compare; the figures."""
+    """Play, kill, continue and compare; returns the figures."""
     n, ours, theirs = len(plan.trials), SweepFolder(place / "local"), SweepFolder(place / "ray")
     began = time.monotonic()
     subprocess.run(sweep(file, ours, "local"), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     local_seconds = time.monotonic() - began
-    said(f"local engine: {n} trials in {local_seconds:.0f} s")
+    log_line(f"local engine: {n} trials in {local_seconds:.0f} s")
     with cluster(place) as (address, environment, nodes):
         command = [*sweep(file, theirs, "ray"), "--address", address]
         began = time.monotonic()
@@ -78,25 +78,30 @@ def attack(plan: SweepPlan, file: Path, place: Path) -> dict[str, Any]:
         driver = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
         at_node = wait_for(plan, theirs, n * 3 // 10, driver)
         kill_tree(nodes[1])
-        said(f"node killed after {at_node} trials")
+        log_line(f"node killed after {at_node} trials")
         at_driver = wait_for(plan, theirs, n * 6 // 10, driver)
         os.kill(driver.pid, signal.SIGKILL)
         driver.communicate()
-        said(f"driver killed after {at_driver} trials")
+        log_line(f"driver killed after {at_driver} trials")
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True, check=True)
         log.close()
         answer = json.loads(done.stdout)
         seconds = time.monotonic() - began
     return {
-        "trials": n, "done": answer["done"], "failed": answer["failed"],
-        "killed_node_at": at_node, "killed_driver_at": at_driver,
+        "trials": n,
+        "done": answer["done"],
+        "failed": answer["failed"],
+        "killed_node_at": at_node,
+        "killed_driver_at": at_driver,
         "trials_that_were_resumed": sum(was_resumed(theirs.trial_file(trial.id)) for trial in plan.trials),
         "run_files": len(list((theirs.path / "trials").rglob("*.rfrun"))),
-        "rows_twice": rows_twice(theirs), "equal_run_files": sum(same_run(ours, theirs, t.id) for t in plan.trials),
+        "rows_twice": rows_twice(theirs),
+        "equal_run_files": sum(same_run(ours, theirs, trial.id) for trial in plan.trials),
         "equal_results": same_table(ours.results, theirs.results, ["seconds"]),
         "equal_summary": same_table(ours.summary, theirs.summary, []),
-        "seconds_ray": round(seconds, 1), "seconds_local": round(local_seconds, 1),
-    }  # fmt: skip
+        "seconds_ray": round(seconds, 1),
+        "seconds_local": round(local_seconds, 1),
+    }
 
 
 def sweep(file: Path, folder: SweepFolder, engine: str) -> list[str]:
@@ -106,21 +111,19 @@ def sweep(file: Path, folder: SweepFolder, engine: str) -> list[str]:
 
 @contextmanager
 def cluster(place: Path) -> Iterator[tuple[str, dict[str, str], list[subprocess.Popen[bytes]]]]:
-    """A head that plays nothing and two nodes of one core each; all of it ends with this."""
+    """A head without cores and two nodes of one core each, killed at the end."""
     address = f"127.0.0.10:{free_port()}"
-    environment = {
-        **os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16),
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }  # fmt: skip
+    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
+    environment["RAY_USAGE_STATS_ENABLED"] = "0"
     store = ["--object-store-memory", str(80 * 2**20), "--block"]
-    temp = tempfile.mkdtemp(prefix="ray-")  # short: sockets lie in it
+    temp = tempfile.mkdtemp(prefix="ray-")  # short, as paths of sockets must be
     head = ["--head", "--node-ip-address=127.0.0.10", "--port", address.rpartition(":")[2], "--num-cpus=0"]
     head += ["--include-dashboard=false", "--temp-dir", temp]
     roles = [head]
     roles += [["--address", address, f"--node-ip-address=127.0.0.1{i}", "--num-cpus=1"] for i in (1, 2)]
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for i, role in enumerate(roles):  # one after the other: they choose their ports themselves
+        for i, role in enumerate(roles):  # sequentially: they choose their own ports
             log = place / f"node{i}.log"
             with log.open("w") as file:
                 command = [str(BIN / "ray"), "start", *role, *store]
@@ -137,7 +140,7 @@ def cluster(place: Path) -> Iterator[tuple[str, dict[str, str], list[subprocess.
 
 
 def wait_for(plan: SweepPlan, folder: SweepFolder, wanted: int, driver: subprocess.Popen[str]) -> int:
-    """Until so many trials are finished; how many are then."""
+    """Wait until so many trials are finished; returns how many are."""
     while True:
         n = sum(folder.is_finished(trial.id, trial.episodes) for trial in plan.trials)
         if n >= wanted:
@@ -148,7 +151,7 @@ def wait_for(plan: SweepPlan, folder: SweepFolder, wanted: int, driver: subproce
 
 
 def kill_tree(process: subprocess.Popen[Any]) -> None:
-    """A process and all that came from it, as when a machine loses its power."""
+    """Kill a process and all its descendants, as a power failure would."""
     for pid in [*descendants(process.pid), process.pid]:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -158,7 +161,7 @@ def kill_tree(process: subprocess.Popen[Any]) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The children of a process, theirs, and so on."""
+    """All descendants of a process."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -190,7 +193,7 @@ def was_resumed(file: Path) -> bool:
 
 
 def rows_twice(folder: SweepFolder) -> int:
-    """Rows of the results that are there more than once."""
+    """The number of duplicate rows of the results."""
     table = pq.read_table(folder.results, columns=["trial", "k"])
     rows = np.array([f"{trial} {k}" for trial, k in zip(*(c.to_pylist() for c in table.columns), strict=True)])
     return len(rows) - len(np.unique(rows))
@@ -208,7 +211,7 @@ def free_port() -> int:
     return port
 
 
-def said(words: str) -> None:
+def log_line(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""How the source tree looks, in numbers: `python benchmarks/tree.py [SRC ...]`, a column for each tree.
+"""Figures of the source tree: `python benchmarks/tree.py [SRC ...]`, a column for each tree.
 
-For the figures of docs/architecture.md: check out the older commit beside this one and name both `src/resetfree`.
+For the figures of docs/architecture.md: check out the older commit elsewhere and name both `src/resetfree`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-MANY = 5  # arguments by position that a reader can still tell apart
+MANY = 5  # the most positional arguments that a reader can distinguish
 NAMES = re.compile(r"^    name(?:: ClassVar\[str\])? = \"([a-z0-9-]+)\"", re.M)
 
 

@@ -1,4 +1,4 @@
-"""A primal player of your own in one file: put it to the contract, then let it play."""
+"""A primal player of your own in one file: check it against the contract, then let it play."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,20 +15,20 @@ class Seen:
 
     tried: np.ndarray[Any, Any]  # [L, S, A] how often a pair was tried: one layer L, or one per step
     earned: np.ndarray[Any, Any]  # [L, S, A] sum of its rewards
-    hurt: np.ndarray[Any, Any]  # [L, S, A] how often it was reset
-    moved: np.ndarray[Any, Any]  # [L, S, A, S] where it led otherwise
-    horizon: int = field(metadata={"saved": False})  # a constant, which `init` makes anew
+    hurt: np.ndarray[Any, Any]  # [L, S, A] how often a reset followed
+    moved: np.ndarray[Any, Any]  # [L, S, A, S] counts of the next state otherwise
+    horizon: int = field(metadata={"saved": False})  # a constant, which `init` sets again
 
 
 @dataclass(frozen=True)
 class Curious(rf.PrimalPlayer[Seen]):
-    """Plans on averages; what was seldom tried counts for more, by curiosity / sqrt(n)."""
+    """Plans on averages, with a bonus of curiosity / sqrt(n) for a pair that was tried n times."""
 
     name: ClassVar[str] = "curious"
     curiosity: float = 0.1
 
     def init(self, problem: rf.Problem, episodes: int, seed: int) -> Seen:
-        """Nothing seen yet."""
+        """The state before the first episode: all counts are zero."""
         if problem.n_states is None:
             raise rf.NotCertifiable("The player 'curious' needs finitely many states. Got a continuum instead.")
         shape = (1 if problem.stationary else problem.horizon, problem.n_states, problem.n_actions)
@@ -56,7 +56,7 @@ class Curious(rf.PrimalPlayer[Seen]):
         return rf.Plan(policy, float(v_r[s1]), float(v_c[s1]))
 
     def update(self, state: Seen, round: rf.Round) -> Seen:
-        """Count what happened."""
+        """Count the transitions of the episode."""
         episode, layers = round.episode, len(state.tried)
         for h, (s, a, reward) in enumerate(zip(episode.states, episode.actions, episode.rewards, strict=False)):
             pair = (min(h, layers - 1), s, a)
@@ -64,7 +64,7 @@ class Curious(rf.PrimalPlayer[Seen]):
             state.earned[pair] += reward
             if episode.reset and h + 1 == len(episode.actions):
                 state.hurt[pair] += 1
-            elif h + 1 < len(episode.states):  # under the literal boundary the last action moves nobody
+            elif h + 1 < len(episode.states):  # under the literal boundary the last action has no next state
                 state.moved[pair][episode.states[h + 1]] += 1
         return state
 

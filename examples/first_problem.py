@@ -4,7 +4,7 @@ import numpy as np
 
 import resetfree as rf
 
-# A pump: run it cool (pays a little) or hot (pays more, may seize). State 2, seized, needs somebody with a wrench.
+# A pump: run it cool (pays a little) or hot (pays more, may seize). State 2, seized, needs a manual reset.
 P = np.zeros((3, 2, 3))
 P[0, 0, 0] = 1.0  # cool, run gently: stays cool
 P[0, 1] = [0.5, 0.5, 0.0]  # cool, run hard: may get hot

@@ -1,4 +1,4 @@
-"""Learn, stop in the middle, go on, and certify: what a run file is for."""
+"""Learn, stop in the middle, resume, and certify: the use of a run file."""
 
 import tempfile
 from pathlib import Path
@@ -9,7 +9,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "grid.rfrun"
 
     def power_cut(game: object, this: rf.Round) -> None:
-        """Something that ends the program in the middle."""
+        """End the program in the middle of the run."""
         if this.k == 700:
             raise SystemExit
 

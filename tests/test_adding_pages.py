@@ -94,7 +94,7 @@ run = rf.learn(lake, "uniform", "haggler", episodes=10, operator=rf.OperatorRese
 assert {one.who for one in run.interventions} == {"arm"} and open("b.log").read()
 for call, sentence in (
     (lambda: rf.learn("corridor:1", episodes=1), "A corridor must have a length from 2"),
-    (lambda: followed({"problem": "ring-v0", "problem_options": {"n": 10**7}}), "which is much"),
+    (lambda: followed({"problem": "ring-v0", "problem_options": {"n": 10**7}}), "which is large"),
     (lambda: rf.make("ring-v0", n=1), "The ring needs n >= 2"),
     (lambda: rf.learn("ring-v0", "haggler", episodes=1), "There is no primal player 'haggler'"),
 ):

@@ -24,7 +24,7 @@ from resetfree.players import Role, discover, settings
 from resetfree.players.testing.trial_problems import fill
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe
-from resetfree.show.cli.listing import _told as told
+from resetfree.show.cli.listing import summary_line
 
 from .plain_docstrings import escape
 
@@ -66,7 +66,9 @@ def status(name: str, cls: Any, problem: Problem) -> Status:
         if said.most_resets is not None:
             standing = f"{standing}; resets at most {said.most_resets:g} on every path"
         why = f"{said.why}."
-    return Status(name, f"{cls.__module__}.{cls.__qualname__}", told(cls), describe(settings(cls)), standing, why)
+    return Status(
+        name, f"{cls.__module__}.{cls.__qualname__}", summary_line(cls), describe(settings(cls)), standing, why
+    )
 
 
 def table(rows: list[Status]) -> list[str]:

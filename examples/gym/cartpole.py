@@ -1,4 +1,4 @@
-"""CartPole that is started once and then goes on until it falls: how many falls before it stands for 5,000 steps?
+"""CartPole that is started once and reset only after a fall: how many falls before 5,000 upright steps in a row?
 
 Run: python examples/gym/cartpole.py [seed]
 """
@@ -15,13 +15,13 @@ EPISODES, HORIZON, LONG = 150, 100, 5_000
 
 def problem() -> GymProblem:
     """Two actions, four numbers: the position and angle of the pole, and their speeds."""
-    # `terminated` is true when the pole is past 12 degrees or the cart past 2.4: somebody must set it up again. The
-    # time limit of 500 steps is lifted: an upright pole is no reason for a reset. The reward is 1 for each step.
+    # `terminated` is true when the pole is past 12 degrees or the cart past 2.4, which needs a reset. The time limit of
+    # 500 steps is lifted: an upright pole is no reason for a reset. The reward is 1 for each step.
     return rf.from_gym("gym:CartPole-v1", horizon=HORIZON, reset_when="terminated")
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn, and say when it fell."""
+    """Learn, and print the steps at which it fell."""
     run = rf.learn(problem(), episodes=episodes, seed=seed)
     steps = run.columns["steps"].cumsum()
     fell = steps[run.columns["reset"] == 1]

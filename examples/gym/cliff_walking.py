@@ -16,21 +16,21 @@ EPISODES, HORIZON, GOAL = 500, 100, 47
 
 
 def at_goal(observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> float:
-    """One for each step that ends at the goal: the environment's -1 for each step says the same once, then ends."""
+    """One for each step that ends at the goal; the environment's own -1 per step rewards only the first arrival."""
     return float(observation == GOAL)
 
 
 def problem() -> GymProblem:
-    """48 cells and four directions; a step goes to either side as often as where it should."""
-    # The environment itself never ends at the cliff: it takes 100 off and puts the agent back at the start. That is
-    # what a reset is, so it is named. At the goal, `terminated` calls for none: it is where one wants to be.
+    """48 cells and four directions; a step goes to either side as often as in the chosen direction."""
+    # The environment itself never ends at the cliff: it subtracts 100 and moves the agent back to the start. That is a
+    # reset, so it is declared as one. At the goal, `terminated` needs none: the agent should stay there.
     return rf.from_gym(
         "gym:CliffWalking-v1", is_slippery=True, horizon=HORIZON, reward=at_goal, reset_when="reward<=-100"
     )
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn on the environment itself; its table serves to measure."""
+    """Learn on the environment itself; its transition table is used only for the exact figures."""
     cliff = problem()
     print(rf.check(cliff.mdp)["feasibility"])  # Assumption 1
     run = rf.learn(cliff, episodes=episodes, seed=seed)

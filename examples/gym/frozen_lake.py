@@ -1,4 +1,4 @@
-"""FrozenLake 8x8 on slippery ice: every hole is a reset, and the exact oracle says what could have been earned.
+"""FrozenLake 8x8 on slippery ice: every hole is a reset, and the exact oracle gives the regret.
 
 Run: python examples/gym/frozen_lake.py [seed]
 """
@@ -20,27 +20,25 @@ EPISODES, HORIZON, GOAL = 300, 100, 63
 def at_goal(observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> float:
     """One for each step that ends at the goal.
 
-    The environment pays for the first arrival alone and ends there. Who is never reset goes on standing there, and
-    should be paid for it: otherwise to stand anywhere else would be as good.
+    The environment rewards only the first arrival, and ends there. An agent that is never reset stays there, and each
+    step must be rewarded: otherwise any other state would be as good.
     """
     return float(observation == GOAL)
 
 
 def problem() -> GymProblem:
-    """64 cells and four directions; the ice takes the agent to either side as often as where it wants to go."""
-    # The environment is `terminated` in a hole and at the goal; only a hole needs somebody to pull the agent out.
+    """64 cells and four directions; a step goes to either side as often as in the chosen direction."""
+    # The environment is `terminated` in a hole and at the goal; only a hole needs a reset.
+    fell = f"terminated and observation!={GOAL}"
     return rf.from_gym(
-        "gym:FrozenLake-v1", map_name="8x8", is_slippery=True, horizon=HORIZON, reward=at_goal,
-        reset_when=f"terminated and observation!={GOAL}",
-    )  # fmt: skip
+        "gym:FrozenLake-v1", horizon=HORIZON, reward=at_goal, reset_when=fell, map_name="8x8", is_slippery=True
+    )
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn on the environment itself; its table serves to measure."""
+    """Learn on the environment itself; its transition table is used only for the exact figures."""
     lake = problem()
-    print(
-        rf.check(lake.mdp)["feasibility"]
-    )  # Assumption 1: whether every start that can come about can be played safely
+    print(rf.check(lake.mdp)["feasibility"])  # Assumption 1: whether every possible start has a reset-free policy
     run = rf.learn(lake, episodes=episodes, seed=seed)
     defined = run.solution.feasible[run.columns["s1"].astype(np.int64)]
     best = run.solution.value[run.columns["s1"].astype(np.int64)]

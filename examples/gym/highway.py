@@ -18,20 +18,20 @@ from resetfree.problems.gym.adapter import GymProblem
 EPISODES, HORIZON = 25, 40
 CONFIG = {
     "vehicles_count": 15,
-    # The agent and the three cars nearest to it: place, lane and speed, relative to the agent's own.
+    # The agent and the three nearest cars: position, lane and speed, relative to the agent's own.
     "observation": {"type": "Kinematics", "vehicles_count": 4, "features": ["x", "y", "vx"], "see_behind": True},
 }
-BEHIND, AHEAD, CLEAR = 150.0, 300.0, 25.0  # metres: where traffic leaves, where it comes from, and room for a car
+BEHIND, AHEAD, CLEAR = 150.0, 300.0, 25.0  # metres: where cars leave, where they enter, and the least gap
 
 
 class Endless(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Traffic does not run out: a car that is far behind comes again from far ahead, and the other way round.
+    """Endless traffic: a car that is far behind enters again far ahead, and vice versa.
 
-    By itself the environment is over after 30 steps, and later the agent would have left all others behind.
+    The environment itself ends after 30 steps, and later the agent would have left all other cars behind.
     """
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """One step; then cars change places, and the road is moved back under them all before it ends."""
+        """One step; then cars are moved, and all positions are shifted back before the road ends."""
         seen = self.env.step(action)
         road, ego = self.env.unwrapped.road, self.env.unwrapped.vehicle  # type: ignore[attr-defined]
         for car in road.vehicles:
@@ -49,31 +49,29 @@ class Endless(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def traffic(observation: Any) -> Any:
-    """Eleven numbers: the agent's own place along the road says nothing, so it is left out."""
+    """Eleven numbers: the agent's own position along the road is irrelevant, so it is dropped."""
     return np.delete(observation.ravel(), 0)
 
 
 def problem() -> GymProblem:
-    """Five actions: change lane to the left, keep on, to the right, faster, slower."""
-    # The reward is the environment's own, already in [0, 1]: it pays for speed, and a little for the right lane.
-    return rf.from_gym(
-        Endless(gymnasium.make("highway-fast-v0", config=CONFIG)), horizon=HORIZON, reset_when="info.crashed",
-        features=traffic, name="endless highway",
-    )  # fmt: skip
+    """Five actions: change lane to the left, idle, to the right, faster, slower."""
+    # The reward is the environment's own, already in [0, 1]: for speed, and a little for the right lane.
+    road, name = Endless(gymnasium.make("highway-fast-v0", config=CONFIG)), "endless highway"
+    return rf.from_gym(road, horizon=HORIZON, reset_when="info.crashed", features=traffic, name=name)
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn, and compare with who drives at random and with who keeps on whatever comes."""
+    """Learn, and compare with a uniformly random policy and with one that is always idle."""
     idle = np.eye(5)[1]
     fixed = {"at random": lambda h, s: np.full(5, 0.2), "keep on": lambda h, s: idle}
     for name, policy in fixed.items():
         played = list(rf.simulate(problem(), policy, episodes, seed=seed))
-        _say(name, [len(e.actions) for e in played], [e.reset for e in played], [e.total_reward for e in played])
+        _print(name, [len(e.actions) for e in played], [e.reset for e in played], [e.total_reward for e in played])
     run = rf.learn(problem(), episodes=episodes, seed=seed)
-    _say(run.spec["primal"]["name"], run.columns["steps"], run.columns["reset"], run.columns["reward"])
+    _print(run.spec["primal"]["name"], run.columns["steps"], run.columns["reset"], run.columns["reward"])
 
 
-def _say(name: str, steps: Any, resets: Any, rewards: Any) -> None:
+def _print(name: str, steps: Any, resets: Any, rewards: Any) -> None:
     half = len(steps) // 2
     shares = [f"{1000 * sum(resets[part]) / sum(steps[part]):.0f}" for part in (slice(half), slice(half, None))]
     print(

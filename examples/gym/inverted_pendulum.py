@@ -16,13 +16,13 @@ FORCES = 5  # -3, -1.5, 0, 1.5, 3
 
 def problem() -> GymProblem:
     """Five forces, four numbers: position of the cart, angle of the pole, and their speeds."""
-    # `terminated` is true when the pole leans more than 0.2 radians: it will not come up by itself. The cart may stand
+    # `terminated` is true when the pole leans more than 0.2 radians, from where it cannot recover. The cart may be
     # anywhere on its rail; the rail's end at 1 is a wall, not a reset. The reward is 1 for each step that ends upright.
     return rf.from_gym("gym:InvertedPendulum-v5", horizon=HORIZON, actions=FORCES, reset_when="terminated")
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn, and say when it fell."""
+    """Learn, and print the steps at which it fell."""
     run = rf.learn(problem(), episodes=episodes, seed=seed)
     steps = run.columns["steps"].cumsum()
     fell = steps[run.columns["reset"] == 1]

@@ -1,4 +1,4 @@
-"""MiniGrid's LavaGap and LavaCrossing: find the goal, and do not step into the lava. That is the reset.
+"""MiniGrid's LavaGap and LavaCrossing: find the goal without a step into the lava, which is the reset.
 
 Run: python examples/gym/lava.py [seed]
 """
@@ -19,50 +19,51 @@ from resetfree.problems.gym.adapter import GymProblem
 EPISODES, HORIZON = 400, 50
 NAMES = {"gap": "MiniGrid-LavaGapS7-v0", "crossing": "MiniGrid-LavaCrossingS9N2-v0"}
 LAYOUT = 0  # the seed of the one layout that is played
-MOST = 4 * 7 * 7  # where the agent can be, and which way it looks
+MOST = 4 * 7 * 7  # positions and directions of the agent
 LEFT, RIGHT, FORWARD = 0, 1, 2
 
 
 class OneLayout(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The same walls and lava after every reset: by itself the environment makes a new world each time."""
+    """The same walls and lava after every reset: the environment itself makes a new layout each time."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Back to the corner, in the same world."""
+        """Back to the corner, in the same layout."""
         return self.env.reset(seed=LAYOUT, options=options)
 
 
 def on_goal(observation: Any) -> bool:
-    """The whole grid is seen, the agent in the place of what it stands on: nowhere a goal means that it is there."""
+    """Whether the agent is on the goal: it hides its own cell in the picture, so that no goal is visible."""
     return not (observation["image"][:, :, 0] == OBJECT_TO_IDX["goal"]).any()
 
 
 def problem(layout: str = "gap") -> GymProblem:
-    """Three actions; the distinct pictures of the whole grid are numbered as they come, and counted as states."""
-    # The environment ends in lava and at the goal. Only lava needs somebody; at the goal the agent may stand, and each
-    # step there pays 1. (The environment's own reward shrinks with the time since its start, which nobody resets.)
-    world: Any = FullyObsWrapper  # it has no types
+    """Three actions; the distinct pictures of the whole grid are the states, numbered in order of occurrence."""
+    # The environment ends in lava and at the goal. Only lava needs a reset; at the goal the agent may stay, and each
+    # step there pays 1. (The environment's own reward shrinks with the time since its start, which is never reset.)
+    wrapper: Any = FullyObsWrapper  # it has no types
     return rf.from_gym(
-        world(OneLayout(gymnasium.make(NAMES[layout]))), horizon=HORIZON, states=MOST,
-        actions=[LEFT, RIGHT, FORWARD], name=f"lava {layout}",
+        wrapper(OneLayout(gymnasium.make(NAMES[layout]))),
+        horizon=HORIZON,
+        states=MOST,
+        actions=[LEFT, RIGHT, FORWARD],
+        name=f"lava {layout}",
         reset_when=lambda observation, reward, terminated, info: terminated and not on_goal(observation),
         reward=lambda observation, reward, terminated, info: float(on_goal(observation)),
-    )  # fmt: skip
+    )
 
 
 def sides_of_lava(lava: GymProblem) -> int:
-    """Pairs that lead into lava: a step forward from each free cell beside it. No more resets than that can come."""
+    """The number of pairs that lead into lava, a step forward from each free cell beside it: a bound on the resets."""
     lava.env.reset()
     grid: Any = lava.env.unwrapped.grid  # type: ignore[attr-defined]
     kinds = {(x, y): getattr(grid.get(x, y), "type", "free") for x in range(grid.width) for y in range(grid.height)}
     beside = ((1, 0), (-1, 0), (0, 1), (0, -1))
-    return sum(
-        kinds.get((x + dx, y + dy)) in ("free", "goal")
-        for (x, y), kind in kinds.items() if kind == "lava" for dx, dy in beside
-    )  # fmt: skip
+    cells = [cell for cell, kind in kinds.items() if kind == "lava"]
+    return sum(kinds.get((x + dx, y + dy)) in ("free", "goal") for x, y in cells for dx, dy in beside)
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn both."""
+    """Learn on both layouts."""
     for layout in NAMES:
         lava = problem(layout)
         run = rf.learn(lava, episodes=episodes, seed=seed)

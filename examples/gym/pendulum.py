@@ -20,7 +20,7 @@ NEAR = {"x_init": 0.1, "y_init": 0.1}  # radians from upright, radians per secon
 
 
 class Upright(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Whoever puts the pendulum back holds it up and lets go; by itself the environment starts at any angle."""
+    """A reset holds the pendulum upright and lets go; the environment itself starts at any angle."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Near upright, at a small speed."""
@@ -28,7 +28,7 @@ class Upright(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def angle(observation: Any) -> tuple[float, float]:
-    """Angle and speed: the observation gives cosine and sine, two numbers that never move apart from each other."""
+    """Angle and speed: the observation has cosine and sine, which are redundant."""
     cosine, sine, speed = observation
     return float(np.arctan2(sine, cosine)), float(speed)
 
@@ -39,13 +39,18 @@ def problem() -> GymProblem:
     # outweighs it. The reward is minus the squares of angle, speed and torque. Within 60 degrees that is never below
     # -5: even with the motor's help the fall ends with less than 6 rad/s, which costs 0.1 * 6**2 + 1.05**2 + 0.004.
     return rf.from_gym(
-        Upright(gymnasium.make("Pendulum-v1")), horizon=HORIZON, actions=TORQUES, reset_when="observation[0]<0.5",
-        reward_range=(-5.0, 0.0), features=angle, name="upright pendulum",
-    )  # fmt: skip
+        Upright(gymnasium.make("Pendulum-v1")),
+        horizon=HORIZON,
+        actions=TORQUES,
+        reset_when="observation[0]<0.5",
+        reward_range=(-5.0, 0.0),
+        features=angle,
+        name="upright pendulum",
+    )
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn, and say when it fell."""
+    """Learn, and print the steps at which it fell."""
     run = rf.learn(problem(), episodes=episodes, seed=seed)
     steps = run.columns["steps"].cumsum()
     fell = steps[run.columns["reset"] == 1]

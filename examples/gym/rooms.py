@@ -1,4 +1,4 @@
-"""Four rooms with pits, and a new goal every 2,500 steps: what was learned about pits is of use in every task.
+"""Four rooms with pits, and a new goal every 2,500 steps: knowledge of the pits transfers to every task.
 
 Run: python examples/gym/rooms.py [seed]
 """
@@ -35,7 +35,7 @@ START, TASK_STEPS, HORIZON = (3, 3), 2_500, 25
 
 
 class Rooms(gymnasium.Env[Any, Any]):
-    """The agent sees its cell and the task, as one number; the task changes by itself, and a pit is the end."""
+    """The observation is the cell and the task, as one number; the task changes with time, and a pit terminates."""
 
     def __init__(self) -> None:
         self.observation_space = gymnasium.spaces.Discrete(len(GOALS) * len(FREE))
@@ -43,13 +43,13 @@ class Rooms(gymnasium.Env[Any, Any]):
         self._cell, self._steps = START, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        """Back to the start; the task stays what it is."""
+        """Back to the start; the task does not change."""
         super().reset(seed=seed)
         self._cell = START
         return self._observe(), {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        """A move, or none against a wall; to stand on the goal of the task pays 1."""
+        """A move, or none against a wall; the reward is 1 on the goal of the task."""
         to = self._cell[0] + MOVES[action][0], self._cell[1] + MOVES[action][1]
         self._cell = to if to in FREE else self._cell
         reward = float(self._cell == GOALS[self.task])
@@ -58,7 +58,7 @@ class Rooms(gymnasium.Env[Any, Any]):
 
     @property
     def task(self) -> int:
-        """Which goal counts now; after the last comes the first again."""
+        """The index of the current goal, in cycles."""
         return self._steps // TASK_STEPS % len(GOALS)
 
     def _observe(self) -> int:
@@ -67,15 +67,15 @@ class Rooms(gymnasium.Env[Any, Any]):
 
 @dataclass(frozen=True)
 class OneWorld(SupportElimination):
-    """Support elimination that knows that tasks differ in their goals alone: a pit in one is a pit in all.
+    """Support elimination with the knowledge that tasks differ only in their goals: a pit in one is a pit in all.
 
-    The step into a pit is counted in every task, in each of which it earned nothing. What pays is not shared.
+    A step into a pit is counted in every task, with reward 0. Rewards are not shared.
     """
 
     name: ClassVar[str] = "one-world"
 
     def update(self, state: Any, round: Round) -> Any:
-        """As ever, and a fatal step once more for each other task."""
+        """The usual update, and a step into a pit once more for each other task."""
         state = super().update(state, round)
         if round.episode.reset:
             last, action = int(round.episode.states[-2]), round.episode.actions[-1:]
@@ -87,17 +87,16 @@ class OneWorld(SupportElimination):
 
 
 def problem() -> GymProblem:
-    """A pit ends the life of the agent (`terminated`); a goal that moves does not."""
+    """A pit (`terminated`) is the reset event; a change of the goal is not."""
     return rf.from_gym(Rooms(), horizon=HORIZON, reset_when="terminated", name="four rooms, four tasks")
 
 
 def main(seed: int = 0, rounds: int = 2) -> None:
     """Every task `rounds` times, by both players."""
+    shared: dict[str, Any] = {"feedback": "realised", "settings": {"dual": {"C": 0.0}}}
+    episodes = rounds * len(GOALS) * TASK_STEPS // HORIZON
     for player in (SupportElimination(), OneWorld()):
-        run = rf.learn(
-            problem(), player, "constant-penalty", episodes=rounds * len(GOALS) * TASK_STEPS // HORIZON, seed=seed,
-            feedback="realised", settings={"dual": {"C": 0.0}},
-        )  # fmt: skip
+        run = rf.learn(problem(), player, "constant-penalty", episodes=episodes, seed=seed, **shared)
         steps = run.columns["steps"].cumsum()
         task = (steps - run.columns["steps"]) // TASK_STEPS  # an episode belongs to the task that it begins in
         resets = np.bincount(task, weights=run.columns["reset"]).astype(int)

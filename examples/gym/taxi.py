@@ -1,4 +1,4 @@
-"""Taxi: to pick up nobody, or to set somebody down in the middle of nowhere, calls the company. That is the reset.
+"""Taxi: an illegal pick-up or drop-off needs an intervention of the company, which is the reset.
 
 Run: python examples/gym/taxi.py [seed]
 """
@@ -16,19 +16,19 @@ EPISODES, HORIZON = 3_000, 30
 
 
 def delivered(observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> float:
-    """One for each passenger who is set down where they want to be; afterwards they may be picked up again."""
+    """One for each passenger at the destination; afterwards they may be picked up again."""
     return float(reward == 20)
 
 
 def problem() -> GymProblem:
     """500 states (taxi, passenger, destination) and six actions."""
-    # The environment pays -10 for an illegal pick-up or drop-off and goes on as if nothing had happened. Here each of
-    # them is an intervention. It is `terminated` after a delivery, which calls for nobody.
+    # The environment pays -10 for an illegal pick-up or drop-off and continues. Here each of them is a reset. It is
+    # `terminated` after a delivery, which needs none.
     return rf.from_gym("gym:Taxi-v4", horizon=HORIZON, reward=delivered, reset_when="reward<=-10")
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
-    """Learn on the environment itself; its table serves to measure."""
+    """Learn on the environment itself; its transition table is used only for the exact figures."""
     taxi = problem()
     print(rf.check(taxi.mdp)["feasibility"])  # Assumption 1
     run = rf.learn(taxi, episodes=episodes, seed=seed)

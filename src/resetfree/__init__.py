@@ -1,8 +1,8 @@
 """Learn on systems you cannot reset: exact reset-free problems, oracles and theorems of the no-regret reduction.
 
-The tour: `problem` (what an episode is), `finite` (the model behind it), `oracle` (its exact answer), `assumptions`
-(what must hold), `regret` and `theorems` (what is proved, with both sides computed); `game` (two players, one screen),
-`players`, `runs` (learning that loses nothing) and `certify` (what can be checked on a run); `experiments`.
+The packages, each importing only those before it: `core` (errors, arguments, saved state), `problems` (environments and
+finite models), `game` (two players in one loop), `theory` (oracle, regret, theorems, certificates), `players`, `use`
+(a learned policy), `runs` (learning and run files), `studies` (sweeps and suites) and `show` (command line and studio).
 """
 
 from resetfree.core.certificate import Certificate

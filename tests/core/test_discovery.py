@@ -177,8 +177,8 @@ def test_a_class_is_named_on_the_command_line_and_named_again_to_resume(tmp_path
     assert resumed["settings"]["primal"]["width"] == 0.5  # what was set then is taken from the file
     sentences = [err.removesuffix("\n") for _, _, err in found]
     assert sentences[1] == (
-        "The run file 'a.rfrun' is of a primal player 'mine' that is not known here, and nothing is imported because "
-        "a file names it: name its class again, --primal module:Class."
+        "The run file 'a.rfrun' is of a primal player 'mine' that is not registered, and a file never makes code "
+        "run: name its class again, --primal module:Class."
     )
     assert "There is no setting of primal player 'mine' 'depth'" in sentences[3]
     assert "Got 'here:Nobody', which does not import" in sentences[4]

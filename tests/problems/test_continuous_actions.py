@@ -152,7 +152,7 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
         rf.learn("grid-v0", HillClimbing(), episodes=2)
     with pytest.raises(InvalidInput, match="must be discretised: give actions=5"):
         pendulum(actions=None)
-    with pytest.raises(InvalidInput, match="Only actions within finite bounds are a box"):
+    with pytest.raises(InvalidInput, match="A box of actions must have finite bounds"):
         rf.from_gym("gym:CartPole-v1", actions="box")
 
 
@@ -232,7 +232,7 @@ SPOILED: dict[str, tuple[Any, str]] = {
     "bounds": (lambda held: held.update(actions=held["actions"][::-1]), "finite bounds"),
     "one bound": (lambda held: held.update(actions=held["actions"][:1]), "two bounds of a box"),
     "size": (lambda held: held.update(actions=np.zeros((2, 2), dtype=np.float32)), "for A = 2"),
-    "outside": (lambda held: held.update(low=held["low"] + 9, high=held["high"] + 9), "no action of its own"),
+    "outside": (lambda held: held.update(low=held["low"] + 9, high=held["high"] + 9), "outside its action space"),
     "nan": (lambda held: held.update(weight=held["weight"] * np.nan), "must hold numbers"),
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ from resetfree.core.errors import ResetFreeError
 from resetfree.players import discover
 from resetfree.problems.contract import Episode
 from resetfree.runs.recall import recall
-from resetfree.runs.recorded import Waiting, unpacked
+from resetfree.runs.recorded import EpisodeBuffer, unpacked
 from resetfree.runs.runfile import connect, read_checkpoint
 
 FIRST, THEN = 12, 6  # episodes before the checkpoint, and after it
@@ -115,7 +115,7 @@ def spoiled_episodes(file: Path) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     parts = unpacked(form, data)
     for i, array in enumerate(parts):
         for how, other in spoiled(array):
-            waiting = Waiting()
+            waiting = EpisodeBuffer()
             waiting.add(Episode(*parts[:i], other, *parts[i + 1 :], False, None))  # type: ignore[arg-type, call-arg]
             ((form, data),) = zip(*waiting.take(), strict=True)
             yield f"episode part {i} {how}", "UPDATE transitions SET form = ?, data = ? WHERE k = 5", (form, data)

@@ -5,16 +5,15 @@ Usage: kill_driver.py FILE EPISODES KILLS SEED [CASE]. Prints how many kills the
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import sys
-import time
-import traceback
 from pathlib import Path
 from typing import Any
 
+from tests.killing import kill_often
+
 import resetfree as rf
+from resetfree.core.errors import ResetFreeError
+from resetfree.runs.ledger import read
 
 GYM: dict[str, Any] = {"dual": "constant-penalty", "feedback": "realised"}
 CASES: dict[str, dict[str, Any]] = {
@@ -49,36 +48,21 @@ def play(case: str, path: Path | None, episodes: int) -> None:
     rf.learn(**asked)
 
 
-def child(case: str, path: Path, episodes: int) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
+def rounds_of(path: Path) -> int:
+    """How many rounds the file holds, 0 while it is not yet a run file."""
     try:
-        play(case, path, episodes)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+        return len(read(path).columns["k"])
+    except ResetFreeError:
+        return 0
 
 
 def main() -> None:
-    path, episodes, wanted = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    chance, case = random.Random(int(sys.argv[4])), sys.argv[5] if len(sys.argv) > 5 else "grid"
+    path, episodes, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    case = sys.argv[5] if len(sys.argv) > 5 else "grid"
     play(case, None, 12)  # compile once, before the forks
-    kills = 0
-    while True:
-        pid = child(case, path, episodes)
-        if kills < wanted:
-            time.sleep(chance.uniform(0.0, 0.04 if case == "grid" else 0.12))
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status):
-            kills += 1
-        elif os.WEXITSTATUS(status) == 0:
-            print(kills)
-            return
-        else:
-            sys.exit("the run failed")
+    print(
+        kill_often(lambda _: play(case, path, episodes), lambda: rounds_of(path), kills=kills, seed=seed, longest=0.04)
+    )
 
 
 if __name__ == "__main__":

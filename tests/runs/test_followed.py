@@ -120,7 +120,7 @@ def test_no_command_follows_a_file(
         assert main(words) == 2
         said = capsys.readouterr().err
         assert "names code for" in said
-        assert "Nothing is run because a file names it: say it again with --set" in said
+        assert "Nothing is run because a file names it: give it again with --set" in said
         assert not marker.exists()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.killing import run_driver
 from tests.runs.forging import forge
 
 import resetfree as rf
@@ -208,9 +208,7 @@ def test_ctrl_c_in_the_last_round_is_too_late() -> None:
 
 def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> None:
     path = tmp_path / "killed.rfrun"
-    words = [sys.executable, str(DRIVER), str(path), str(episodes), str(kills), str(seed)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{kills}\n"), done.stderr
+    assert run_driver(DRIVER, path, episodes, kills, seed) == str(kills)
     learn("grid-v0", episodes=episodes, seed=5, path=tmp_path / "whole.rfrun")
     assert rows(path) == rows(tmp_path / "whole.rfrun")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.rfrun", "whole.rfrun"]
@@ -279,7 +277,7 @@ def test_what_differs_is_refused_with_what_differs(tmp_path: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011
         learn(progress=stop_at(20, error=OSError), **asked)
     for change, sentence in (
-        ({"episodes": 80}, "was planned for 40 episodes, .* it cannot go on for 80"),
+        ({"episodes": 80}, "was planned for 40 episodes, .* it cannot be resumed for 80"),
         ({"seed": 1}, "was made with another seed: 0, not 1"),
         ({"B": 6.0}, r"another primal player: linear-ucb with B=5\.0, not B=6\.0"),
         ({"primal": "uniform"}, "another primal player: linear-ucb, not uniform"),

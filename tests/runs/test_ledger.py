@@ -261,7 +261,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 def test_a_file_with_other_tables_is_refused(file: Path, statement: str) -> None:
     tamper(file, statement)
     for use in (ledger.read, Ledger.reopen):
-        with pytest.raises(RunError, match="its tables are others"):
+        with pytest.raises(RunError, match="it has other tables"):
             use(file)
 
 

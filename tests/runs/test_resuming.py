@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.killing import run_driver
 from tests.runs.kill_driver import CASES
 from tests.runs.test_learning import Chatty, Walk, rows
 
@@ -27,7 +26,7 @@ from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
 from resetfree.runs import ledger, runfile
 from resetfree.runs.ledger import read
-from resetfree.runs.recorded import Fed
+from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.runfile import connect, read_checkpoint, read_played, read_problem
 from resetfree.runs.setup import prepare
 
@@ -220,12 +219,11 @@ def fed_again(path: Path, case: str) -> tuple[dict[str, NDArray[Any]], dict[str,
     asked, contents = {**CASES[case]}, read(path)
     given, spec = asked.pop("settings", {}), contents.spec
     world = find_world(asked["problem"], given.get("problem"))
-    setup = prepare(
-        world, asked["primal"], spec["dual"]["name"], spec["episodes"], spec["seed"], spec["feedback"], None, given
-    )
+    request = {name: spec[name] for name in ("episodes", "seed", "feedback")}
+    setup = prepare(world, asked["primal"], spec["dual"]["name"], settings=given, **request)
     game, resets = setup.game, {one.k for one in contents.interventions}
     connection = connect(path, "ro")
-    fed = Fed(world.problem, read_played(connection, path, 1, spec["episodes"]))
+    fed = ReplayedProblem(world.problem, read_played(connection, path, 1, spec["episodes"]))
     for this in play(fed, setup.primal, setup.dual, game, episodes=spec["episodes"], feedback=spec["feedback"]):
         if this.k in resets:  # a session may have begun here, with a reset
             game.s1 = None
@@ -236,9 +234,7 @@ def fed_again(path: Path, case: str) -> tuple[dict[str, NDArray[Any]], dict[str,
 
 def killed(tmp_path: Path, case: str, episodes: int, kills: int, seed: int = 3) -> Path:
     path = tmp_path / "killed.rfrun"
-    words = [sys.executable, str(DRIVER), str(path), str(episodes), str(kills), str(seed), case]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{kills}\n"), done.stderr
+    assert run_driver(DRIVER, path, episodes, kills, seed, case) == str(kills)
     return path
 
 
@@ -289,7 +285,7 @@ def test_a_run_on_an_environment_survives_being_killed(case: str, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SMALL)
 def test_a_run_on_an_environment_survives_being_killed_often(case: str, tmp_path: Path) -> None:
-    episodes = 6 * SMALL[case]
+    episodes = 12 * SMALL[case]
     check_killed(killed(tmp_path, case, episodes, 30), case, episodes, 30)
 
 
@@ -306,9 +302,9 @@ EPISODES: dict[str, Make] = {
 
 
 def test_episodes_of_any_kind_come_back_bit_for_bit(tmp_path: Path) -> None:
-    from resetfree.runs.recorded import Waiting, unpacked
+    from resetfree.runs.recorded import EpisodeBuffer, unpacked
 
-    waiting = Waiting()
+    waiting = EpisodeBuffer()
     for make in EPISODES.values():
         waiting.add(make())
     together = list(zip(*waiting.take(), strict=True))

@@ -123,7 +123,7 @@ class Mine(Uniform):
     name = "mine"
 
     def statement(self, problem: rf.Problem, episodes: int) -> Statement:
-        """Said by the class at hand."""
+        """Statements by the class at hand."""
         return Statement({}, True, "said by the player at hand", 0.0)
 
 

@@ -56,7 +56,7 @@ primal = "linear-ucb"
 
 def assert_alone(trial: Trial, folder: SweepFolder, **changes: object) -> None:
     """The trial's run file holds what `learn` plays on its own, bit for bit."""
-    alone = rf.learn(**{**trial.asked, **changes})
+    alone = rf.learn(**{"problem": trial.problem, **trial.arguments, **changes})
     kept = read(folder.trial_file(trial.id))
     assert kept.finished
     for name, column in alone.columns.items():

@@ -60,7 +60,7 @@ def test_from_a_file_to_a_report(capsys: pytest.CaptureFixture[str], file: Path)
     assert status == 0
     assert "2 of 2 trials done, 0 failed." in out
     assert "linear-ucb" in out
-    assert "Engine local: asked for." in err
+    assert "Engine local: requested." in err
     assert "2 of 2 trials done · 0 running · 0 failed" in err
     assert len(list(Path("tb").glob("grid-v0-*-seed0-*/events*"))) == 2
     folder = SweepFolder(Path("sweeps/small"))
@@ -159,7 +159,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(file: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
-    assert "The same command goes on with it." in err
+    assert "Run the same command again to continue." in err
     assert "Traceback" not in err
     for one in folder.path.rglob("*.rfrun"):  # saved, or as at its last checkpoint where it was too busy to hear
         assert read(one).k <= 3000

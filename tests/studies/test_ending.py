@@ -155,7 +155,7 @@ def test_leaving_kills_who_does_not_hear_and_waits_for_who_saves(tmp_path: Path,
     file = tmp_path / "file"
     with Workers(2, work) as workers:
         assert next(workers.do(deque([(kind, file), ("wait", file)])))[1] == "wait"
-        pids = [worker.child.process.pid or 0 for worker in workers._staff]
+        pids = [worker.child.process.pid or 0 for worker in workers._workers]
     assert len(pids) == 2
     assert not any(map(is_running, pids))
     assert file.exists() == saved

@@ -141,7 +141,7 @@ def test_a_full_disk_is_not_the_failure_of_a_trial(
         leave(None)
         assert not list(folder.path.rglob("*.new"))
         assert folder.failed() == {}
-    assert any("The same command goes on" in sentence for sentence in told)
+    assert any("Run the same command again to continue" in sentence for sentence in told)
     finished = {
         trial.id: folder.trial_file(trial.id).read_bytes()
         for trial in plan.trials

@@ -19,13 +19,13 @@ from resetfree.show.report.sweep_pictures import draw, read_summary, write_markd
 from resetfree.studies import SweepFolder, SweepPlan, gather, gathering
 from resetfree.studies.gathering import MEASURES, read_curve
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.trial import Errand
+from resetfree.studies.trial import TrialJob
 
 
 def played(text: str, path: Path, leave: int = 0) -> tuple[SweepPlan, SweepFolder]:
     plan, folder = started(text, path)
     for trial in plan.trials[leave:]:
-        Errand(trial, folder.path).play()
+        TrialJob(trial, folder.path).play()
     return plan, folder
 
 

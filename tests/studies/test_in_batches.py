@@ -15,7 +15,7 @@ from resetfree.runs.ledger import read
 from resetfree.studies import SweepStopped, gather, run_sweep
 from resetfree.studies.engines import in_batches
 from resetfree.studies.engines.in_batches import choose_batches, play_batches
-from resetfree.studies.trial import Errand
+from resetfree.studies.trial import TrialJob
 
 pytest.importorskip("jax")
 TWO = """
@@ -35,14 +35,14 @@ def test_the_rounds_are_those_of_the_local_engine(tmp_path: Path, monkeypatch: p
     kept = []
     monkeypatch.setattr(in_batches, "_keep_piece", lambda *a, real=in_batches._keep_piece: kept.append(real(*a)))
     plan, folder = started(TWO, tmp_path / "s")
-    batches, why = choose_batches(deque(Errand(trial, folder.path) for trial in plan.trials), everything=True)
-    assert (len(batches), why) == (1, "asked for")  # the two widths side by side
-    assert len(batches[0].errands) == 6
+    batches, why = choose_batches(deque(TrialJob(trial, folder.path) for trial in plan.trials), everything=True)
+    assert (len(batches), why) == (1, "requested")  # the two widths side by side
+    assert len(batches[0].jobs) == 6
     count = run_sweep(plan, folder, engine="batched")
     assert (count.done, count.failed, count.engine) == (6, 0, "batched")
     assert not (folder.path / "batches").exists()
     for trial in plan.trials:
-        ours, theirs = read(folder.trial_file(trial.id)), rf.learn(**trial.asked)
+        ours, theirs = read(folder.trial_file(trial.id)), rf.learn(trial.problem, **trial.arguments)
         assert ours.finished
         assert ours.spec == {**theirs.spec, "engine": "batched"}
         for name, column in theirs.columns.items():
@@ -91,16 +91,16 @@ def test_what_the_engine_refuses_fails_with_a_sentence_or_goes_to_others(tmp_pat
     count = run_sweep(plan, folder, engine="batched")
     assert (count.done, count.failed) == (0, 3)
     assert "Got 'uniform' instead" in count.errors[0][1]
-    queue = deque(Errand(trial, folder.path) for trial in plan.trials)
+    queue = deque(TrialJob(trial, folder.path) for trial in plan.trials)
     batches, _ = choose_batches(queue, everything=True)
     assert not queue
     assert list(play_batches(batches, queue)) == []
-    assert [errand.trial for errand in queue] == list(plan.trials)
+    assert [job.trial for job in queue] == list(plan.trials)
 
 
 def test_without_an_accelerator_auto_means_local(tmp_path: Path) -> None:
     plan, folder = started(TWO, tmp_path / "s")
-    queue = deque(Errand(trial, folder.path) for trial in plan.trials)
+    queue = deque(TrialJob(trial, folder.path) for trial in plan.trials)
     batches, why = choose_batches(queue, everything=False)
     assert (batches, len(queue)) == ([], 6)
     assert "no accelerator" in why

@@ -18,7 +18,7 @@ from resetfree.core.lock import WriterLock
 from resetfree.studies import Count, SweepFolder, SweepStopped, run_sweep
 from resetfree.studies.engines import local
 from resetfree.studies.sweep_runner import standing
-from resetfree.studies.trial import Errand
+from resetfree.studies.trial import TrialJob
 from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[2]
@@ -114,11 +114,11 @@ def test_a_trial_that_is_told_to_end_is_saved_and_goes_on(tmp_path: Path) -> Non
     plan, folder = started(SMALL.replace("60", "3000"), tmp_path / "s")
     trial = plan.trials[0]
     began = time.monotonic()
-    errand = Errand(trial, folder.path)
-    assert errand.play(lambda: time.monotonic() > began + 0.1).status == "stopped"
+    job = TrialJob(trial, folder.path)
+    assert job.play(lambda: time.monotonic() > began + 0.1).status == "stopped"
     assert folder.trial_file(trial.id).exists()
     assert not folder.is_finished(trial.id, trial.episodes)
-    assert errand.play().status == "done"
+    assert job.play().status == "done"
     assert_alone(trial, folder)
     assert 0 < resumed_at(folder, trial)[0] < 3000
 
@@ -170,12 +170,12 @@ def test_a_trial_that_another_process_plays_is_waited_for(tmp_path: Path, monkey
     lock = WriterLock(file).acquire()
     assert folder.is_held(trial.id)
     assert standing(plan, folder).running == 1
-    outcome = Errand(trial, folder.path).play()
+    outcome = TrialJob(trial, folder.path).play()
     assert outcome.status == "busy"
     assert folder.failed() == {}
     lock.release()
     assert not folder.is_held(trial.id)
-    assert Errand(trial, folder.path).play().status == "done"
+    assert TrialJob(trial, folder.path).play().status == "done"
 
 
 def test_one_driver_at_a_time(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_file_with_its_log_beside_it_is_not_held_to_be_finished(tmp_path: Path
     plan, folder = started(SMALL, tmp_path / "s")
     trial = plan.trials[0]
     assert not folder.is_finished(trial.id, trial.episodes)
-    assert Errand(trial, folder.path).play().status == "done"
+    assert TrialJob(trial, folder.path).play().status == "done"
     assert folder.is_finished(trial.id, trial.episodes)
     assert not folder.is_finished(trial.id, trial.episodes + 1)
     log = Path(f"{folder.trial_file(trial.id)}-wal")

@@ -108,7 +108,7 @@ def test_the_identity_is_that_of_what_is_asked_for() -> None:
         (HEAD + '[[problem]]\nid = 5\n', "must be a name or a list of names. Got 5"),
         (HEAD + GRID + "options = 5\n", "must be a table. Got 5"),
         (HEAD + GRID + "options.slip = []\n", "must have at least one value. Got an empty list"),
-        (HEAD + GRID + "options.slip = 2020-01-01\n", "must be numbers, words or lists of them. Got date"),
+        (HEAD + GRID + "options.slip = 2020-01-01\n", "must be numbers, text or lists of them. Got date"),
         (HEAD + GRID + '[[players]]\nprimary = "x"\n', "There is no key of [[players]] 'primary'. Did you mean"),
         (HEAD + GRID + '[[players]]\nfeedback = "loud"\n', "There is no feedback 'loud'"),
         (HEAD + GRID + '[[players]]\nbound = "large"\n', "'bound' of [[players]] must be a number"),

@@ -123,7 +123,7 @@ def test_a_cluster_that_is_lost_leaves_the_trials_to_be_played(tmp_path: Path, m
     """The process that Ray lives in dies each time it is ready: no trial has failed for it, and RunError says so."""
     monkeypatch.setattr(on_ray, "_drive", dies)
     plan, folder = started(SMALL, tmp_path / "s")
-    with pytest.raises(RunError, match=r"was lost 3 times in a row.* 0 of 8 trials are done.* same command goes on"):
+    with pytest.raises(RunError, match=r"was lost 3 times in a row.* 0 of 8 trials are done.* same command again"):
         run_sweep(plan, folder, engine="ray", workers=1)
     assert folder.failed() == {}
     assert run_sweep(plan, folder, engine="local", workers=2).done == 8

@@ -15,12 +15,12 @@ from tests.studies.common import SMALL, assert_alone, started
 
 from resetfree.core.errors import RunError
 from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import Here, Outcome, Runner, Stop
+from resetfree.studies.engines.runner import InProcess, Outcome, Runner, Stop
 from resetfree.studies.suites import suite_runner
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.suite import find_suite
-from resetfree.studies.trial import Errand
+from resetfree.studies.trial import TrialJob
 
 
 class Squaring(NamedTuple):
@@ -47,7 +47,7 @@ class Squaring(NamedTuple):
         return Outcome("failed", f"{self.id}: {error}")
 
 
-RUNNERS: dict[str, Callable[[], Runner[Any]]] = {"here": Here, "local": lambda: Local(2)}
+RUNNERS: dict[str, Callable[[], Runner[Any]]] = {"here": InProcess, "local": lambda: Local(2)}
 
 
 @pytest.mark.parametrize("name", RUNNERS)
@@ -62,10 +62,10 @@ def test_every_job_is_played_once(name: str) -> None:
 def test_the_jobs_of_a_sweep(tmp_path: Path, name: str) -> None:
     plan, folder = started(SMALL, tmp_path / "s")
     with closing(RUNNERS[name]()) as runner:
-        found = list(runner.play(deque(Errand(trial, folder.path) for trial in plan.trials[:3])))
+        found = list(runner.play(deque(TrialJob(trial, folder.path) for trial in plan.trials[:3])))
     assert [outcome.status for _, outcome in found] == ["done"] * 3
-    for errand, _ in found:
-        assert_alone(errand.trial, folder)
+    for job, _ in found:
+        assert_alone(job.trial, folder)
 
 
 def test_what_is_busy_is_tried_again_and_what_kills_its_process_fails_in_the_end(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_is_busy_is_tried_again_and_what_kills_its_process_fails_in_the_end
 def test_a_comparison_whose_process_was_killed_ends_and_keeps_what_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Dying(Here):
+    class Dying(InProcess):
         """Plays three jobs, and then its process is killed."""
 
         def __init__(self, processes: int, deaths: int) -> None:

@@ -53,7 +53,7 @@ def test_a_registered_problem_needs_no_more_than_the_file(grid: Path, capsys: py
 
 def test_an_environment_is_named_by_the_user(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(lake)]) == 2
-    assert "no code is run because a file names it" in capsys.readouterr().err
+    assert "a file never makes code run" in capsys.readouterr().err
     data = said(capsys, "evaluate", lake, LAKE, "--episodes", 10)
     assert data["same_problem"] is True
     assert data["fresh"]["resets_performed"] == 10

@@ -136,7 +136,7 @@ def test_a_policy_must_fit_where_it_is_played() -> None:
     with pytest.raises(InvalidInput, match="with 5 actions"):
         evaluate(policy, "gym:CartPole-v1")
     alone = DeployedPolicy(policy.rule, policy.sensor, policy.actions, 8, {})
-    with pytest.raises(InvalidInput, match="a file holds none: give the environment"):
+    with pytest.raises(InvalidInput, match="A policy from a file is evaluated in a problem"):
         alone.evaluate()
 
 

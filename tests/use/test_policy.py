@@ -107,7 +107,7 @@ def test_an_observation_that_cannot_be_is_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("state", [3, (np.zeros(2, dtype=int),), (np.zeros(1),), (np.array([-1]),), "xy"])
 def test_a_state_of_another_kind_is_refused(state: Any) -> None:
-    with pytest.raises(InvalidInput, match="must be what the last call of predict gave"):
+    with pytest.raises(InvalidInput, match="must be what the last call of predict returned"):
         steps_policy().predict(0, state)
 
 
@@ -165,7 +165,7 @@ def test_parts_of_a_tuple_are_laid_side_by_side(walk: Any) -> None:
     one = (np.array([0.5]), 1)
     assert np.array_equal(policy.sensor(one), [0.5, 1.0])
     assert policy.predict([one, one])[0].shape == (2,)
-    with pytest.raises(InvalidInput, match="shape that was learned on"):
+    with pytest.raises(InvalidInput, match="shape of the training"):
         policy.predict((np.array([0.5]), 1, 2))
 
 

@@ -76,7 +76,7 @@ def test_a_run_without_a_file_has_its_policy_too() -> None:
     assert np.array_equal(np.eye(5)[np.asarray(plan.policy).argmax(-1)] if np.asarray(plan.policy).ndim == 3
                           else np.eye(5)[plan.policy], run.policy.played())  # fmt: skip
     assert rf.Run(run.spec, run.columns, None, None, 0.0).learned is None
-    with pytest.raises(RunError, match="was not played here and is in no file"):
+    with pytest.raises(RunError, match="was not played in this process and has no file"):
         _ = rf.Run(run.spec, run.columns, None, None, 0.0).policy
 
 
@@ -164,12 +164,12 @@ def test_a_users_function_must_be_given_again(walk: Any, tmp_path: Path) -> None
 
     file = tmp_path / "walk.rfrun"
     run = rf.learn(made(), "stored-linear", feedback="realised", B=5.0, episodes=15, path=file)
-    with pytest.raises(RunError, match=r"a function of the user's, which only the problem has\. Give it"):
+    with pytest.raises(RunError, match=r"a function of your own, which only the problem has\. Give it"):
         _ = rf.load(file).policy
     found = rf.load(file, made()).policy
     at = np.linspace(-5, 5, 41)[:, None]
     assert np.array_equal(found.predict(at)[0], run.policy.predict(at)[0])
-    with pytest.raises(InvalidInput, match="no code is kept"):
+    with pytest.raises(InvalidInput, match="it holds no code"):
         found.export(tmp_path / "policy.npz")
 
 
@@ -182,7 +182,7 @@ def test_a_users_player_must_be_given_again(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     run = rf.learn("grid-v0", OwnPlayer(), episodes=5, path=file)
     assert run.policy.about["primal"] == "my-own"
-    with pytest.raises(RunError, match=r"The player 'my-own' .* is not one of resetfree's, and nothing"):
+    with pytest.raises(RunError, match=r"The player 'my-own' .* is not registered, and nothing"):
         _ = rf.load(file).policy
     assert np.array_equal(rows(recall(rf.load(file), player=OwnPlayer())), rows(run.policy))
 

@@ -1,1 +1,1 @@
-"""What every room uses and what knows no room: errors, certificates, checks of arguments, arrays, signals, files."""
+"""Used by every other package, imports none of them: errors, certificates, argument checks, arrays, signals, files."""

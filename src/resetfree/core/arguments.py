@@ -1,6 +1,6 @@
-"""What a user hands us, checked: each check returns the thing in the form that is worked with, or says what is wrong.
+"""Checks of users' arguments: each returns the value in its working type, or raises InvalidInput.
 
-`what` is what the argument is called in the sentence: "'seed' of simulate".
+`what` is how the message names the argument: "'seed' of simulate".
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, check
-from resetfree.core.values import shown as shown  # for whoever says what is wrong with an argument
+from resetfree.core.values import shown as shown  # for messages about arguments
 
 MOST_ENTRIES = 100_000_000  # of a sequence that is made into an array
-LONGEST_NAME = 200  # bytes of a file's name: systems take 255, and ours grow endings
+LONGEST_NAME = 200  # bytes of a file's name: systems allow 255, and endings are appended
 LONGEST_PATH = 4000  # bytes
 LARGEST = 2**62  # of integers in an array
 
@@ -38,19 +38,19 @@ def whole(value: Any, what: str, least: int, most: int | None = None) -> int:
 
 
 def real(value: Any, what: str, *, finite: bool = True) -> float:
-    """A number that is not negative; infinity only where it means something."""
+    """A number that is not negative; infinity only if `finite` is False."""
     check(value, Annotated[float, Range(0, None if finite else math.inf)], what)
     return float(value)
 
 
 def flag(value: Any, what: str) -> bool:
-    """True or False, and nothing that is only like it."""
+    """True or False, and nothing else that is truthy."""
     check(value, bool, what)
     return bool(value)
 
 
 def words(value: Any, what: str) -> str:
-    """Text that can be written and printed: bytes that are none (lone surrogates) and zeros are not."""
+    """Text that can be encoded and printed: no lone surrogates and no NUL."""
     good = isinstance(value, str) and "\0" not in value
     try:
         value.encode() if good else None
@@ -62,12 +62,12 @@ def words(value: Any, what: str) -> str:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether it is a row of things: a list, a tuple, a range, text, an array."""
+    """Whether it is a sequence: a list, a tuple, a range, text, or an array with axes."""
     return isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def array(given: Any, what: str, kind: type = np.float64) -> NDArray[Any]:
-    """A new array of numbers; states and other counts (`kind` np.int64) must be whole.
+    """A new array of numbers of type `kind`; for np.int64 they must be whole.
 
     >>> array([1, 2], "'starts' of solve", np.int64)
     array([1, 2])
@@ -92,7 +92,7 @@ def array(given: Any, what: str, kind: type = np.float64) -> NDArray[Any]:
 
 
 def as_array(given: Any, what: str) -> NDArray[Any]:
-    """What NumPy makes of it, unless that is too large or no array."""
+    """NumPy's array of it; raises InvalidInput if it is too large or not an array."""
     if not isinstance(given, np.ndarray | type) and hasattr(given, "__len__"):
         n = len(given)
         if n > MOST_ENTRIES:
@@ -107,12 +107,12 @@ def as_array(given: Any, what: str) -> NDArray[Any]:
 
 
 def is_special(path: Path) -> bool:
-    """Whether it is a pipe, a device or a socket, which would be waited for, or never end."""
+    """Whether it is a pipe, a device or a socket, where reading may block or never end."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def path(given: Any, what: str) -> Path:
-    """The name of a file that systems can hold, and people can read.
+    """The name of a file, short enough for every system and printable.
 
     >>> path("a" * 300, "'path' of learn")
     Traceback (most recent call last):

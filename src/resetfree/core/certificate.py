@@ -1,12 +1,12 @@
 """A claim with both sides computed: what is compared, by how much it holds, and where it is tightest.
 
 Legend: lhs and rhs the two sides, slack = how far the claim is from failing, witness = the start, round or state at
-which it is tightest (or fails); status = what stands behind the claim here:
+which it is tightest (or fails); status = what supports the claim here:
   proved          a theorem with the constants of this run; a broken learner or record makes it fail;
   tuned           a choice of constants that no theorem covers, so that it may fail;
-  identity        algebra: it holds whatever was played, and checks the arithmetic of what is computed, nothing else;
+  identity        algebra: it holds for every run, and checks the arithmetic of the computation, nothing else;
   stated          [lhs, rhs] holds a quantity that cannot be computed here: a bound to be used, nothing is compared;
-  not applicable  it cannot be asked of this run at all.
+  not applicable  the claim says nothing about this run, and why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Kind: TypeAlias = Literal["<=", "<", "=="]
 KINDS: tuple[Kind, ...] = ("<=", "<", "==")
 Status: TypeAlias = Literal["proved", "tuned", "identity", "stated", "not applicable"]
 STATUSES: tuple[Status, ...] = ("proved", "tuned", "identity", "stated", "not applicable")
-COMPARED: tuple[Status, ...] = ("proved", "tuned", "identity")  # what can hold or fail
+COMPARED: tuple[Status, ...] = ("proved", "tuned", "identity")  # those that hold or fail
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Certificate:
 
     @classmethod
     def not_applicable(cls, claim: str, why: str) -> Certificate:
-        """The claim cannot be asked here, and why: a certificate without numbers."""
+        """A certificate without numbers, with the reason why the claim does not apply."""
         return cls(claim, math.nan, math.nan, status="not applicable", why=why)
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class Certificate:
 
     @property
     def applies(self) -> bool:
-        """Whether there is anything to hold or to fail."""
+        """Whether the claim can hold or fail."""
         return self.status in COMPARED
 
     @property
@@ -164,7 +164,9 @@ def over_rounds(
     k = int(np.argmax(fails)) if fails.any() else len(lhs) - 1
     tightest = int(np.argmin(slack))
     found = {"rounds": len(lhs), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
-    return Certificate(claim, lhs[k], rhs[k], tol[k], kind, f"round {k + 1}", {**found, **(detail or {})}, status, why)
+    found |= detail or {}
+    where = f"round {k + 1}"
+    return Certificate(claim, lhs[k], rhs[k], tol[k], kind, witness=where, detail=found, status=status, why=why)
 
 
 def in_every_round(
@@ -186,9 +188,8 @@ def in_every_round(
     slack = np.where(np.isnan(rhs - lhs), -np.inf, rhs - lhs)  # what is not a number fails
     k, n_fails = int(np.argmin(slack)), int((slack < -tolerance).sum())
     found = {"rounds": len(slack), "violations": n_fails, "fraction": n_fails / len(slack)}
-    return Certificate(
-        claim, lhs[k], rhs[k], tolerance, "<=", f"round {k + 1}", {**found, **(detail or {})}, status, why
-    )
+    found |= detail or {}
+    return Certificate(claim, lhs[k], rhs[k], tolerance, witness=f"round {k + 1}", detail=found, status=status, why=why)
 
 
 def plain(value: Any) -> Any:

@@ -12,6 +12,6 @@ T = TypeVar("T")
 
 
 def jit(function: Callable[P, T]) -> Callable[P, T]:
-    """Numba's `njit` with a type that survives strict checking; no fast-math, so comparisons mean what they say."""
+    """Numba's `njit` that keeps the function's type; no fast-math, so that comparisons are exact."""
     compiled: Callable[P, T] = numba.njit(cache=True, nogil=True)(function)
     return compiled

@@ -1,8 +1,8 @@
-"""One registry for whatever can be added by name: files of this package, and entry points of other packages.
+"""One registry for everything that can be added by name: files of this package, entry points of other packages.
 
-Files are found by looking into a folder. An entry point is imported when its name is used, or when everything is
-listed. What lacks an optional dependency is unavailable, with the extra to install, and breaks nothing else. The third
-way, module:Class, imports what a text names: for commands, Python and sweep files, never for what a run file says.
+The modules of a folder are imported. An entry point is imported when its name is used, or when everything is listed.
+What lacks an optional dependency is unavailable, with the extra to install, and breaks nothing else. The third way is
+module:Class, imported by name: for commands, Python and sweep files, never for text from a run file.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Any, TypeVar, cast
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.naming import imported, said
+from resetfree.core.naming import imported, one_line
 
 T = TypeVar("T")
 OWN = "resetfree"
 
 
 class Unfit(Exception):
-    """What an entry point or module:Class names cannot be used; the sentence goes on from "it "."""
+    """An entry point or module:Class that cannot be used; the message continues a sentence after "it "."""
 
 
 class Unavailable:
-    """Something that is known by name and cannot be used here; `why` goes on from "it "."""
+    """A registered name that cannot be used here; `why` continues a sentence after "it "."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -40,12 +40,12 @@ class Unavailable:
 class Registry(Mapping[str, T]):
     """Everything of one kind by name; as a mapping it holds what is available.
 
-    kind: what one is called in a sentence.
-    folders: packages whose modules are looked into.
-    look: what a module of these adds, by name.
+    kind: the word for one of them in messages.
+    folders: packages whose modules are imported.
+    look: module -> what it adds, by name.
     group: the group of entry points.
     accept: (name, object) -> what an entry point adds, None for what belongs to another registry of the same group;
-      raises `Unfit` for what is neither.
+      raises `Unfit` for anything else.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class Registry(Mapping[str, T]):
         self._loaded: dict[str, T | Unavailable | None] = {}
 
     def find(self, name: str) -> T:
-        """The one with this name; otherwise one sentence says what is known, or what is missing."""
+        """The one with this name; raises UnknownName with the known names, or InvalidInput with what is missing."""
         found = self._named(name)
         if isinstance(found, Unavailable):
             raise InvalidInput(f"The {self.kind} '{name}' is not available: it {found.why}.")
         if found is None:
-            raise UnknownName(self.kind, name, sorted({*self._files[0], *self._points}))
+            raise UnknownName(self.kind, name, sorted({*self._files[0], *self._entry_points}))
         return found
 
     def load(self, text: str) -> T:
-        """What module:Class names, imported now: only for text that the user typed."""
+        """Import module:Class: only for text that the user typed."""
         found = imported(text, f"A {self.kind} must be a known name or module:Class.")
         try:
             taken = self._accept(getattr(found, "name", text), found)
@@ -82,20 +82,20 @@ class Registry(Mapping[str, T]):
         return taken
 
     def knows(self, name: str) -> bool:
-        """Whether there is one with this name, available or not; imports nothing of other packages."""
-        return name in self._files[0] or name in self._files[1] or name in self._points
+        """Whether the name is registered, available or not; imports nothing of other packages."""
+        return name in self._files[0] or name in self._files[1] or name in self._entry_points
 
     @property
     def own(self) -> Mapping[str, T]:
-        """What files of this package bring."""
+        """What modules of this package add, by name."""
         return self._files[0]
 
     @property
     def unavailable(self) -> dict[str, str]:
-        """Why each that cannot be used cannot, by name."""
+        """The names that cannot be used, with the reason."""
         found = {name: one.why for name, one in self._files[1].items()}
-        for name in self._points:
-            one = self._from_points(name)
+        for name in self._entry_points:
+            one = self._from_entry_points(name)
             if isinstance(one, Unavailable):
                 found[name] = one.why
         return dict(sorted(found.items()))
@@ -107,7 +107,7 @@ class Registry(Mapping[str, T]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in sorted({*self._files[0], *self._points}) if name in self)
+        return (name for name in sorted({*self._files[0], *self._entry_points}) if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -116,11 +116,11 @@ class Registry(Mapping[str, T]):
         own, broken = self._files
         if name in own:
             return own[name]
-        return self._from_points(name) if name in self._points else broken.get(name)
+        return self._from_entry_points(name) if name in self._entry_points else broken.get(name)
 
     @cached_property
     def _files(self) -> tuple[dict[str, T], dict[str, Unavailable]]:
-        """What the files of this package add, and those that lack a dependency, known by the name of their file."""
+        """What modules of this package add, and those that lack a dependency, by the name of their file."""
         found: dict[str, T] = {}
         broken: dict[str, Unavailable] = {}
         for folder in self._folders:
@@ -132,8 +132,8 @@ class Registry(Mapping[str, T]):
                     module = importlib.import_module(f"{folder}.{info.name}")
                 except ImportError as error:
                     if (error.name or OWN).partition(".")[0] == OWN:
-                        raise  # a mistake of ours
-                    broken[info.name.replace("_", "-")] = Unavailable(_lacking(error, OWN))
+                        raise  # an error in this package
+                    broken[info.name.replace("_", "-")] = Unavailable(_import_failure(error, OWN))
                     continue
                 for name, one in self._look(module).items():
                     if name in found:
@@ -142,7 +142,7 @@ class Registry(Mapping[str, T]):
         return dict(sorted(found.items())), broken
 
     @cached_property
-    def _points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
+    def _entry_points(self) -> dict[str, list[importlib.metadata.EntryPoint]]:
         """Entry points by name; those of one distribution that is found twice count once."""
         found: dict[str, list[importlib.metadata.EntryPoint]] = {}
         for point in importlib.metadata.entry_points(group=self.group):
@@ -151,14 +151,14 @@ class Registry(Mapping[str, T]):
                 same.append(point)
         return found
 
-    def _from_points(self, name: str) -> T | Unavailable | None:
-        """What the entry points of this name stand for, imported once."""
+    def _from_entry_points(self, name: str) -> T | Unavailable | None:
+        """The object of the entry points with this name, imported once."""
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
     def _load(self, name: str) -> T | Unavailable | None:
-        point, *others = self._points[name]
+        point, *others = self._entry_points[name]
         package = "another package" if point.dist is None else f"the package '{point.dist.name}'"
         if others:
             values = " and ".join(sorted(one.value for one in (point, *others)))
@@ -174,13 +174,13 @@ class Registry(Mapping[str, T]):
         except Unfit as error:
             return Unavailable(f"{error} ({point.value} of {package})")
         except ImportError as error:
-            return Unavailable(_lacking(error, None if point.dist is None else point.dist.name, point.extras))
-        except BaseException as error:  # somebody's module may raise anything at its import, and call exit
-            return Unavailable(f"raised {said(error)} when {point.value} of {package} was imported")
+            return Unavailable(_import_failure(error, None if point.dist is None else point.dist.name, point.extras))
+        except BaseException as error:  # a foreign module may raise anything at its import, and call exit
+            return Unavailable(f"raised {one_line(error)} when {point.value} of {package} was imported")
 
 
 def classes_in(module: ModuleType, base: type) -> Iterator[Any]:
-    """The classes of a kind that a module (or a folder, in its `__init__`) itself defines."""
+    """The concrete subclasses of `base` that a module (or a folder, in its `__init__`) itself defines."""
     for cls in vars(module).values():
         of_kind = inspect.isclass(cls) and issubclass(cls, base) and not inspect.isabstract(cls)
         if of_kind and f"{cls.__module__}.".startswith(f"{module.__name__}."):
@@ -188,9 +188,9 @@ def classes_in(module: ModuleType, base: type) -> Iterator[Any]:
 
 
 def checked_class(name: str, found: Any, base: type, *, settings: bool = True) -> Any:
-    """A class of a kind that calls itself as its entry point does; raises `Unfit` for anything else.
+    """A class of a kind whose `name` is that of its entry point; raises `Unfit` for anything else.
 
-    settings: whether the fields of a dataclass are what can be set.
+    settings: whether it must be a dataclass, whose fields are its settings.
     """
     if not inspect.isclass(found) or not issubclass(found, base) or inspect.isabstract(found):
         raise Unfit(f"must be a class that implements {base.__name__}, and is {shown(found)}")
@@ -201,10 +201,10 @@ def checked_class(name: str, found: Any, base: type, *, settings: bool = True) -
     return found
 
 
-def _lacking(error: ImportError, distribution: str | None, extras: list[str] | None = None) -> str:
-    """What to install for an import that failed."""
+def _import_failure(error: ImportError, distribution: str | None, extras: list[str] | None = None) -> str:
+    """The reason why an import failed, with what to install."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
-        return f"does not import: {said(error)}"
+        return f"does not import: {one_line(error)}"
     module = error.name.partition(".")[0]
     extra = extras[0] if extras else _extra_with(module, distribution)
     install = f': pip install "{distribution}[{extra}]"' if extra and distribution else ""
@@ -212,7 +212,7 @@ def _lacking(error: ImportError, distribution: str | None, extras: list[str] | N
 
 
 def _extra_with(module: str, distribution: str | None) -> str | None:
-    """The smallest extra of a distribution that brings a module, by the name of the package."""
+    """The smallest extra of a distribution that installs a module, by the name of the package."""
     try:
         required = importlib.metadata.requires(distribution or "") or []
     except (importlib.metadata.PackageNotFoundError, ValueError):
@@ -221,10 +221,10 @@ def _extra_with(module: str, distribution: str | None) -> str | None:
     for line in required:
         package = re.match(r"[\w.-]+", line)
         for extra in re.findall(r"extra\s*==\s*['\"]([\w.-]+)['\"]", line):
-            extras.setdefault(extra, set()).add(_normal(cast(re.Match[str], package)[0]))
-    having = [extra for extra, packages in extras.items() if _normal(module) in packages]
+            extras.setdefault(extra, set()).add(_normalised(cast(re.Match[str], package)[0]))
+    having = [extra for extra, packages in extras.items() if _normalised(module) in packages]
     return min(having, key=lambda extra: (len(extras[extra]), extra), default=None)
 
 
-def _normal(name: str) -> str:
+def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import SQLITE_FULL, SQLITE_IOERR, Error
 
-DEEPEST = 20  # causes of causes that are looked at
+DEEPEST = 20  # causes of causes that are followed
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota, a limit on the size of files
 
 
 @contextmanager
 def drafted(path: Path) -> Iterator[Path]:
-    """A name to write to: what is there at the end takes the place of `path`; after an error nothing is left of it."""
+    """A temporary name to write to: at the end it replaces `path`, after an error it is removed."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         yield draft
@@ -27,7 +27,7 @@ def drafted(path: Path) -> Iterator[Path]:
 
 
 def sweep_out(folder: Path) -> None:
-    """Remove the drafts that killed processes of this machine left in a folder."""
+    """Remove the drafts in a folder whose processes, on this machine, have ended."""
     for draft in folder.glob("*.new"):
         found = re.fullmatch(r".+\.(\d+)\.new", draft.name)
         if found is not None and not _is_alive(int(found[1])):
@@ -36,7 +36,7 @@ def sweep_out(folder: Path) -> None:
 
 
 def lacks_room(error: BaseException | None) -> bool:
-    """Whether something was raised because the disk is full: then the same works once there is room."""
+    """Whether an exception was raised because the disk is full: the same call may succeed later."""
     for _ in range(DEEPEST):
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             return True

@@ -1,4 +1,4 @@
-"""Every exception of ours: one sentence that says what was expected and what came."""
+"""The exceptions of resetfree: each message is one sentence with what was expected and what was given."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from difflib import get_close_matches
 
 
 class ResetFreeError(Exception):
-    """The root: catch this to catch everything that resetfree raises on purpose."""
+    """The base class: catch it to catch everything that resetfree raises on purpose."""
 
     def __str__(self) -> str:
-        """One line, whatever was quoted in it."""
+        """The message on one line, whatever it quotes."""
         return " ".join(super().__str__().split())
 
 
 class InvalidInput(ResetFreeError, ValueError):
-    """An argument is not what the sentence says it must be."""
+    """An argument, option or file has a wrong value; the message says which values are accepted."""
 
 
 class UnknownName(ResetFreeError, LookupError):
@@ -42,16 +42,16 @@ class AssumptionViolated(ResetFreeError):
 
 
 class NotCertifiable(ResetFreeError):
-    """The claim needs something (an oracle, a finite problem, a feature map) that is not there."""
+    """The claim needs something (an oracle, a finite problem, a feature map) that this problem or run does not have."""
 
 
 class EnvironmentFailed(ResetFreeError):
-    """The environment raised, or observed what cannot be, in the middle of an episode; the rounds before are whole."""
+    """The environment raised or gave an impossible observation during an episode; the rounds before are complete."""
 
 
 class OperatorTimeout(ResetFreeError):
-    """Nobody performed a reset in time; what was played before is saved and can be resumed."""
+    """No operator performed a reset in time; the episodes before are saved and can be resumed."""
 
 
 class RunError(ResetFreeError):
-    """A run file cannot be written, read or continued; the sentence says why, and what was in it stays in it."""
+    """A run file cannot be written, read or continued; its content stays as it is."""

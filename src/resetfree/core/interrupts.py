@@ -1,11 +1,11 @@
-"""Ctrl-C and SIGTERM: heard within a moment wherever the program waits, and never in the middle of a round.
+"""Ctrl-C and SIGTERM: handled within a moment wherever the program waits, and never in the middle of a round.
 
-Python runs the handler of a signal between two of its own instructions. A signal that lands after the last of them and
-before the system call that waits, or in another thread, is noted and wakes nobody: it would be heard when the wait ends
-by itself. So no wait of ours is long. It is made of slices, and between two of them every signal is heard.
+Python runs the handler of a signal between two of its own instructions. A signal that arrives after the last of them
+and before the system call that waits, or in another thread, does not interrupt the wait: its handler runs when the wait
+ends by itself. So every wait is split into short slices, and pending handlers run between two of them.
 
-Nor may a handler raise where Python drops what is raised: a signal that lands in a finaliser or in the callback of a
-weak reference ends nothing. A command sends itself the same signal once more a moment later.
+Python also drops what a handler raises in a finaliser or in the callback of a weak reference. A command then sends
+itself the same signal once more a moment later.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
-SLICE = 0.2  # seconds: the longest that anything is waited for at once
-AGAIN = 0.02  # seconds until a signal that was dropped is sent again: what dropped it has returned by then
+SLICE = 0.2  # seconds: the longest single wait
+AGAIN = 0.02  # seconds until a dropped signal is sent again: the code that dropped it has returned by then
 usual: Handler = signal.default_int_handler
 
 
 def wait(once: Callable[[float], T], seconds: float | None = None) -> T:
-    """Wait in slices, for ever or so many seconds: until `once`, told how long it may wait, returns something true.
+    """Wait in slices until once(seconds of the slice) is true; after `seconds` (None: never) return its last result.
 
     >>> wait(threading.Event().wait, 0.01)
     False
@@ -43,45 +43,45 @@ def wait(once: Callable[[float], T], seconds: float | None = None) -> T:
 
 
 class Terminated:
-    """What SIGTERM does in a command: the same as Ctrl-C; `asked` remembers that it came."""
+    """The handler of SIGTERM in a command: does the same as Ctrl-C; `received` says whether the signal arrived."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.received = False
         self.then: Handler = usual
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """The handler."""
-        self.asked = True
+        """Note the signal and pass it on."""
+        self.received = True
         self.then(number, frame)
 
 
 @contextmanager
 def terminable() -> Iterator[Terminated]:
-    """Let SIGTERM interrupt as Ctrl-C does, unless somebody has said what it shall do (nohup, a supervisor, a host)."""
-    asked = Terminated()
+    """Let SIGTERM interrupt as Ctrl-C does, unless it already has a handler (nohup, a supervisor, a host program)."""
+    handler = Terminated()
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield asked
+        yield handler
         return
-    signal.signal(signal.SIGTERM, asked)
+    signal.signal(signal.SIGTERM, handler)
     try:
-        with _sent_again(asked):
-            yield asked
+        with _resending(handler):
+            yield handler
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
-def _sent_again(terminated: Terminated) -> Iterator[None]:
-    """Let no interrupt be lost that was raised where Python only prints what is raised."""
+def _resending(terminated: Terminated) -> Iterator[None]:
+    """Send again an interrupt that was raised where Python only prints exceptions."""
     before = sys.unraisablehook
 
     def hook(dropped: sys.UnraisableHookArgs) -> None:
         if not issubclass(dropped.exc_type, KeyboardInterrupt):
             before(dropped)
             return
-        number = signal.SIGTERM if terminated.asked else signal.SIGINT
-        # No threading.Thread: whoever was interrupted may hold the lock that starting one takes.
+        number = signal.SIGTERM if terminated.received else signal.SIGINT
+        # Not threading.Thread: the interrupted code may hold the lock that starting one takes.
         _thread.start_new_thread(_send, (number,))
 
     sys.unraisablehook = hook
@@ -97,26 +97,26 @@ def _send(number: signal.Signals) -> None:
 
 
 class Stop:
-    """Whether the user wants to stop, and whether that may happen in the middle of what is going on."""
+    """Whether a stop was requested (`requested`), and whether it may interrupt at once (`now`)."""
 
     def __init__(self) -> None:
-        self.asked, self.now = False, False
+        self.requested, self.now = False, False
 
     def __bool__(self) -> bool:
-        return self.asked
+        return self.requested
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """The handler: the first signal is noted, a second one interrupts."""
-        if self.asked or self.now:
+        if self.requested or self.now:
             usual(number, frame)
-        self.asked = True
+        self.requested = True
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """While somebody is waited for: Ctrl-C need not wait as well."""
+        """Let the first signal interrupt, as while an operator is waited for."""
         self.now = True
         try:
-            if self.asked:  # it came just before
+            if self.requested:  # just before
                 raise KeyboardInterrupt
             yield
         finally:
@@ -125,10 +125,10 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[Stop]:
-    """A flag that the first Ctrl-C makes true; a second one interrupts at once. SIGTERM too, where it is `terminable`.
+    """A flag that the first Ctrl-C makes true; a second one interrupts at once. SIGTERM too, inside `terminable`.
 
-    A round must not be cut in two: players change their state in place, and half a round is no state to go on from.
-    Who ignores Ctrl-C (a shell in the background) or handles it is left alone.
+    A round must not be interrupted: players change their state in place, and half a round cannot be resumed.
+    Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the system lets go of when its holder dies."""
+"""One writer at a time: a lock that the system releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from filelock import lock_descriptor
 
 from resetfree.core.errors import RunError
 
-LOOKS = 3  # how often `is_held` looks: another one who looks holds the lock for some microseconds
+LOOKS = 3  # attempts of `is_held`: another call of it holds the lock for some microseconds
 
 
 class WriterLock:
@@ -27,7 +27,7 @@ class WriterLock:
         self._handle = -1
 
     def acquire(self) -> Self:
-        """Take the lock, or say who cannot have it."""
+        """Take the lock; raises RunError if another process holds it or the disk has no locks."""
         while True:
             try:
                 handle = os.open(self._sidecar, os.O_RDWR | os.O_CREAT, 0o644)
@@ -51,10 +51,10 @@ class WriterLock:
             if self._is_current(handle):
                 self._handle = handle
                 return self
-            os.close(handle)  # its last holder removed the sidecar between our open and our lock: try the new one
+            os.close(handle)  # the last holder removed the sidecar after it was opened here: try the new one
 
     def release(self) -> None:
-        """Remove the sidecar while it is still ours, then let go; releasing twice does nothing."""
+        """Remove the sidecar while it is still locked, then unlock; releasing twice does nothing."""
         if self._handle >= 0:
             with suppress(OSError):  # Windows keeps a file that is open; left behind, it locks nothing
                 self._sidecar.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ class WriterLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process writes FILE. To look takes the lock for a moment; who is refused by that tries again."""
+    """Whether a process is writing FILE. The test takes the lock for a moment; a second test in that moment repeats."""
     try:
         handle = os.open(f"{path}.lock", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -80,7 +80,7 @@ def is_held(path: Path) -> bool:
                 return False
             time.sleep(0.001 * (look + 1 < LOOKS))
         return True
-    except OSError:  # no locks on this disk: then nobody has one
+    except OSError:  # no locks on this disk, so none is held
         return False
     finally:
         os.close(handle)

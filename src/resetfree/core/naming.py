@@ -1,4 +1,4 @@
-"""From text to what it names: a function or factory written as module:name."""
+"""Import a function or class that is written as module:name."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from resetfree.core.errors import InvalidInput
 
 
 def imported(text: str, what: str) -> Any:
-    """The thing that module:name names; `what` begins the sentence if there is none.
+    """The object that module:name names; raises InvalidInput, with `what` as its first sentence, if it does not import.
 
     >>> imported("math:sqrt", "The 'reward' of a problem must be a function or module:function.")
     <built-in function sqrt>
     """
     module, _, name = text.partition(":")
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a user's own module lies where the command is run
+        sys.path.insert(0, os.getcwd())  # a user's own module is in the folder where the command is run
     try:
         return getattr(importlib.import_module(module), name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the user's code may raise anything, and call exit
-        why = str(error) if isinstance(error, ImportError | AttributeError | ValueError) else said(error)
+        why = str(error) if isinstance(error, ImportError | AttributeError | ValueError) else one_line(error)
         raise InvalidInput(f"{what} Got '{text}', which does not import: {why}.") from error
 
 
-def said(error: BaseException) -> str:
-    """An exception of somebody else's code on one line."""
+def one_line(error: BaseException) -> str:
+    """Type and message of an exception on one line: "ValueError: too small"."""
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -1,4 +1,4 @@
-"""Fractions behind floats."""
+"""The simplest fraction that rounds to a float."""
 
 from __future__ import annotations
 

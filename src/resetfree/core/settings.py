@@ -1,11 +1,11 @@
-"""One validator for hyperparameters, options and files: a declaration stands with its field and is checked here.
+"""One validator for hyperparameters, options and files: a field is declared by its annotation and checked here.
 
     scale: NonNegative = 0.1
     rounds: Annotated[int, Range(1, 1000)] = 8
     width: Literal["tuned", "theory"] = "tuned"
 
 A declaration is a type: int, float, bool, str, None, Literal, unions, list[...], dict[str, ...], a TypedDict for the
-tables of a file, a class, and Annotated with a `Range` or a `Rule` for what a type cannot say.
+tables of a file, a class, and Annotated with a `Range` or a `Rule` for what a type cannot express.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from resetfree.core.values import is_float, is_whole, shown
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-LEAST = 1e-150  # a number whose square is not 0
-LARGEST_WHOLE = 2**53  # integers up to here are floats as well
+LEAST = 1e-150  # the least number whose square is not 0
+LARGEST_WHOLE = 2**53  # integers up to here are exact as floats
 
-COMMON: dict[tuple[Any, ...], str] = {  # ranges that have a name: of integers?, ends
+COMMON: dict[tuple[Any, ...], str] = {  # ranges with a name of their own: (of integers, *ends)
     (True, ("from", 1)): "a positive integer",
     (False, ("from", 0)): "a finite number that is not negative",
     (False, ("above", 0)): "a positive number",
@@ -41,9 +41,9 @@ COMMON: dict[tuple[Any, ...], str] = {  # ranges that have a name: of integers?,
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `least` to `most`, or strictly `above` and `below`; infinity only if it is named as an end.
+    """The numbers from `least` to `most`, or strictly `above` and `below`; infinity only if it is one of the ends.
 
-    unbounded: also numbers whose square is not a number any more.
+    unbounded: whether numbers whose square overflows are accepted.
 
     >>> check(0, Annotated[int, Range(1)], "'horizon' of FiniteMDP")
     Traceback (most recent call last):
@@ -57,7 +57,7 @@ class Range:
     unbounded: bool = False
 
     def __call__(self, value: Any) -> bool:
-        """Whether the number lies in it."""
+        """Whether the range contains the number."""
         return (
             (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
@@ -67,7 +67,7 @@ class Range:
         )
 
     def expected(self, kind: Any) -> str:
-        """In words, for integers or numbers."""
+        """The range in words; `kind` is int or float."""
         finite = None if self.most == math.inf else self.most
         ends = (
             ("from", self.least),
@@ -87,7 +87,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A test, and what passes it in words."""
+    """A test, with a description of what passes it."""
 
     test: Callable[[Any], bool]
     words: str
@@ -97,25 +97,25 @@ class Rule:
         return self.test(value)
 
     def expected(self, kind: Any) -> str:
-        """In words."""
+        """The description."""
         return self.words
 
 
 Positive: TypeAlias = Annotated[float, Range(above=0)]
 NonNegative: TypeAlias = Annotated[float, Range(0)]
 Fraction: TypeAlias = Annotated[float, Range(0, 1)]  # with both ends
-Probability: TypeAlias = Annotated[float, Range(above=0, below=1)]  # of a failure: neither never nor always
+Probability: TypeAlias = Annotated[float, Range(above=0, below=1)]  # of a failure: without both ends
 PositiveInt: TypeAlias = Annotated[int, Range(1)]
 Count: TypeAlias = Annotated[int, Range(0)]
-# A bound on multipliers is what the problem makes it: one over the least probability of a reset.
+# A bound on multipliers may be very large: it is one over the least probability of a reset.
 Bound: TypeAlias = Annotated[float, Range(0, unbounded=True)]
 PositiveBound: TypeAlias = Annotated[float, Range(above=0, unbounded=True)]
 
 
 def check(value: Any, declared: Any, what: str) -> None:
-    """Refuse a value that is not what is declared.
+    """Raise InvalidInput for a value that does not fit its declaration.
 
-    what: the setting as the sentence calls it.
+    what: how the message names the setting.
 
     >>> check(-1.0, NonNegative | None, "'reg' of my-player")
     Traceback (most recent call last):
@@ -147,7 +147,7 @@ def check_fields(record: Any, owner: str) -> None:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that checks each argument it is given against its annotation.
+    """A decorator: each argument is checked against its annotation.
 
     >>> @checked
     ... def live(steps: PositiveInt) -> int:
@@ -169,7 +169,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def record(cls: type[T], given: Any, what: str) -> T:
-    """A dataclass made of a table that comes from elsewhere: no other keys than its fields, each as it is declared.
+    """A dataclass made from a table of a file: its keys must be fields, and its values fit their declarations.
 
     >>> @dataclass
     ... class Grid:
@@ -201,7 +201,7 @@ def record(cls: type[T], given: Any, what: str) -> T:
 
 
 def check_options(function: Callable[..., Any], options: Mapping[str, Any], owner: str) -> None:
-    """Check options that are given by name against the parameters of the function that takes them."""
+    """Check options by name and value against the parameters of the function that takes them."""
     defaults, declared = parameters(function), declarations(function)
     check_names(options, defaults, f"option of {owner}")
     for name, value in options.items():
@@ -210,7 +210,7 @@ def check_options(function: Callable[..., Any], options: Mapping[str, Any], owne
 
 
 def check_names(given: Iterable[Any], known: Iterable[str], kind: str) -> None:
-    """Refuse a name that is not known, with the nearest one."""
+    """Raise UnknownName, with the nearest known name, for a name that is not known."""
     known = list(known)
     for name in given:
         if name not in known:
@@ -224,7 +224,7 @@ def parameters(function: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def declarations(owner: Any) -> dict[str, Any]:
-    """What is declared for each field of a class or parameter of a function; none where a name cannot be resolved."""
+    """The annotation of each field of a class or parameter of a function; empty if a name cannot be resolved."""
     try:
         return typing.get_type_hints(owner, include_extras=True)
     except (NameError, TypeError):  # names that only a type checker sees
@@ -232,7 +232,7 @@ def declarations(owner: Any) -> dict[str, Any]:
 
 
 def accepts(value: Any, declared: Any) -> bool:
-    """Whether a value is what is declared; what this module does not know, it accepts."""
+    """Whether a value fits its declaration; a declaration of another kind accepts everything."""
     origin, parts = typing.get_origin(declared), typing.get_args(declared)
     if origin is Annotated:
         return accepts(value, parts[0]) and all(rule(value) for rule in declared.__metadata__)
@@ -260,7 +260,7 @@ def accepts(value: Any, declared: Any) -> bool:
 
 
 def expected(declared: Any) -> str:
-    """What is declared, in words.
+    """A declaration in words.
 
     >>> expected(Literal["tuned", "theory", "paper"]), expected(float | None), expected(Annotated[int, Range(2, 9)])
     ('tuned, theory or paper', 'a number or None', 'an integer from 2 to 9')
@@ -299,7 +299,7 @@ def plain_parts(declared: Any) -> list[Any]:
 
 
 def either(words: Iterable[str]) -> str:
-    """Words that stand for each other: "first, random or learned"."""
+    """Alternatives in words: "first, random or learned"."""
     *others, last = words
     return f"{', '.join(others)} or {last}" if others else last
 

@@ -1,16 +1,16 @@
-"""A player's state as named arrays and back: what checkpoints hold. Nothing is pickled.
+"""A player's state as named arrays and back, for checkpoints. Nothing is pickled.
 
 A state is any tree of dataclasses, named tuples, tuples, lists and dictionaries with text as keys, whose leaves are
-NumPy or JAX arrays, numbers, Booleans, text or None. Its structure stays what `init` made: the same fields, keys and
-lengths; an array may change its shape, and None may become a leaf. A field with metadata {"saved": False} is a constant
-that `init` makes anew. One with {"replayed": True} repeats the episodes that were played: it is not saved either, and
-the part of the state that has it has a method `replay(self, episode)`, which gets them one by one (see `replay`).
+NumPy or JAX arrays, numbers, Booleans, text or None. Its structure is the one that `init` made: the same fields, keys
+and lengths; an array may change its shape, and None may become a leaf. A field with metadata {"saved": False} is a
+constant that `init` makes again. One with {"replayed": True} is computed from the recorded episodes: it is not saved,
+and its part of the state has a method `replay(self, episode)`, called with one after the other (see `replay`).
 
-Compiled code trusts what a state holds, and a file may come from anybody. So what is loaded into a state of resetfree's
-own must look like what `init` made: type and shape the same, numbers finite, whole numbers from 0. Metadata says where
-it may be otherwise: {"grows": (0,)} the axes whose length may differ, {"least": -1} the least whole number (None: any),
-{"fixed": True} nothing but the value that is there before. What else must hold, as ranges of indices, a method
-`check_loaded(self)` of the state says with InvalidInput. A user's own state may be anything of the same kinds.
+Compiled code does not check a state, and a file may be forged. So what is loaded into a state of resetfree's own
+players must have the type and shape that `init` made, finite numbers, and integers from 0. Metadata allows more:
+{"grows": (0,)} the axes whose length may differ, {"least": -1} the least integer (None: any). {"fixed": True} allows
+only the value that `init` made. Further conditions, such as ranges of indices, are checked by a method
+`check_loaded(self)` of the state, which raises InvalidInput. A user's own state may change type and shape.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from resetfree.core.errors import InvalidInput
 
 OWN = f"{__name__.partition('.')[0]}."
 NOTHING = np.empty(0, dtype="S1")  # None among the saved arrays
-END = "\x1a"  # behind a text that is empty or ends with NUL, which NumPy would drop
+END = "\x1a"  # appended to a text that is empty or ends with NUL, which NumPy would drop
 Saved = Mapping[str, np.ndarray[Any, Any]]
 
 
 def _children(state: Any) -> list[tuple[str, Any, Mapping[str, Any]]] | None:
-    """Names, values and metadata of what a state consists of; None of a leaf."""
+    """Names, values and metadata of the parts of a state; None for a leaf."""
     if is_dataclass(state) and not isinstance(state, type):
         kept = (f for f in fields(state) if f.metadata.get("saved", True) and not f.metadata.get("replayed"))
         return [(f.name, getattr(state, f.name), f.metadata) for f in kept]
@@ -78,7 +78,7 @@ def _leaves(state: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
-    """One leaf, in a form that a file holds."""
+    """One leaf as an array that a file can hold."""
     if leaf is None:
         return NOTHING
     if isinstance(leaf, str):
@@ -87,17 +87,17 @@ def _array(leaf: Any, name: str) -> np.ndarray[Any, Any]:
         raise InvalidInput(f"A player's state must hold arrays and numbers. Got {type(leaf).__name__} in '{name}'.")
     try:
         array = np.asarray(leaf)
-    except TypeError as error:  # what JAX keeps no plain numbers of, as typed random keys
+    except TypeError as error:  # JAX arrays without plain numbers, such as typed random keys
         raise InvalidInput(
             f"A player's state must hold plain numbers. Got {leaf.dtype} in '{name}' instead."
         ) from error
-    if array.dtype.isbuiltin == 2:  # a type of another package, as bfloat16
+    if array.dtype.isbuiltin == 2:  # a type of another package, such as bfloat16
         array = array.view(f"<u{array.dtype.itemsize}")
     return array if array.dtype.hasobject else array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def check_arrays(saved: Saved) -> None:
-    """Refuse what a file cannot hold: what could only be pickled, and types that are not the same everywhere."""
+    """Raise InvalidInput for arrays that a file cannot hold: objects, and types that differ between machines."""
     for name, array in saved.items():
         if DTYPE.fullmatch(array.dtype.str) is None:
             raise InvalidInput(
@@ -106,15 +106,15 @@ def check_arrays(saved: Saved) -> None:
 
 
 def _is_jax(leaf: Any) -> bool:
-    """Whether this is an array of JAX, which is there only if somebody has imported it."""
+    """Whether this is an array of JAX; false unless JAX has been imported."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(leaf, jax.Array)
 
 
 def load(state: Any, saved: Saved, prefix: str = "") -> Any:
-    """The fresh state of a player with what `dump` gave put back, bit for bit; checked, see above.
+    """A player's fresh state with the result of `dump` put back, bit for bit; raises InvalidInput as described above.
 
-    Dataclasses and arrays are filled where they are; what cannot be changed (tuples, numbers) is made anew.
+    Dataclasses and arrays are filled in place; what is immutable (tuples, numbers) is replaced.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -128,7 +128,7 @@ def load(state: Any, saved: Saved, prefix: str = "") -> Any:
 
 
 def _load(state: Any, saved: Saved, prefix: str, about: Mapping[str, Any], own: bool) -> Any:
-    """`about`: metadata of the field that holds it; `own`: whether it is part of a state of resetfree's own."""
+    """`about`: metadata of the field that holds it; `own`: whether it belongs to a player of resetfree."""
     children = _children(state)
     if children is None:
         key = prefix.removesuffix(".") or "state"
@@ -141,14 +141,14 @@ def _load(state: Any, saved: Saved, prefix: str, about: Mapping[str, Any], own: 
         name: _load(value, saved, f"{prefix}{name}.", known if is_dataclass(state) else about, own)
         for name, value, known in children
     }
-    made = _with(state, loaded)
+    made = _with_children(state, loaded)
     if hasattr(made, "check_loaded"):
         made.check_loaded()
     return made
 
 
-def _with(state: Any, loaded: dict[str, Any]) -> Any:
-    """A tree with other children: the same object where that can be changed."""
+def _with_children(state: Any, loaded: dict[str, Any]) -> Any:
+    """A tree with other children: the same object if it is mutable."""
     if isinstance(state, tuple):
         make = getattr(type(state), "_make", type(state))
         return make(loaded.values())
@@ -165,12 +165,12 @@ def _with(state: Any, loaded: dict[str, Any]) -> Any:
 
 
 def _restored(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str, Any], own: bool) -> Any:
-    """One leaf, of the type that `init` made, or what it has become since in a user's own state."""
+    """One leaf, of the type that `init` made; a user's own state may have changed it."""
     nothing = saved.dtype == NOTHING.dtype and saved.shape == (0,) and getattr(fresh, "dtype", None) != saved.dtype
     if fresh is None or (nothing and not own):
         if not nothing and own:
             raise InvalidInput(f"The checkpoint's '{key}' must be nothing. Got {saved.dtype} instead.")
-        return None if nothing else _unlike(saved)
+        return None if nothing else _leaf_of_none(saved)
     if not isinstance(fresh, bool | int | float | complex | str):
         like = np.asarray(fresh)
         if like.dtype.isbuiltin == 2 and saved.dtype == np.dtype(f"<u{like.dtype.itemsize}"):
@@ -193,15 +193,15 @@ def _restored(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[
     return np.ascontiguousarray(saved, dtype=fresh.dtype if own else None).reshape(saved.shape)
 
 
-def _unlike(saved: np.ndarray[Any, Any]) -> Any:
-    """A leaf where `init` made None: a plain number or text where it may have been one."""
+def _leaf_of_none(saved: np.ndarray[Any, Any]) -> Any:
+    """A leaf where `init` made None: a plain number or text if it can have been one."""
     if saved.ndim == 0 and saved.dtype.kind == "U":
         return str(saved[()]).removesuffix(END)
     return saved.item() if saved.ndim == 0 and saved.dtype.str in ("|b1", "<i8", "<f8", "<c16") else saved
 
 
 def _check(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str, Any], own: bool) -> None:
-    """One array or number against what `init` made; `own`: of resetfree's own players."""
+    """Compare one array or number with what `init` made; `own`: whether it belongs to a player of resetfree."""
     like = np.asarray(fresh)
     kinds = "fi" if isinstance(fresh, float) else "iu" if type(fresh) is int else like.dtype.kind
     if saved.dtype.kind not in kinds or (own and like.ndim and saved.dtype != like.dtype):
@@ -223,12 +223,12 @@ def _check(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str
 
 
 def is_replayed(state: Any) -> bool:
-    """Whether a part of the state repeats the episodes that were played."""
+    """Whether a part of the state is computed from the recorded episodes."""
     return next(_replayed(state), None) is not None
 
 
 def replay(state: Any, episodes: Iterable[Any]) -> None:
-    """Let a fresh state repeat the episodes that its player had seen; comes before `load`."""
+    """Replay the episodes that a player has seen on its fresh state; call it before `load`."""
     parts = list(_replayed(state))
     if parts:
         for episode in episodes:
@@ -244,7 +244,7 @@ def _replayed(state: Any) -> Iterator[Any]:
 
 
 def require(good: Any, what: str) -> None:
-    """Refuse, in `check_loaded`, what compiled code must not see."""
+    """Raise InvalidInput in `check_loaded` unless `good`."""
     if not good:
         raise InvalidInput(f"The checkpoint's {what}.")
 

@@ -1,4 +1,4 @@
-"""What a value is, and how a sentence quotes it."""
+"""Kinds of values, and how a message quotes them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-SHOWN = 80  # characters of a value in a sentence
+SHOWN = 80  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
-    """A value as a sentence quotes it: short, on one line, and whatever it is.
+    """Any value as a message quotes it: short and on one line.
 
     >>> shown("x" * 300)[-9:], shown([1, 2])
     ('xxxxxx...', '[1, 2]')
@@ -19,18 +19,18 @@ def shown(value: Any) -> str:
         return f"an array of {value.dtype} of shape {value.shape}"
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # somebody else's, or an integer of too many digits
+    except Exception:  # of a foreign class, or an integer of too many digits
         text = f"a {type(value).__name__}"
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def is_whole(value: Any) -> bool:
-    """Whether it is an integer, Python's or NumPy's; True and False are none."""
+    """Whether it is an integer of Python or NumPy; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, Python's or NumPy's; True and False are none."""
+    """Whether it is an integer or float of Python or NumPy; True and False are not."""
     return is_whole(value) or isinstance(value, float | np.floating)
 
 

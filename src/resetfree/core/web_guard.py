@@ -1,7 +1,7 @@
-"""Who may ask a server of ours, and how much: host, origin, token and size, for the operator's server and the studio.
+"""Which requests a server accepts, by host, origin, token and size: for the operator's server and the studio.
 
-A page of another origin cannot ask (its Origin is not ours, and our Host is not a name that points here), and another
-user of a shared machine cannot where a token is set.
+Pages of another origin are refused by their Origin and Host headers, and other users of a shared machine by the token,
+if one is set.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ PortNumber: TypeAlias = Annotated[int, Range(0, 65_535)]  # 0 for any that is fr
 TOKEN = "x-resetfree-token"  # the header that carries it
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HOST = "The host must be 127.0.0.1 or localhost."
-ORIGIN = "Pages of another origin may not ask."
+ORIGIN = "Requests from pages of another origin are refused."
 
 
 def origin_refusal(headers: Mapping[str, str], hosts: Sequence[str], *, any_name: bool = False) -> str | None:
-    """Why this request may not be made by whoever makes it; None where it may.
+    """Why a request is refused by its host or origin; None if it is accepted.
 
-    headers: with names in any case.  hosts: every Host header.  any_name: whether we may be called by any name (a
-    server that a token guards), or by those of loopback only.
+    headers: with names in lower case or in a mapping that ignores case.  hosts: the values of every Host header.
+    any_name: whether the server may have any host name (a token guards it), or only those of loopback.
 
     >>> origin_refusal({"origin": "http://evil.example"}, ["127.0.0.1:8000"])
-    'Pages of another origin may not ask.'
+    'Requests from pages of another origin are refused.'
     >>> origin_refusal({}, ["evil.example:8000"])
     'The host must be 127.0.0.1 or localhost.'
     >>> origin_refusal({"origin": "http://localhost:8000"}, ["localhost:8000"])
@@ -44,13 +44,13 @@ def origin_refusal(headers: Mapping[str, str], hosts: Sequence[str], *, any_name
 
 
 def has_token(headers: Mapping[str, str], token: str) -> bool:
-    """Whether the token came along, compared in constant time; "" where none is needed."""
+    """Whether the headers hold the token, compared in constant time; True if the token is empty."""
     given = headers.get(TOKEN, "")
     return not token or hmac.compare_digest(given.encode(errors="replace"), token.encode())
 
 
 def body_size(length: str, most: int) -> int | None:
-    """The bytes that a Content-Length announces, None if they are too many; refused with a ValueError if it is none.
+    """The number of bytes in a Content-Length, None if it exceeds `most`; raises ValueError if it is not a number.
 
     >>> body_size("12", 100), body_size("1000", 100), body_size("9" * 5000, 100)
     (12, None, None)

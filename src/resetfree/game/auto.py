@@ -1,4 +1,4 @@
-"""`auto`: the players that suit a problem, and why. Each player says itself what suits it; the highest rank wins."""
+"""`auto`: the players that suit a problem, and why. Each player ranks itself for it; the highest rank is taken."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resetfree.problems.contract import LIST_THEM, Problem
 
 @dataclass(frozen=True)
 class Choice:
-    """Two players, what the dual is told, and one sentence that says why."""
+    """Two players, the dual player's feedback, their settings, and the reason in one sentence."""
 
     primal: str
     dual: str
@@ -26,16 +26,16 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool) -
     """The players of `auto`.
 
     players: the classes of primal players by name, as `discover("primal")`; of two with one rank the first is taken.
-    bound_known: whether a bound B on the multipliers is given or can be told by an oracle.
+    bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
 
     >>> import resetfree as rf
     >>> from resetfree.players import discover
     >>> choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True).feedback
     'realised'
     """
-    willing = {name: player for name, player in players.items() if isinstance(player, Suits)}
-    asked = {name: player.suits(problem, bound_known=bound_known) for name, player in willing.items()}
-    offers = {name: offer for name, offer in asked.items() if offer is not None}
+    ranked = {name: player for name, player in players.items() if isinstance(player, Suits)}
+    answers = {name: player.suits(problem, bound_known=bound_known) for name, player in ranked.items()}
+    offers = {name: offer for name, offer in answers.items() if offer is not None}
     if not offers and problem.actions.n is None:
         raise InvalidInput(
             f"'auto' chooses players for actions that are listed. Got '{problem.name}', whose actions are "

@@ -1,12 +1,11 @@
-"""What a player may offer beyond the contract: small protocols that others ask for by type, never by name.
+"""Optional protocols of players beyond the contract: callers test for them by type, never by a player's name.
 
-A player has the methods that fit it, in its own module, and `auto`, certificates, reports and `run.policy` find them.
-Primal players: `Suits` (who is chosen, and why), `NamesPartner`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`PlansAhead`, `Exploits`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`, `ChoosesFunction`,
-`TakesHints`.
+A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
+Primal players: `Suits` (for `auto`), `NamesPartner`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`, `PlansAhead`,
+`Exploits`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`, `ChoosesFunction`, `TakesHints`.
 
-Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k what a dual
-player held then, u a comparator with the multiplier function lambda_c(s) = <xi(s), u>; pi* the best reset-free policy.
+Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
+player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(frozen=True)
 class Partner:
-    """The dual player that a primal player is played with, its settings, and the feedback that it gets."""
+    """The dual player for a primal player, its settings, and its feedback."""
 
     dual: str
     feedback: str  # see `loop.FEEDBACK`
@@ -35,7 +34,7 @@ class Partner:
 class Suited:
     """An offer to play a problem: `auto` takes the one with the highest rank.
 
-    rank: 1 for a player that can always play such problems, more for one that makes more of what is known here.
+    rank: 1 for a player that can play every such problem, more for one that uses more of what is known here.
     """
 
     rank: float
@@ -50,7 +49,7 @@ class Suits(Protocol):
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """How well it suits a problem; None if it does not. Look only at what a learner may know.
+        """How well it suits a problem; None if it does not. Uses only what a learner may know.
 
         bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
         """
@@ -58,17 +57,17 @@ class Suits(Protocol):
 
 @runtime_checkable
 class NamesPartner(Protocol):
-    """A primal player that says with whom it is played where only it is named."""
+    """A primal player that names its dual player."""
 
     @classmethod
     def partner(cls) -> Partner:
-        """Its dual player, for `dual="auto"`."""
+        """Its dual player, used for `dual="auto"`."""
 
 
 class Proof(NamedTuple):
-    """What the proof behind a primal player's statement rests on, and what it says of the player's own values.
+    """The conditions of the proof behind a primal player's statement, and what it proves about the player's values.
 
-    Certificates check on the run what can be checked, and call proved only what passed.
+    Certificates check on the run the conditions that can be checked, and are "proved" only if all of them hold.
     """
 
     failure: float = 0.0  # the probability with which it may fail
@@ -81,74 +80,74 @@ class Proof(NamedTuple):
 
 @runtime_checkable
 class HasProof(Protocol):
-    """A primal player whose proof has conditions; that of others is `Proof()`."""
+    """A primal player whose proof has conditions; without this protocol it is `Proof()`."""
 
     def proof(self, problem: Problem) -> Proof:
-        """What its proof rests on here."""
+        """The conditions of its proof on this problem."""
 
 
 @runtime_checkable
 class Eliminates(Protocol):
-    """A primal player each of whose resets rules out for good an unsafe pair (s, a), or a triple (h, s, a)."""
+    """A primal player that after each reset never takes again an unsafe pair (s, a), or triple (h, s, a)."""
 
     def keeps_steps_apart(self, problem: Problem) -> bool:
-        """Whether it is triples."""
+        """Whether it eliminates triples."""
 
 
 class PrimalRegretBound(NamedTuple):
     """A bound on R_p(pi*) after some rounds."""
 
     most: float
-    # Whether the same bounds the overestimates weighted with any multipliers in [0, B] in place of those played, so
-    # that a dual player may be given the player's own V_c.
+    # Whether it also bounds the overestimates weighted with any multipliers in [0, B] in place of those played, so that
+    # the player's own V_c may be the dual player's feedback.
     any_weights: bool = False
 
 
 @runtime_checkable
 class BoundsPrimalRegret(Protocol):
-    """A primal player whose regret against pi* a theorem bounds."""
+    """A primal player with a theorem that bounds its regret against pi*."""
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
-        """The bound after `rounds` of `episodes`; None, or NotCertifiable with the reason, where there is none."""
+        """The bound after `rounds` of `episodes`; if there is none, None, or raises NotCertifiable with the reason."""
 
 
 @runtime_checkable
 class PlansAhead(Protocol):
-    """A primal player that looks a fixed number of steps ahead, which may not be those of an episode."""
+    """A primal player that plans a fixed number of steps ahead, which may differ from the horizon."""
 
     def steps_ahead(self, horizon: int) -> int:
-        """How many, in a problem whose episodes have `horizon` actions."""
+        """The number of steps, in a problem with this horizon."""
 
 
 @runtime_checkable
 class Exploits(Protocol):
-    """A primal player whose policy for use is another than the one it explores with."""
+    """A primal player whose policy after learning differs from the one it explores with."""
 
     def greedy(self, state: Any, lam: float) -> Any:
-        """The policy under the multiplier lam that explores nothing any more."""
+        """The policy under the multiplier lam, without exploration."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparator:
-    """A multiplier function that a dual player is measured against."""
+    """A multiplier function that a dual player's regret is measured against."""
 
     name: str
     u: Any  # its parameter: a number or [d'], as the player's own theta
     at_starts: Floats  # [K] lambda_c(s_1^k)
-    largest: float  # over all starts that can come about
+    largest: float  # lambda_c, over all starts that can occur
 
     @property
     def size(self) -> float:
-        """|u|."""
+        """The norm |u|."""
         return hypot(*np.ravel(self.u))  # finite where the squares are not
 
 
 class MultiplierFunctions(Protocol):
-    """The functions lambda(s) = <xi(s), theta> with theta in a set U, as far as comparators need them."""
+    """The functions lambda(s) = <xi(s), theta> with theta in a set U: what comparators need of them."""
 
     @property
     def largest_xi(self) -> float:
-        """G, the largest |xi(s)|."""
+        """The largest norm |xi(s)|, G."""
 
     def zero(self) -> Any:
         """The parameter 0."""
@@ -162,33 +161,33 @@ class ChoosesFunction(Protocol):
     """A dual player that chooses among functions of the start; any other has one multiplier for all starts."""
 
     def functions(self, state: Any) -> MultiplierFunctions:
-        """Among which it chooses."""
+        """The functions among which it chooses."""
 
     def parameter(self, state: Any) -> Any:
-        """theta_k, a value that is never changed in place."""
+        """The current theta_k; never changed in place."""
 
 
 @runtime_checkable
 class TakesHints(Protocol):
-    """A dual player that expects a cost before it is seen."""
+    """A dual player that predicts the cost of a round before it is played."""
 
     def expected_cost(self, state: Any, s1: State) -> float:
-        """The hint: what it expects of the coming round, which starts at s1."""
+        """The hint: the cost that it predicts for the next round, which starts at s1."""
 
 
 @runtime_checkable
 class CapsMultiplier(Protocol):
-    """A dual player whose multipliers have an upper end that is known before the first round."""
+    """A dual player whose multipliers have an upper bound that is known before the first round."""
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """What no multiplier of it exceeds."""
+        """The upper bound on its multipliers."""
 
 
 @dataclass(frozen=True, eq=False)
 class DualReplay:
-    """What a dual player does on recorded starts and signals."""
+    """A dual player replayed on recorded starts and signals."""
 
-    state: Any  # where it ended
+    state: Any  # its last state
     lam: Floats  # [K] the multipliers it plays
     distance: dict[str, Floats]  # by comparator, [K] max_{i <= k} |theta_i - u|; 0 if it has no theta
     squares: Floats  # [K] |x_k|^2
@@ -197,37 +196,37 @@ class DualReplay:
 
 @dataclass(frozen=True, eq=False)
 class DualHistory:
-    """What a dual player met in a run, and what it did about it."""
+    """A dual player's part of a run: its feedback, and its replay."""
 
     problem: Problem
-    episodes: int  # that it was to play
-    feedback: str  # what it was given as cost signal, see `loop.FEEDBACK`
+    episodes: int  # the length of the run that was requested
+    feedback: str  # see `loop.FEEDBACK`
     signals: Floats  # [K] g_k
-    again: DualReplay | str  # or why it cannot be played again
+    again: DualReplay | str  # or why it cannot be replayed
 
     @property
     def replay(self) -> DualReplay:
-        """Raises NotCertifiable where there is none."""
+        """The replay; raises NotCertifiable with the reason if there is none."""
         if isinstance(self.again, str):
             raise NotCertifiable(self.again)
         return self.again
 
     @property
     def k(self) -> Floats:
-        """[K] 1, 2, ..., K."""
+        """The rounds [K]: 1, 2, ..., K."""
         return np.arange(1, len(self.signals) + 1, dtype=np.float64)
 
 
 @runtime_checkable
 class BoundsOnlineRegret(Protocol):
-    """A dual player whose regret on the signals it is given is bounded, whatever they are."""
+    """A dual player with a bound on its regret that holds for every sequence of signals."""
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
-        """[K] what sum_{i <= k} (lambda_c(s_1^i) - lambda^i) g_i is at most; NotCertifiable where there is none."""
+        """[K] a bound on sum_{i <= k} (lambda_c(s_1^i) - lambda^i) g_i; raises NotCertifiable if there is none."""
 
 
 class OnlineBound(NamedTuple):
-    """Another bound on the online regret."""
+    """A further bound on the online regret."""
 
     formula: str
     most: Floats | str  # [K], or why it is not proved here
@@ -235,7 +234,7 @@ class OnlineBound(NamedTuple):
 
 @runtime_checkable
 class StatesOtherBounds(Protocol):
-    """A dual player of which the literature prints other bounds than its own."""
+    """A dual player for which the literature has further bounds."""
 
     def other_bounds(self, met: DualHistory, against: Comparator) -> list[OnlineBound]:
-        """Each becomes a claim of its own."""
+        """The bounds; each becomes a claim."""

@@ -1,7 +1,7 @@
-"""What a player is, and the one record that goes to both of them.
+"""The interface of a player, and the one record that both players learn from.
 
-A player is a frozen dataclass of hyperparameters; what it has learned
-is a separate value made by `init`, so that checkpoints, tests and batches need nothing from the player.
+A player is a frozen dataclass of hyperparameters; what it has learned is a separate value, its state, made by `init`.
+So checkpoints, tests and batches deal with states alone.
 
 Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r and V_c of its policy at s_1^k.
 """
@@ -25,7 +25,7 @@ MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What the primal player commits to in one round.
+    """The primal player's decision in one round.
 
     Paper: pi^k, V_{r,1}^k, V_{c,1}^k.
     """
@@ -33,56 +33,54 @@ class Plan:
     policy: Any  # pi^k, in the form that the problem's rollout takes
     v_r: float  # own estimate of V_r at s_1^k
     v_c: float  # own estimate of V_c at s_1^k
-    upper: float = float("nan")  # what the player holds to be above V*(s_1^k), if it says so (composite optimism)
+    upper: float = float("nan")  # the player's upper bound on V*(s_1^k), nan if it has none (composite optimism)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """What one episode of the game produced: the only message in the system."""
+    """The record of one episode of the game: both players and the ledger get it, and nothing else."""
 
     k: int  # counted from 1
     s1: State
     lam: float
     plan: Plan
     episode: Episode
-    cost_signal: float  # what the dual player is told: see FEEDBACK
-    exact: tuple[float, float] | None  # V_r and V_c of the policy at s_1^k, where an oracle is there
+    cost_signal: float  # the dual player's feedback: see `loop.FEEDBACK`
+    exact: tuple[float, float] | None  # V_r and V_c of the policy at s_1^k; None without an oracle
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Which constants a player uses here, and whether a theorem covers it with them."""
+    """The constants that a player uses on a problem, and whether a theorem covers it with them."""
 
     constants: dict[str, float | str | bool]
     covered: bool
     why: str  # one sentence: which theorem, or what it lacks
-    most_resets: float | None = (
-        None  # resets that no path can exceed where Assumption 1 holds, if there is such a number
-    )
+    most_resets: float | None = None  # a number of resets that no path exceeds under Assumption 1, if it is known
 
 
 class Player(ABC):
-    """What both players have: a name, and hyperparameters as the fields of a frozen dataclass.
+    """The common part of both players: a name, and hyperparameters as the fields of a frozen dataclass.
 
     Each field is checked against its annotation when the player is made (see `core.settings`).
     """
 
     name: ClassVar[str]
-    refuses: ClassVar[tuple[str, ...]] = ()  # corners of the contract battery that it refuses with an error
+    refuses: ClassVar[tuple[str, ...]] = ()  # cases of `players.testing` that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
 
     def __post_init__(self) -> None:
         check_fields(self, self.name)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """What the player says about itself before a run; logged with it."""
+        """The constants and the guarantee for a problem, computed before a run and recorded with it."""
         return Statement({}, False, "no theorem is claimed for this player")
 
 
 class PrimalPlayer(Player, Generic[P]):
-    """Chooses the policy. Planning is a pure function of the state: asking twice changes nothing."""
+    """Chooses the policy. Planning is a pure function of the state: a second call gives the same plan."""
 
-    action_spaces: ClassVar[tuple[type, ...]] = (Choices,)  # what its policies can play: add `Box` if they can
+    action_spaces: ClassVar[tuple[type, ...]] = (Choices,)  # what its policies can play; add `Box` for vectors
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> P:
@@ -98,7 +96,7 @@ class PrimalPlayer(Player, Generic[P]):
 
 
 def check_actions(primal: PrimalPlayer[Any], problem: Problem) -> None:
-    """Refuse a problem whose actions the primal player cannot play."""
+    """Raise InvalidInput for a problem whose actions the primal player cannot play."""
     if not isinstance(problem.actions, primal.action_spaces):
         way = f" {LIST_THEM}" if Choices in primal.action_spaces else ""
         raise InvalidInput(
@@ -109,7 +107,7 @@ def check_actions(primal: PrimalPlayer[Any], problem: Problem) -> None:
 
 
 class DualPlayer(Player, Generic[D]):
-    """Chooses the multiplier function, seen one start at a time."""
+    """Chooses the multiplier function, evaluated at one start per round."""
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> D:
@@ -117,7 +115,7 @@ class DualPlayer(Player, Generic[D]):
 
     @abstractmethod
     def multiplier(self, state: D, s1: State, ask: Callable[[float], Plan]) -> float:
-        """lambda^k(s1) >= 0; `ask` tells what the primal player would plan under a multiplier."""
+        """lambda^k(s1) >= 0; ask(lam) is the primal player's plan for s1 under the multiplier lam."""
 
     @abstractmethod
     def update(self, state: D, round: Round) -> D:

@@ -1,7 +1,7 @@
 """The two-player game of the reduction, on one screen: read this first.
 
-In episode k the dual player names a multiplier for the start s_1^k, the primal player answers with a policy, the policy
-is played, and both learn from the same record.
+In episode k the dual player chooses a multiplier for the start s_1^k, the primal player a policy for both, the policy
+is rolled out, and both players learn from the same record.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ FEEDBACK: dict[str, Callable[[Plan, Episode, tuple[float, float] | None], float]
 
 @dataclass(slots=True)
 class Game:
-    """Where a game stands: all that a checkpoint must hold."""
+    """The state of a game between two rounds: all that a checkpoint must hold."""
 
     k: int  # rounds played
-    s1: State  # start of the next episode; None if a reset must be performed before there is one
+    s1: State  # start of the next episode; None if a reset must be performed first
     primal: Any
     dual: Any
-    rng: np.random.Generator  # the only source of chance
-    why: str = "start"  # what calls for the reset where s1 is None: see `Problem.perform_reset`
+    rng: np.random.Generator  # the only source of randomness
+    why: str = "start"  # the reason for that reset: see `Problem.perform_reset`
 
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
@@ -56,8 +56,8 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
     return Game(0, s1, primal.init(problem, episodes, seed), dual.init(problem, episodes, seed), rng)
 
 
-def stand(problem: Problem, game: Game, operator: Operator | None = None) -> None:
-    """Have a reset performed if the next episode cannot start without one; by the problem's own operator, if None."""
+def reset_if_due(problem: Problem, game: Game, operator: Operator | None = None) -> None:
+    """Have a reset performed if the next episode needs one; `operator` None is the problem's own."""
     if game.s1 is None:
         given = () if operator is None else (operator,)
         game.s1 = problem.perform_reset(game.rng.random(), game.why, *given)
@@ -73,21 +73,22 @@ def play(
     feedback: str = "optimistic",
     oracle: Callable[[Any, State], tuple[float, float]] | None = None,
 ) -> Iterator[Round]:
-    """Play until `episodes` rounds are played; `game` is always where the last yielded round left it.
+    """Play until `episodes` rounds are played; `game` is updated before each round is yielded.
 
     Paper: two-player game.
 
-    oracle: (policy, s1) -> exact V_r and V_c, where it is known.
+    oracle: (policy, s1) -> exact V_r and V_c, if the model is known.
     """
     signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
     while game.k < episodes:
-        stand(problem, game)
+        reset_if_due(problem, game)
         s1 = game.s1
         lam = dual.multiplier(game.dual, s1, lambda y, s1=s1: primal.plan(game.primal, s1, y))  # type: ignore[misc]
         plan = primal.plan(game.primal, s1, lam)
         episode = problem.rollout(plan.policy, s1, game.rng.random(n_uniforms))
         exact = None if oracle is None else oracle(plan.policy, s1)
-        this = Round(game.k + 1, s1, lam, plan, episode, signal(plan, episode, exact), exact)
+        cost = signal(plan, episode, exact)
+        this = Round(game.k + 1, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact)
         game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
         game.k, game.s1, game.why = this.k, episode.next_start, "reset"
         yield this

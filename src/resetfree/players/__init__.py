@@ -50,7 +50,7 @@ def settings(cls: Any) -> dict[str, Any]:
 def player_class(role: Role, name: str) -> Any:
     """The class that a registered name or module:Class means.
 
-    The second imports what it names, so it is for what a user typed, and never for what a run file says.
+    The second imports what it names, so it is for what a user typed, never for the contents of a run file.
     """
     return discover(role).load(name) if ":" in name else discover(role).find(name)
 

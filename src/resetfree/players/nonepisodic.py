@@ -47,11 +47,10 @@ class Gain:
         if len(inside) == 0:
             raise AssumptionViolated("No state admits a life without resets.", assumption="feasibility", witness=None)
         if np.ptp(inside) > 1e-7:
-            raise AssumptionViolated(
-                f"The best average reward depends on the state, from {inside.min():.6g} to {inside.max():.6g}: the "
-                "problem is not weakly communicating within its safe set, and no regret is defined.",
-                assumption="weakly communicating", witness=int(np.nanargmin(self.gain)),
-            )  # fmt: skip
+            why = f"The best average reward depends on the state, from {inside.min():.6g} to {inside.max():.6g}: the "
+            why += "problem is not weakly communicating within its safe set, and no regret is defined."
+            lowest = int(np.nanargmin(self.gain))
+            raise AssumptionViolated(why, assumption="weakly communicating", witness=lowest)
         return float(inside.mean())
 
 
@@ -127,21 +126,20 @@ def live(
     outside = ~core & ((model.start > 0) | (model.restart[0] > 0))
     if outside.any():
         witness = int(np.argmax(outside))
-        raise AssumptionViolated(
-            f"A life can begin in state {model.state_names[witness]} (index {witness}), from which resets cannot be "
-            "avoided for ever: no bound on resets holds.",
-            assumption="feasibility", witness=witness,
-        )  # fmt: skip
+        why = f"A life can begin in state {model.state_names[witness]} (index {witness}), from which resets cannot be "
+        why += "avoided for ever: no bound on resets holds."
+        raise AssumptionViolated(why, assumption="feasibility", witness=witness)
     factor = 1.0 if width == "theory" else scale
     if width == "theory":  # a proved width covers the rewards there are
         noise = max(noise, model.reward_noise)
-    return _live(model, steps, seed, factor, noise, p, {"width": width, "scale": factor, "noise": noise, "p": p})
+    constants: dict[str, float | str] = {"width": width, "scale": factor, "noise": noise, "p": p}
+    return _live(model, steps, seed, factor, noise, p=p, constants=constants)
 
 
 def _live(
     mdp: FiniteMDP, steps: int, seed: int, factor: float, noise: float, p: float, constants: dict[str, float | str]
 ) -> Life:
-    """The epochs."""
+    """Run epochs of extended value iteration and of walks until `steps` steps are taken."""
     n, n_actions = mdp.n_states, mdp.n_actions
     rng = np.random.default_rng(seed)
     first, prefer, u = rng.random(), rng.random((n, n_actions)), rng.random((steps, 3))
@@ -153,7 +151,7 @@ def _live(
     cumulative = mdp.restart[0].cumsum()
     cumulative[np.flatnonzero(mdp.restart[0])[-1] :] = 1.0
     states, actions = np.zeros(steps, dtype=np.int64), np.zeros(steps, dtype=np.int64)
-    rewards, reset = np.zeros(steps), np.zeros(steps, dtype=np.bool_)
+    path = (states, actions, np.zeros(steps), np.zeros(steps, dtype=np.bool_))
     within, allowed = np.empty(n, dtype=np.bool_), np.empty((n, n_actions), dtype=np.bool_)
     safe_core(seen, within, allowed)
     values, policy, before = np.zeros(n), np.zeros(n, dtype=np.int64), allowed.copy()
@@ -166,16 +164,15 @@ def _live(
         limit = np.maximum(2 * seen.tried, 1)
         over = False
         while t < steps and not over:
-            t, state, why = walk(
-                mdp.model, cumulative, seen, limit, policy, t, state, u, disturbance, mdp.noise == "bernoulli",
-                states, actions, rewards, reset,
-            )  # fmt: skip
+            walking = (mdp.model, cumulative, seen, limit, policy, t, state, u, disturbance, mdp.noise == "bernoulli")
+            t, state, why = walk(*walking, *path)
             over = why == DOUBLED or bool((seen.tried >= limit).any())
             if why != DOUBLED:
                 safe_core(seen, within, allowed)
                 over = over or not np.array_equal(allowed, before)
                 before[:] = allowed
-    return Life(mdp, states, actions, rewards, reset, within, allowed & within[:, None], epochs, constants)
+    staying = allowed & within[:, None]
+    return Life(mdp, *path, safe=within, allowed=staying, epochs=epochs, constants=constants)
 
 
 def optimal_core(mdp: FiniteMDP) -> tuple[Bools, Bools]:
@@ -236,7 +233,7 @@ def optimal_gain(mdp: FiniteMDP) -> Gain:
 
 
 def _fresh(mdp: FiniteMDP) -> Seen:
-    """Nothing seen, and room for as many successors as any pair has (storage: the learner reads none of it)."""
+    """Nothing seen, and room for as many successors as any pair has (storage only: the learner does not read it)."""
     room = int(np.diff(mdp.transition.indptr).max(initial=1))
     shape = (mdp.n_states, mdp.n_actions)
     if shape[0] * shape[1] * (16 + 12 * room) > LARGEST_COUNTS:
@@ -244,10 +241,9 @@ def _fresh(mdp: FiniteMDP) -> Seen:
             f"A life keeps counts of at most {LARGEST_COUNTS / 1e9:.0f} GB. Got {shape[0]} states, {shape[1]} actions "
             f"and up to {room} successors instead."
         )
-    return Seen(
-        np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros((*shape, room), dtype=np.int32),
-        np.zeros((*shape, room), dtype=np.int64), np.zeros(mdp.n_states, dtype=np.bool_),
-    )  # fmt: skip
+    tried, earned = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    successor, times = np.zeros((*shape, room), dtype=np.int32), np.zeros((*shape, room), dtype=np.int64)
+    return Seen(tried, earned, successor, times, np.zeros(mdp.n_states, dtype=np.bool_))
 
 
 def _check(mdp: FiniteMDP) -> None:

@@ -1,1 +1,1 @@
-"""What is learned on: the contract of a problem, finite models, Gymnasium environments, features, operators."""
+"""Problems to learn on: their contract, finite models, Gymnasium environments, features, operators."""

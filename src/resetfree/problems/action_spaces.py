@@ -1,7 +1,7 @@
-"""What can be done in a state: one of finitely many choices, or any point of a box.
+"""Action spaces: finitely many choices, or the points of a box.
 
-A player and its policy speak of actions as numbers: an index of a choice, or a vector [A] of a box. `native` gives what
-the environment itself takes.
+Players and policies use numbers for actions: the index of a choice, or a vector [A] of a box. `native` converts them to
+what the environment takes.
 
 Legend: n choices; A numbers in a point of a box.
 """
@@ -21,7 +21,7 @@ from resetfree.core.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Actions 0 .. n - 1; `values[i]` is what action i stands for in the environment (None: i itself).
+    """Actions 0 .. n - 1; `values[i]` is the environment's action for i (None: i itself).
 
     >>> push = Choices(3, [-1.0, 0.0, 1.0])
     >>> len(push), push[2], push.holds(2), push.holds(3)
@@ -30,7 +30,7 @@ class Choices:
 
     n: int
     values: Sequence[Any] | NDArray[Any] | None = None
-    n_uniforms: ClassVar[int] = 1  # that one action takes
+    n_uniforms: ClassVar[int] = 1  # random numbers for one action
 
     def __post_init__(self) -> None:
         whole(self.n, "'n' of Choices", 1)
@@ -56,7 +56,7 @@ class Choices:
         return isinstance(action, int | np.integer) and bool(0 <= action < self.n)
 
     def native(self, action: int) -> Any:
-        """What the environment takes."""
+        """The action as the environment takes it."""
         return self[action]
 
     def stack(self, actions: list[Any]) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class Box:
 
     low: NDArray[Any]
     high: NDArray[Any]
-    n: ClassVar[None] = None  # they cannot be counted
+    n: ClassVar[None] = None  # not countable
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         try:
@@ -101,12 +101,12 @@ class Box:
 
     @property
     def size(self) -> int:
-        """A."""
+        """The number of entries A of an action."""
         return int(self.low.size)
 
     @property
     def n_uniforms(self) -> int:
-        """That one action takes: one for each number."""
+        """Random numbers for one action: one per entry."""
         return self.size
 
     def holds(self, action: Any) -> bool:
@@ -120,7 +120,7 @@ class Box:
         return np.asarray(np.clip(vector, self.low.ravel(), self.high.ravel()), dtype=np.float64)
 
     def native(self, action: NDArray[np.float64]) -> NDArray[Any]:
-        """What the environment takes: the same numbers in its shape and type."""
+        """The action as the environment takes it: the same numbers in its shape and type."""
         return np.asarray(action.reshape(self.low.shape).astype(self.low.dtype))
 
     def stack(self, actions: list[Any]) -> NDArray[Any]:
@@ -132,6 +132,6 @@ ActionSpace: TypeAlias = Choices | Box
 
 
 def _floats(given: ArrayLike) -> NDArray[Any]:
-    """Bounds in their own type where that is one of floats."""
+    """Bounds as an array, in their own type if that is a float."""
     own = isinstance(given, np.ndarray) and given.dtype.kind == "f"
     return np.atleast_1d(np.asarray(given) if own else array(given, "bounds of a Box"))

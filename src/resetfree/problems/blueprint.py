@@ -1,6 +1,6 @@
-"""What a learner may know of a problem, as plain data: with it a run file alone remakes the player, and so the policy.
+"""What a learner may know of a problem, as plain data: with it a run file alone restores the player and its policy.
 
-Arrays of features (phi, xi) and users' functions are not kept: they are the problem, and whoever has them gives it.
+Arrays of features (phi, xi) and users' functions are not saved: they need the problem itself.
 
 Legend: D numbers in a state, A actions.
 """
@@ -23,46 +23,41 @@ from resetfree.problems.fingerprint import describe
 from resetfree.problems.finite.transitions import Floats
 
 MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
-LARGEST = 2**24  # H S A of a table that is made because a file says so
-SIZES = {
-    "horizon": int,
-    "n_transitions": int,
-    "n_contexts": int,
-    "stationary": bool,
-    "end_resets": bool,
-}
+LARGEST = 2**24  # H S A of a table whose size is read from a file
+SIZES = {"horizon": int, "n_transitions": int, "n_contexts": int, "stationary": bool, "end_resets": bool}
 PLAIN = (bool, int, float, str, type(None))
 
 
 def blueprint(problem: Problem, s1: State) -> dict[str, Any]:
-    """What `Blueprint` takes; `s1` shows what a state is, where it is known.
+    """The data that `Blueprint` is made from; `s1`, if known, is an example of a state.
 
     >>> import resetfree as rf
     >>> found = blueprint(rf.make("grid-v0").problem(), 0)
     >>> found["n_states"], found["observation"], found["actions"]["values"]
     (12, {'kind': 'number', 'first': 0, 'count': 12}, [0, 1, 2, 3, 4])
     """
-    said = problem.description(s1)
     return {
         **{name: kind(getattr(problem, name)) for name, kind in SIZES.items()},
         "n_states": None if problem.n_states is None else int(problem.n_states),
         "n_actions": problem.actions.n,
         "reward_noise": float(problem.reward_noise),
-        "low": plain_bounds(problem.low), "high": plain_bounds(problem.high), "phi": problem.phi is not None,
+        "low": plain_bounds(problem.low),
+        "high": plain_bounds(problem.high),
+        "phi": problem.phi is not None,
         "features": plain_features(problem.features),
         "actions": plain_array(action_array(problem.actions)),
-        "observation": said.observation,
-    }  # fmt: skip
+        "observation": problem.description(s1).observation,
+    }
 
 
 class Blueprint(Problem):
-    """A problem that can be learned of and not be played: enough to remake a player's state."""
+    """A problem that cannot be played: enough to restore a player's state."""
 
     xi = None
-    room = 2**29  # a small file must not ask for more
+    room = 2**29  # a small file must not allocate more
 
     def __init__(self, name: str, plain: Any) -> None:
-        """plain: what `blueprint` gave, from a file that somebody else may have written."""
+        """plain: the result of `blueprint`, from an untrusted file."""
         plain = _checked(plain)
         self.name = name
         self.n_states = plain["n_states"]
@@ -71,7 +66,7 @@ class Blueprint(Problem):
         self.n_contexts, self.stationary, self.end_resets = (
             plain[key] for key in ("n_contexts", "stationary", "end_resets")
         )
-        self.reward_noise = float(plain.get("reward_noise", 0.0))  # files without it were played as if there were none
+        self.reward_noise = float(plain.get("reward_noise", 0.0))  # files without it assumed none
         self._has_phi = plain["phi"]
         self.low, self.high = bounds_from(plain.get("low"), "low"), bounds_from(plain.get("high"), "high")
         if (self.low is None) != (self.high is None) or len(plain["low"] or ()) != len(plain["high"] or ()):
@@ -81,31 +76,31 @@ class Blueprint(Problem):
 
     @property
     def phi(self) -> Floats | None:  # type: ignore[override]
-        """None; where the problem has some, whoever asks for them needs the problem."""
+        """None; raises InvalidInput if the problem has such features."""
         if self._has_phi:
             raise InvalidInput("its player learns with features of pairs (phi), which only the problem has")
         return None
 
     @property
     def n_uniforms(self) -> int:
-        """None are needed."""
+        """Zero: it is never played."""
         return 0
 
     def first_start(self, u: float) -> State:
-        """Nobody starts here."""
+        """Raises InvalidInput."""
         raise InvalidInput(f"'{self.name}' is known from a run file alone and cannot be played: give the problem.")
 
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """Nobody plays here."""
+        """Raises InvalidInput."""
         raise InvalidInput(f"'{self.name}' is known from a run file alone and cannot be played: give the problem.")
 
 
 def check_start(problem: Problem, s1: Any) -> None:
-    """Refuse a start from a file that is none of the problem's: compiled code looks things up by it."""
+    """Raise InvalidInput for a start from a file that is not a state of the problem: compiled code indexes by it."""
     if problem.n_states is not None:
         whole = isinstance(s1, int | np.integer) and not isinstance(s1, bool)
         good, what = whole and 0 <= s1 < problem.n_states, f"a number from 0 to {problem.n_states - 1}"
-    elif problem.low is None:  # a user's own problem, which knows what a start is
+    elif problem.low is None:  # a user's own problem may have any state
         return
     else:
         numbers = isinstance(s1, int | float | np.number | np.ndarray) and np.asarray(s1).dtype.kind in "iuf"
@@ -116,7 +111,7 @@ def check_start(problem: Problem, s1: Any) -> None:
 
 
 def action_array(actions: ActionSpace) -> np.ndarray[Any, Any] | None:
-    """[n, ...] what choices stand for, None where they are not numbers of one shape; [2, ...] the bounds of a box."""
+    """[n, ...] the values of choices, None if they are not numbers of one shape; [2, ...] the bounds of a box."""
     if isinstance(actions, Box):
         return np.stack([actions.low, actions.high])
     if actions.values is None or isinstance(actions.values, np.ndarray):
@@ -130,7 +125,7 @@ def action_array(actions: ActionSpace) -> np.ndarray[Any, Any] | None:
 
 
 def actions_from(plain: dict[str, Any]) -> ActionSpace:
-    """The actions of a checked blueprint; choices whose values a file cannot hold are numbers alone."""
+    """The actions of a checked blueprint; choices whose values are not saved become 0 .. n - 1."""
     n, listed = plain["n_actions"], plain.get("actions")
     values = None if listed is None else array_from(listed, "list of actions")
     if n is not None:
@@ -143,20 +138,20 @@ def actions_from(plain: dict[str, Any]) -> ActionSpace:
 
 
 def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:
-    """An array as data that JSON holds, bit for bit; None for one that is too large."""
+    """An array as data for JSON, bit for bit; None if it is too large or not finite."""
     if array is None or array.size > MOST or (array.dtype.kind == "f" and not np.isfinite(array).all()):
         return None
     return {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
 
 
 def array_from(plain: Any, what: str) -> np.ndarray[Any, Any]:
-    """What `plain_array` gave, checked."""
+    """The array of `plain_array`; raises InvalidInput."""
     try:
         dtype, values, shape = plain_dtype(plain["dtype"], 0), plain["values"], plain["shape"]
         if dtype.kind not in "biuf" or not isinstance(values, list) or len(values) > MOST:
             raise ValueError(f"it must hold at most {MOST} numbers")
         if not isinstance(shape, list) or any(type(n) is not int for n in shape) or math.prod(shape) != len(values):
-            raise ValueError("it must hold as many numbers as its shape says")
+            raise ValueError("it must hold as many numbers as its shape")
         array = np.array(values, dtype=dtype).reshape(shape)
         if not np.isfinite(array).all():
             raise ValueError("it must hold finite numbers")
@@ -166,7 +161,7 @@ def array_from(plain: Any, what: str) -> np.ndarray[Any, Any]:
 
 
 def features_from(plain: Any) -> FeatureMap:
-    """A feature map by its name and settings; nothing that a file names is imported."""
+    """A feature map by its name and settings; code that a file names is never imported."""
     if not isinstance(plain, dict) or set(plain) != {"name", "settings"} or not isinstance(plain["name"], str):
         raise InvalidInput("its features cannot be read")
     if not isinstance(plain["settings"], dict):
@@ -177,14 +172,14 @@ def features_from(plain: Any) -> FeatureMap:
 
 
 def number(value: Any) -> Any:
-    """A setting back from `describe`, which writes infinities as text; other things than plain data are refused."""
+    """A setting of `describe`, which writes infinities as text; raises InvalidInput for other than plain data."""
     if not isinstance(value, PLAIN):
         raise InvalidInput(f"a setting in it must be a number or a word, and is {type(value).__name__}")
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def plain_features(features: FeatureMap | None) -> dict[str, Any] | None:
-    """A feature map as data; without its settings where these hold what a file cannot."""
+    """A feature map as data; without settings if a file cannot hold them."""
     if features is None:
         return None
     known = feature_maps().get(features.name) is type(features)
@@ -199,7 +194,7 @@ def plain_bounds(array: Floats | None) -> list[Any] | None:
 
 
 def bounds_from(plain: Any, what: str) -> Floats | None:
-    """What `plain_bounds` gave, checked."""
+    """The bounds of `plain_bounds`; raises InvalidInput."""
     if plain is None:
         return None
     if not (isinstance(plain, list) and len(plain) <= MOST and all(map(_is_number, plain))):
@@ -208,9 +203,9 @@ def bounds_from(plain: Any, what: str) -> Floats | None:
 
 
 def _checked(plain: Any) -> dict[str, Any]:
-    """The sizes must be sizes, before anything is made of them."""
+    """Check every size before anything is allocated by it; raises InvalidInput."""
     if not isinstance(plain, dict):
-        raise InvalidInput("it was written without what a learner knows of its problem")
+        raise InvalidInput("it was written without a description of its problem")
     kinds = {**SIZES, "phi": bool}
     for key, kind in kinds.items():
         if type(plain.get(key)) is not kind or (kind is int and not 0 <= plain[key] <= LARGEST):
@@ -225,7 +220,7 @@ def _checked(plain: Any) -> dict[str, Any]:
     if n_actions is not None and (type(n_actions) is not int or not 1 <= n_actions <= LARGEST):
         raise InvalidInput(f"its 'n_actions' cannot be {n_actions!r}")
     if plain["horizon"] < 1 or plain["n_transitions"] > plain["horizon"]:
-        raise InvalidInput("its sizes cannot be")
+        raise InvalidInput("its 'horizon' must be positive and at least its 'n_transitions'")
     if math.prod((plain["horizon"], n_states or 1, n_actions or 1)) > LARGEST:
         raise InvalidInput(f"its tables would have more than {LARGEST} entries")
     return plain

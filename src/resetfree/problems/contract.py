@@ -1,4 +1,4 @@
-"""The reset-free problem of the paper's Section 3: what the world is, what a learner sees of it, a policy, one episode.
+"""The reset-free problem of the paper's Section 3: what a learner sees of it, its policies and its episodes.
 
 Legend: S states, A actions, H actions per episode, s_1 its start, tau the step at which a reset state is entered.
 Readings of the episode's end (docs/readings.md, A4):
@@ -8,9 +8,11 @@ Readings of the episode's end (docs/readings.md, A4):
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -23,9 +25,9 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.operators.request import Operator
+from resetfree.problems.operators.request import Operator, Request
 
-# What every problem is told by; the name is not among them, since one problem may go by two.
+# The sizes that identify a problem.
 SIZES = ("horizon", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
 State: TypeAlias = Any  # an int in finite problems, a vector or a number elsewhere; None: a reset must come first
 LIST_THEM = "Give actions=5 for a grid of 5 points per dimension, or the list of actions to choose from."
@@ -34,7 +36,7 @@ Starts: TypeAlias = Literal["adaptive"] | Sequence[State] | Callable[[int, "Epis
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Episode:
-    """What happened in one episode, and where the next one starts.
+    """The record of one episode, and the start of the next one.
 
     Paper: episode, tau, s_1^{k+1}.
     """
@@ -43,17 +45,17 @@ class Episode:
     actions: NDArray[Any]  # a_1, a_2, ...: int [n] of `Choices`, float [n, A] of a `Box`
     rewards: Floats  # one per action
     reset: bool  # whether a reset state was entered
-    next_start: State  # None where somebody must perform a reset before the next episode: see `Problem.perform_reset`
-    original_return: float = float("nan")  # sum of the rewards before they were scaled, where they were
+    next_start: State  # None if a reset must be performed before the next episode: see `Problem.perform_reset`
+    original_return: float = float("nan")  # sum of the rewards before scaling, nan if they are not scaled
 
     @property
     def start(self) -> State:
-        """Where the episode began (s_1)."""
+        """The first state (s_1)."""
         return self.states[0]
 
     @property
     def reset_at(self) -> int | None:
-        """The step tau at which a reset state was entered, None if there was none."""
+        """The step tau at which a reset state was entered, None without a reset."""
         return len(self.states) if self.reset else None
 
     @property
@@ -63,10 +65,10 @@ class Episode:
 
 
 class Policy(ABC):
-    """What is done in each state, as a value: arrays, and an action that step, state and chance decide.
+    """A policy as a value: arrays, and a pure function from step, state and random numbers to an action.
 
     It needs neither its player nor its problem. A dataclass of arrays and numbers (see `core.state`) that has a `kind`
-    can be exported to a file and read again; `axes` names the sizes of its arrays, by which a file is checked: A
+    can be exported to a file and loaded again. `axes` names the sizes of its arrays, by which a file is checked: A
     actions (numbers in an action of a `Box`), S states, D numbers in a state, d features, L layers (1, or one per
     step), any other letter a size of its own.
 
@@ -82,23 +84,23 @@ class Policy(ABC):
     array([0.])
     """
 
-    kind: ClassVar[str] = ""  # its name in files; none for what holds code and cannot be saved
+    kind: ClassVar[str] = ""  # its name in files; "" if it holds code and cannot be saved
     axes: ClassVar[Mapping[str, str]] = {}  # letters for the axes of each array
 
     @abstractmethod
     def act(self, h: int, s: State, u: Any) -> Any:
         """The action at step h = 1..H in state s: an index of `Choices`, or a vector [A] of a `Box`.
 
-        u: the only source of chance, uniform on [0, 1): a number for `Choices`, [A] numbers for a `Box`, or one that
-          stands for all of them.
+        u: the only source of randomness, uniform on [0, 1): a number for `Choices`, [A] numbers for a `Box`, or one
+          number for all of them.
         """
 
     def mode(self, h: int, s: State) -> Any:
-        """The action without chance: what u = 1/2 gives, unless a policy has a better answer."""
+        """The deterministic action: that of u = 1/2, unless the policy overrides it."""
         return self.act(h, s, np.float64(0.5))
 
     def same(self, other: Any) -> bool:
-        """Whether another policy is the same value, bit for bit; one that holds code is the same as itself only."""
+        """Whether another policy has the same value, bit for bit; one that holds code equals only itself."""
         if type(other) is not type(self) or not self.kind:
             return self is other
         ours, theirs = state.dump(self), state.dump(other)
@@ -112,18 +114,18 @@ class Policy(ABC):
 
     @property
     def stationary(self) -> bool:
-        """Whether the step of the episode makes no difference."""
+        """Whether its actions do not depend on the step."""
         return False
 
 
 @dataclass(frozen=True)
 class Modal(Policy):
-    """Another policy without its chance."""
+    """Another policy made deterministic."""
 
     policy: Policy
 
     def act(self, h: int, s: State, u: Any) -> Any:
-        """The mode of the other, whatever u is."""
+        """The mode of the other policy; u is ignored."""
         return self.policy.mode(h, s)
 
 
@@ -135,70 +137,82 @@ class ChoicePolicy(Policy):
         """[n] probabilities at step h = 1..H in state s."""
 
     def act(self, h: int, s: State, u: float) -> int:
-        """One action, drawn by u."""
+        """The action drawn by u."""
         return draw(self(h, s).cumsum(), u)
 
     def mode(self, h: int, s: State) -> int:
-        """The most probable action, the first of equals."""
+        """The most probable action, the first one among ties."""
         return int(np.argmax(self(h, s)))
 
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One reset that somebody performed."""
+    """One reset that an operator performed."""
 
-    k: int  # episodes that the run had played (0 until the run says so)
+    k: int  # episodes played before it (0 until the run fills it in)
     why: str  # "start" (of a run), "reset" (a reset state was entered) or "resume" (the run was interrupted)
-    detail: str  # what the environment or the person said about it
-    who: str
-    asked: str  # when, in UTC
-    answered: str
+    detail: str  # the environment's and the operator's description
+    who: str  # name of the operator
+    asked: str  # time of the request, UTC
+    answered: str  # time of the answer, UTC
     seconds: float  # between the two
+
+
+def intervene(operator: Operator, request: Request) -> Intervention:
+    """Have an operator perform a reset, and record the answer with its time; raises OperatorTimeout."""
+    asked, began = _now(), time.monotonic()
+    answer = operator.perform(request)
+    detail = f"{request.detail}; {answer.note}" if answer.note else request.detail
+    return Intervention(0, request.why, detail, answer.who, asked, answered=_now(), seconds=time.monotonic() - began)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What a problem says of itself, once: two problems are compared by it, and a run file keeps what it can of it."""
+    """A problem's description of itself: for its fingerprint, and for the run file."""
 
-    identity: dict[str, Any]  # everything that decides how episodes go and what a learner sees
-    observation: dict[str, Any] | None = None  # how an observation becomes a state; None if only the problem can tell
-    function: Callable[[Any], Any] | None = None  # of the raw observation, where its result is the state
+    identity: dict[str, Any]  # everything that affects episodes or what a learner sees
+    observation: dict[str, Any] | None = None  # how observations map to states; None if it is code
+    function: Callable[[Any], Any] | None = None  # maps raw observations to states, if given
 
 
 class Problem(ABC):
-    """What a learner sees: sizes, features and episodes; neither transitions nor rewards nor the reset set.
+    """A problem as a learner sees it: sizes, features and episodes, without transitions, rewards and reset states.
 
     Paper: episodic reset-free RL.
     """
 
     name: str
     horizon: int
-    n_states: int | None  # None where states are not finite
+    n_states: int | None  # None if not finite
     stationary: bool  # whether the learner may pool its data over the steps of an episode
     n_transitions: int  # how many of the H actions move the agent (H - 1 under the literal boundary)
     n_contexts: int = 1  # contexts that change between episodes and are part of the state
-    # Sub-Gaussian constant of a reward given step, state and action: 0 where it is deterministic, and 0.5 is right for
-    # whatever lies in [0, 1], which is all that a problem can say that does not know more.
+    # Sub-Gaussian constant of a reward given step, state and action: 0 if it is deterministic; 0.5 holds for every
+    # random variable in [0, 1].
     reward_noise: float = 0.5
-    end_resets: bool  # whether the end of an episode can call for a reset where its middle would not
+    end_resets: bool  # whether the end of an episode alone can cause a reset
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
-    features: FeatureMap | None = None  # features of states for linear players, where states are not finite
-    low: Floats | None = None  # [D] bounds of the states, which may be infinite, where these are vectors
+    features: FeatureMap | None = None  # features of states for linear players, if states are not finite
+    low: Floats | None = None  # [D] bounds of vector states; may be infinite
     high: Floats | None = None
-    _model: Any = None  # a FiniteMDP where it is known: for oracles (`finite.mdp.model_behind`), never for learners
-    # Whether the world is somewhere by itself, and no checkpoint can put it back there: to go on takes a reset.
+    _model: Any = None  # a FiniteMDP, if known: for oracles (`finite.mdp.model_behind`), never for learners
+    # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it
 
     @cached_property
     def actions(self) -> ActionSpace:
-        """What can be done: `Choices` or a `Box`. A problem sets this, or `n_actions` where actions are numbers."""
+        """The action space, `Choices` or a `Box`. A problem sets this, or `n_actions` if its actions are 0 .. n - 1."""
         return Choices(self.n_actions)
 
     @cached_property
     def n_actions(self) -> int:
-        """How many actions there are to choose among; raises InvalidInput where they are a `Box`."""
+        """The number of actions; raises InvalidInput if they are a `Box`."""
         if "actions" not in vars(self) and type(self).actions is Problem.actions:
             raise NotImplementedError(f"{type(self).__name__} must set 'actions' or 'n_actions'")
         if self.actions.n is None:
@@ -208,7 +222,7 @@ class Problem(ABC):
     @property
     @abstractmethod
     def n_uniforms(self) -> int:
-        """How many uniform numbers one episode takes, whatever happens in it."""
+        """The number of uniform numbers that every episode takes."""
 
     @abstractmethod
     def first_start(self, u: float) -> State:
@@ -216,24 +230,29 @@ class Problem(ABC):
 
     @abstractmethod
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """Play one episode with `u` [n_uniforms] as its only source of chance."""
+        """Play one episode with `u` [n_uniforms] as its only source of randomness."""
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
-        """Have a reset performed, and return where the agent stands then; for persistent problems only.
+        """Have a reset performed, and return the state after it; for persistent problems only.
 
         why: "start", "reset" or "resume".
-        operator: who performs it; None for whoever does as a rule.
+        operator: performs it; None for the problem's own.
         """
         raise NotImplementedError
 
     def interventions(self) -> list[Intervention]:
-        """The resets that were performed since this was last asked, with who performed them and how long it took."""
+        """The resets that were performed since the last call."""
+        done, self._performed = self._performed, []
+        return done
+
+    @cached_property
+    def _performed(self) -> list[Intervention]:
         return []
 
     def description(self, s1: State = None) -> Description:
-        """What identifies the problem, and how it meets an environment; `s1` shows what a state is, where it is known.
+        """What identifies the problem, and how observations map to states; `s1`, if known, is an example of a state.
 
-        By default: the sizes, the features, the name, and those of its parts that cannot change while it is played.
+        By default: the sizes, the features, the name, and all attributes that are frozen dataclasses.
         """
         parts = {name: part for name, part in vars(self).items() if is_frozen(part) and name != "actions"}
         if self.actions.n is None:
@@ -244,7 +263,7 @@ class Problem(ABC):
         return {"n_actions": self.actions.n, **{name: getattr(self, name, None) for name in SIZES}}
 
     def _observation(self, s1: State) -> dict[str, Any] | None:
-        """How observations are read where what is observed is the state."""
+        """How observations map to states, if the observation is the state."""
         if self.n_states is not None:
             return {"kind": "number", "first": 0, "count": int(self.n_states)}
         if isinstance(s1, int | float | np.number):
@@ -252,15 +271,15 @@ class Problem(ABC):
         shape = np.shape(s1 if self.low is None or isinstance(s1, np.ndarray) else self.low)
         return {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
 
-    def close(self) -> None:  # noqa: B027 (nothing to let go of, as a rule)
-        """Let go of what it holds open: called when a run of a problem that was given by name ends."""
+    def close(self) -> None:  # noqa: B027 (optional)
+        """Release resources; called at the end of a run if the problem was given by name."""
 
     def saved(self) -> dict[str, NDArray[Any]]:
-        """What the problem itself learned while it was played, and a run must keep to go on."""
+        """What the problem itself has learned, as arrays for the checkpoint."""
         return {}
 
-    def restore(self, saved: dict[str, NDArray[Any]]) -> None:  # noqa: B027 (nothing to take back, as a rule)
-        """Take back what `saved` gave."""
+    def restore(self, saved: dict[str, NDArray[Any]]) -> None:  # noqa: B027 (optional)
+        """Put back the result of `saved`."""
 
 
 def simulate(
@@ -309,17 +328,17 @@ def simulate(
 
 
 def first_start(problem: Problem, rng: np.random.Generator) -> State:
-    """Where a problem begins: a persistent one is put there by a reset."""
+    """The first start of a problem; of a persistent one, by a reset."""
     u = rng.random()
     return problem.perform_reset(u, "start") if problem.persistent else problem.first_start(u)
 
 
 def is_frozen(value: Any) -> bool:
-    """Whether a value is a frozen dataclass: what it holds stays as it is."""
+    """Whether a value is a frozen dataclass."""
     return is_dataclass(value) and bool(getattr(type(value), "__dataclass_params__").frozen)  # noqa: B009
 
 
 def draw(cumulative: Floats, u: float) -> int:
-    """Inverse cumulative draw; rounding at the end falls on the last positive probability."""
+    """Inverse cumulative draw; beyond the rounded total it is the last index with positive probability."""
     i = int(np.searchsorted(cumulative, u, side="right"))
     return i if i < len(cumulative) else int(np.searchsorted(cumulative, cumulative[-1]))

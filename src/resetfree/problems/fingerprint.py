@@ -1,4 +1,4 @@
-"""What identifies a problem and a player's settings, as plain data that two processes can compare."""
+"""The identity of a problem and of a player's settings, as plain data that two processes can compare."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from resetfree.problems.contract import Problem, is_frozen
 
-LISTED = 64  # entries of an array that are written out; larger ones are told by their hash
+LISTED = 64  # entries of an array that are written out; larger ones are hashed
 
 
 def fingerprint(problem: Problem) -> str:
-    """SHA-256 of everything that decides how episodes go and what a learner sees; names of states do not count.
+    """SHA-256 of everything that affects episodes or what a learner sees; names of states do not count.
 
     >>> import resetfree as rf
     >>> ours, same, other = (rf.make("grid-v0", slip=slip).problem() for slip in (0.1, 0.1, 0.2))
@@ -31,7 +31,7 @@ def fingerprint(problem: Problem) -> str:
 
 
 def describe(value: Any) -> Any:
-    """A setting as data that JSON holds and that is equal for equal settings.
+    """A setting as data for JSON; equal settings give equal data.
 
     >>> describe({"a": np.float64(0.5), "b": (1, None), "c": float("inf"), "d": np.arange(2)})
     {'a': 0.5, 'b': [1, None], 'c': 'inf', 'd': [0, 1]}
@@ -64,7 +64,7 @@ def _hash(array: np.ndarray[Any, Any]) -> str:
 
 
 def _feed(digest: Any, name: str, value: Any) -> None:
-    """Names, types and shapes go in with the bytes, so that no two different problems spell the same."""
+    """Hash names, types and shapes with the bytes, so that different problems give different input."""
     if is_frozen(value):
         for field in dataclasses.fields(value):
             _feed(digest, f"{name}.{field.name}", getattr(value, field.name))

@@ -1,4 +1,4 @@
-"""Registered problems: a decorator in one file per problem, found in the folder and at entry points, never listed."""
+"""Registered problems: a decorator in one file per problem, found in the folder and by entry points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ProblemSpec:
-    """A registered problem: its versioned id, what it shows in one sentence, and how it is made."""
+    """A registered problem: its versioned id, its purpose in one sentence, and its factory."""
 
     id: str
     summary: str
@@ -30,9 +30,9 @@ class ProblemSpec:
         return parameters(self.factory)
 
     def entries(self, options: Mapping[str, Any]) -> int:
-        """About how much is worked through to make and to solve it, told before anything is made.
+        """The approximate work to make and to solve the problem, computed before it is made.
 
-        H S A, and sixteen for each transition that is not zero; 0 where no option changes it.
+        H S A, and sixteen for each nonzero transition; 0 if no option changes it.
 
         >>> problems()["pits-v0"].entries({"n": 3000})
         216576000000
@@ -45,9 +45,9 @@ class ProblemSpec:
 
 
 def register(id: str, summary: str, size: Callable[..., int] | None = None) -> Callable[[F], F]:
-    """Mark a factory whose keyword arguments, all with defaults, are the problem's options: discovery finds it.
+    """Register a factory whose keyword arguments, all with defaults, are the problem's options.
 
-    size: see `ProblemSpec.entries`; needed where an option is a whole number or text that the size depends on.
+    size: options -> work, see `ProblemSpec.entries`; needed if the size depends on an integer or text option.
     """
 
     def mark(factory: F) -> F:
@@ -58,13 +58,13 @@ def register(id: str, summary: str, size: Callable[..., int] | None = None) -> C
 
 
 def _look(module: ModuleType) -> dict[str, ProblemSpec]:
-    """The factories that a module defines and marks."""
+    """The registered factories that a module defines."""
     own = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
     return {spec.id: spec for one in own if isinstance(spec := getattr(one, "registered", None), ProblemSpec)}
 
 
 def _accept(name: str, found: Any) -> ProblemSpec:
-    """What an entry point names: a factory that is marked."""
+    """The spec of an entry point's factory; raises Unfit if it is not registered."""
     spec = getattr(found, "registered", None)
     if not isinstance(spec, ProblemSpec):
         raise Unfit(f"must be a function with @register(id, summary) above it, and is {shown(found)}")

@@ -1,4 +1,4 @@
-"""From what a user types to a problem: a registered id, gym:ID, FAMILY:NAME of another package, or module:factory."""
+"""The problem for a user's text: a registered id, gym:ID, FAMILY:NAME of another package, or module:factory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def _accept(name: str, found: Any) -> Callable[..., Any]:
     return cast("Callable[..., Any]", found)
 
 
-# Schemes of other packages beside `gym:`: a function of what follows the colon, and of options.
+# Prefixes of other packages besides `gym:`: a function of the text after the colon, and of options.
 FAMILIES: Registry[Callable[..., Any]] = Registry("family", group="resetfree.families", accept=_accept)
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value is read as bool, int, float or text, whichever fits first.
+    """Parse KEY=VALUE pairs; a value becomes bool, int, float or text, the first that fits.
 
     >>> parse_options(["n=7", "slip=0.1", "risk_pays=false", "order=random"])
     {'n': 7, 'slip': 0.1, 'risk_pays': False, 'order': 'random'}
@@ -56,7 +56,7 @@ def _value(text: str) -> bool | int | float | str:
 
 
 def option_names(problem: str) -> list[str] | None:
-    """The options that a problem takes, None where any name will do.
+    """The options that a problem takes, None if it takes any name.
 
     >>> option_names("grid-v0")
     ['slip', 'horizon']
@@ -96,16 +96,16 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
 
 
 def _adapted(make: Callable[[], Any], rest: dict[str, Any], problem: str, takes: Sequence[str] = ()) -> Any:
-    """What a user's factory makes, as a problem; `rest` are the options for the adapter of an environment."""
+    """Call a user's factory and adapt the result; `rest` are the options for the adapter of an environment."""
     try:
         made = make()
     except ResetFreeError:
         raise
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
+    except BaseException as error:  # the user's code may raise anything, and call exit
         raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
-    # An environment, as far as one can tell without Gymnasium.
+    # An environment, recognised without importing Gymnasium.
     if hasattr(made, "step") and hasattr(made, "reset") and not isinstance(made, Problem):
         try:
             adapted = from_options(made, rest, problem)
@@ -126,7 +126,7 @@ def _adapted(make: Callable[[], Any], rest: dict[str, Any], problem: str, takes:
 
 
 def resolve_model(problem: str, options: dict[str, Any]) -> Any:
-    """The model that `problem` names, for those who may look: of an environment, the one that its table tells."""
+    """The model of the problem that `problem` names, for oracles; of an environment, its transition table."""
     made = resolve(problem, options)
     if not isinstance(made, Problem):
         return made
@@ -138,25 +138,25 @@ def resolve_model(problem: str, options: dict[str, Any]) -> Any:
 
 
 def in_family(problem: str) -> bool:
-    """Whether an environment is meant, of Gymnasium or of a family that another package brings."""
+    """Whether the text names an environment of Gymnasium or of another package's family."""
     return problem.startswith(GYM) or FAMILIES.knows(problem.partition(":")[0])
 
 
 def _family(problem: str) -> Callable[..., Any] | None:
-    """The function of a scheme that another package brings, None where the text before the colon is no scheme."""
+    """The function of another package's family, None if the text before the colon names no family."""
     return FAMILIES.find(problem.partition(":")[0]) if in_family(problem) else None
 
 
 def _parameters(factory: Any) -> list[str] | None:
-    """The options that a factory takes, None where any name will do."""
+    """The options that a factory takes, None if it takes any name."""
     try:
         parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # not a function: what it takes shows when it is called
+    except (TypeError, ValueError):  # a callable without a signature
         return None
     free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return None if free else list(parameters)
 
 
 def _factory(problem: str) -> Any:
-    """What module:factory names."""
+    """Import module:factory."""
     return imported(problem, "A PROBLEM must be a registered id or module:factory.")

@@ -1,8 +1,8 @@
 """Problems that are played step by step, and the one loop that plays an episode of them with a policy.
 
 Legend: H actions per episode, h = 1..H; an episode's uniforms are blocks of H numbers, number h of each block is for
-step h: first those of the action (`ActionSpace.n_uniforms` blocks), then those of the step; what is left over is for
-where the next episode starts.
+step h: first those of the action (`ActionSpace.n_uniforms` blocks), then those of the step; the rest is for the next
+start.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from resetfree.problems.finite.transitions import Floats
 
 
 class Step(NamedTuple):
-    """What one action led to."""
+    """The result of one action."""
 
     state: State
     reward: float  # in [0, 1]
     reset: bool  # whether the state is a reset state
-    original: float = nan  # the reward before it was scaled, where it was
+    original: float = nan  # the reward before scaling, nan if it is not scaled
 
 
 class SteppedProblem(Problem):
-    """A problem that says what one action does; a policy is a `Policy`, or what `playable` makes one of."""
+    """A problem with a step function; policies are whatever `playable` accepts."""
 
-    step_uniforms: int = 0  # that one step takes besides those of its action
-    end_uniforms: int = 0  # that the next start takes
+    step_uniforms: int = 0  # random numbers for one step, besides those of its action
+    end_uniforms: int = 0  # random numbers for the next start
 
     @abstractmethod
     def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
-        """Take an action in a state at step h; `u` [step_uniforms] is the only source of chance."""
+        """Take an action in a state at step h; `u` [step_uniforms] is the only source of randomness."""
 
     def enter(self, start: State) -> State:
-        """Begin an episode at `start`, if that can be."""
+        """Begin an episode at `start`; may raise if that is impossible."""
         return start
 
     @abstractmethod
     def leave(self, state: State, reset: bool, u: Floats) -> State:
-        """End an episode; where the next one starts, by `u` [end_uniforms], or None if a reset must come first."""
+        """End an episode; returns the next start, drawn by `u` [end_uniforms], or None if it needs a reset."""
 
     @property
     def n_uniforms(self) -> int:
-        """For the actions, the steps and the next start."""
+        """Random numbers for the actions, the steps and the next start."""
         return (self.actions.n_uniforms + self.step_uniforms) * self.horizon + self.end_uniforms
 
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
@@ -79,19 +79,21 @@ class SteppedProblem(Problem):
             if reset:
                 break
         next_start = self.leave(state, reset, u[len(u) - self.end_uniforms :])
-        return Episode(np.array(states), space.stack(actions), np.array(rewards), reset, next_start, original)
+        return Episode(
+            np.array(states), space.stack(actions), np.array(rewards), reset, next_start, original_return=original
+        )
 
 
 @dataclass(frozen=True)
 class FunctionPolicy(ChoicePolicy):
-    """A function (h, s) -> probabilities [n]; what it gives is checked each time."""
+    """A function (h, s) -> probabilities [n], checked at each call."""
 
     function: Callable[[int, State], Any]
     problem: str
     n_actions: int
 
     def __call__(self, h: int, s: State) -> Floats:
-        """[n] a distribution."""
+        """[n] the function's result; raises InvalidInput if it is not a distribution."""
         row = np.asarray(self.function(h, s), dtype=np.float64)
         if row.shape != (self.n_actions,) or not (row >= 0).all() or abs(row.sum() - 1) > 1e-9:
             raise InvalidInput(
@@ -102,7 +104,7 @@ class FunctionPolicy(ChoicePolicy):
 
 
 def playable(policy: Any, problem: Problem) -> Policy:
-    """The policy that an argument means: a `Policy`, a function (h, s) -> probabilities, or a table of counted states.
+    """An argument as a policy: a `Policy`, a function (h, s) -> probabilities, or a table if states are finite.
 
     >>> import resetfree as rf
     >>> playable(lambda h, s: [0.5, 0.5], rf.from_gym("gym:CartPole-v1")).act(1, np.zeros(4), 0.7)

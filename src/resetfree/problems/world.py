@@ -1,4 +1,4 @@
-"""What an argument means by a problem: a name, a model, an environment, or the problem itself."""
+"""The problem that an argument names or is: a name, a model, an environment, or a problem."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from resetfree.problems.resolve import resolve
 
 @dataclass(frozen=True)
 class World:
-    """A problem, the model behind it if it is known, and how to ask for it again.
+    """A problem, its model if that is known, and the name and options that make it again.
 
-    As a context manager it closes at the end what was made for it, and nothing that was given ready-made.
+    As a context manager it closes a problem that was made by name, and none that was passed as an object.
     """
 
     problem: Problem
@@ -42,19 +42,19 @@ class World:
 
     @cached_property
     def fingerprint(self) -> str:
-        """See `fingerprint.fingerprint`."""
+        """The problem's SHA-256, see `fingerprint.fingerprint`."""
         return fingerprint(self.problem)
 
 
 def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
-    """The problem that an argument means; `options` are for one that is given by name.
+    """The problem for an argument; `options` are for one that is given by name.
 
     >>> world = find_world("grid-v0", {"horizon": 4})
     >>> world.problem.horizon, world.mdp
     (4, FiniteMDP(12 states, 5 actions, horizon 4, 2 reset states))
     """
     given = problem
-    if isinstance(problem, World):  # whoever made it closes it
+    if isinstance(problem, World):  # its maker closes it
         given = dataclasses.replace(problem, made_here=False)
     elif isinstance(problem, str):
         given = resolve(problem, dict(options or {}))

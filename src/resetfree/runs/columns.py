@@ -1,4 +1,4 @@
-"""What a run keeps of each round, written once: the columns of a run file (docs/columns.md)."""
+"""The columns of a run file (docs/columns.md), and the mapping of a round to them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from numpy.typing import NDArray
 
 from resetfree.game.contract import Round
 
-# What the ledger keeps of a round: v_r, v_c exact (nan without an oracle), v_r_hat, v_c_hat, upper the player's own.
+# v_r and v_c are exact (nan without an oracle); v_r_hat, v_c_hat and upper are the player's own estimates.
 COLUMNS = (
-    "k", "s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start",
-    "v_r", "v_c", "original_return",
-)  # fmt: skip
+    *("k", "s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal"),
+    *("reward", "reset", "steps", "next_start", "v_r", "v_c", "original_return"),
+)
 STARTS = [COLUMNS.index(name) for name in ("s1", "next_start")]
 _UNKNOWN = (float("nan"), float("nan"))
 
 
 def columns_of(this: Round) -> tuple[Any, ...]:
-    """A round as one value for each of COLUMNS: starts as the problem has them, everything else plain numbers."""
+    """A round as one value per column of COLUMNS: starts as states of the problem, everything else plain numbers."""
     plan, episode = this.plan, this.episode
     v_r, v_c = this.exact or _UNKNOWN
-    return (
-        this.k, this.s1, float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal),
-        float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), episode.next_start, v_r, v_c,
-        float(episode.original_return),
-    )  # fmt: skip
+    planned = (float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal))
+    played = (float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), episode.next_start)
+    return (this.k, this.s1, *planned, *played, v_r, v_c, float(episode.original_return))
 
 
 def columns_of_row(batch: Mapping[str, NDArray[Any]], row: int) -> dict[str, NDArray[Any]]:
-    """The columns [K] of one run of many that were played side by side, from arrays [n, K]; nan for what is missing."""
+    """The columns [K] of one run of a batch, from arrays [n, K]; missing columns are nan."""
     n = batch["s1"].shape[1]
     columns: dict[str, NDArray[Any]] = {"k": np.arange(1, n + 1)}
     for name in COLUMNS[1:]:

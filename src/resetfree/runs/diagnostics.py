@@ -1,6 +1,6 @@
-"""What a run shows about its own settings: questions with a one-sentence answer, asked after or during a run.
+"""Diagnostics of a run's settings from its columns, during or after the run; each is one sentence.
 
-Legend: P the planning horizon; a life is the number of steps from a start or a reset to the next reset.
+Legend: a life is the number of steps from a start or a reset to the next reset.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-RECENT = 12  # lives that are looked at: what came before says little about the player of today
-LEAST = 4  # lives without which nothing is said
+RECENT = 12  # lives that are used: earlier ones say little about the current policy
+LEAST = 4  # fewer lives give no warning
 
 
 def lives(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
@@ -27,10 +27,10 @@ def lives(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
 
 
 def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | None:
-    """A warning where at least half of the last resets came later than a plan looks ahead, None where not.
+    """A warning if at least half of the last resets came later than the planning horizon, otherwise None.
 
-    A danger that lies beyond the planning horizon costs nothing in any plan: a cart may drift for 150 steps before it
-    hits the rail. It is judged from the last 12 lives, if there are 4.
+    A danger beyond the planning horizon costs nothing in any plan: a cart may drift for 150 steps before it hits the
+    rail. The last 12 lives are used, if there are at least 4.
 
     planning: steps that the player plans ahead: its setting `planning`, or the horizon of an episode without one.
 

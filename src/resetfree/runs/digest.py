@@ -1,12 +1,11 @@
-"""A digest of what a run file holds, chained from commit to commit: what was changed afterwards shows, and where.
+"""A hash chain over the contents of a run file, one link per commit: it detects later changes, and locates them.
 
-Each commit adds SHA-256(the digest before, the rounds and interventions since, what the file holds besides, SHA-256 of
-the transitions since). The chain begins with the spec. A mark of four bytes per round (CRC-32), transitions included,
-tells which round was changed.
+Each commit adds SHA-256(the previous digest, the new rounds and interventions, the digests of the replaced tables,
+SHA-256 of the new transitions). The chain begins with the spec. A checksum of four bytes per round (CRC-32),
+transitions included, locates a changed round.
 
-What it can prove: a file whose digest does not fit is not what was written; no damage and no edit of cells passes. What
-it cannot prove: whoever rewrites a file with the code below gives it a chain of its own. Only playing the run again
-(`certify --replay`) shows that its rounds are those of its players.
+It detects damage and edits of cells. It does not detect forgery: a file that is rewritten with the code below has a
+valid chain. Only replaying the run (`certify --replay`) shows that its rounds are those of its players.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ TABLE = (
     "marks BLOB NOT NULL, digest BLOB NOT NULL)"
 )
 INSERT = f"INSERT INTO digests VALUES ({', '.join('?' * 9)})"
-# Tables whose contents are replaced, so that only the newest can be checked; to all others rows are added.
+# Tables whose contents are replaced, so that only the newest can be checked; all others are append-only.
 HELD = {
     "checkpoint": "SELECT k, part, seconds, rng, s1, arrays FROM checkpoints ORDER BY k, part, rowid",
     "certificates": "SELECT claim, json FROM certificates ORDER BY rowid",
     "meta": "SELECT key, json FROM meta ORDER BY rowid",
     "problem": "SELECT part, arrays FROM problem ORDER BY part, rowid",
 }
-Move: TypeAlias = tuple[int, str, bytes]  # a row of transitions: the round, form and bytes
+Move: TypeAlias = tuple[int, str, bytes]  # a row of the table transitions: round, form and bytes
 NOTHING = hashlib.sha256().digest()
 MARK = np.dtype("<u4")
 _NUMBERS = [i for i in range(len(COLUMNS)) if i not in STARTS]
 
 
 def beginning(spec: str) -> bytes:
-    """The digest before the first round, of the spec as it is written."""
+    """The digest before the first round: that of the spec's text."""
     return hashlib.sha256(b"resetfree run\n" + spec.encode()).digest()
 
 
 def canonical(rows: Sequence[tuple[Any, ...]], as_text: bool) -> list[memoryview]:
-    """The bytes of each round, the same before SQLite has kept it and after: NULL is nan, and -0.0 is 0.0.
+    """The bytes of each round, equal before and after a round trip through SQLite: NULL is nan, and -0.0 is 0.0.
 
     as_text: whether starts are text.
     """
@@ -66,7 +65,7 @@ def canonical(rows: Sequence[tuple[Any, ...]], as_text: bool) -> list[memoryview
 
 
 def marks(found: Iterable[memoryview]) -> NDArray[np.uint32]:
-    """A number for each round."""
+    """[n] the CRC-32 of each round."""
     return np.fromiter(map(zlib.crc32, found), dtype=MARK)
 
 
@@ -76,7 +75,7 @@ def canonical_move(k: int, form: str, data: bytes) -> bytes:
 
 
 def held(connection: sqlite3.Connection, part: str) -> bytes:
-    """The digest of one of HELD, as the file has it now."""
+    """The digest of one of the tables HELD, as the file holds it now."""
     digest, empty = hashlib.sha256(), True
     for row in connection.execute(HELD[part]):
         empty = False
@@ -89,7 +88,7 @@ def held(connection: sqlite3.Connection, part: str) -> bytes:
 
 @dataclass
 class Chain:
-    """The writer's side: where the digest stands, and what came since."""
+    """The writer's side: the last digest, and what was written since."""
 
     as_text: bool
     digest: bytes
@@ -102,7 +101,7 @@ class Chain:
 
     @classmethod
     def of(cls, connection: sqlite3.Connection, as_text: bool) -> Chain:
-        """As the file has it."""
+        """The chain of a file, after its last commit; raises ValueError."""
         row = connection.execute("SELECT * FROM digests ORDER BY rowid DESC LIMIT 1").fetchone()
         if row is None:
             raise ValueError("it has no digest")
@@ -110,26 +109,26 @@ class Chain:
         return cls(as_text, row[8], row[0], row[1], dict(zip(HELD, row[2:6], strict=True)))
 
     def add(self, rows: Sequence[tuple[Any, ...]], moves: Iterable[Move] = ()) -> None:
-        """Rounds that are written, and the transitions of all of them or none."""
+        """Add rounds, with the transitions of all of them or of none."""
         if rows:
             found = canonical(rows, self.as_text)
             self._next.update(b"".join(found))
             made = marks(found)
-            told = [canonical_move(*move) for move in moves]
-            if told:
-                self._moves.update(b"".join(told))
-                made = np.fromiter(map(zlib.crc32, told, made.tolist()), dtype=MARK)
+            moved = [canonical_move(*move) for move in moves]
+            if moved:
+                self._moves.update(b"".join(moved))
+                made = np.fromiter(map(zlib.crc32, moved, made.tolist()), dtype=MARK)
             self._marks += made.tobytes()
             self.k += len(rows)
 
     def intervened(self, texts: Iterable[str]) -> None:
-        """Interventions that are written, after the rounds of the same commit."""
+        """Add interventions, after the rounds of the same commit."""
         for text in texts:
             self._next.update(_intervention(text))
             self.interventions += 1
 
     def write(self, connection: sqlite3.Connection, *changed: str) -> None:
-        """Add the digest of what came since to the transaction; `changed`: which of HELD were written."""
+        """Add the digest of what was written since the last commit; `changed`: which of HELD were written."""
         self.parts |= {part: held(connection, part) for part in changed}
         parts = [*self.parts.values(), self._moves.digest()]
         self._next.update(_end(self.k, self.interventions, parts))
@@ -138,8 +137,8 @@ class Chain:
         self.__post_init__()
 
 
-class Check:
-    """The reader's side: fed with all rounds of a file, it tells what does not fit."""
+class DigestCheck:
+    """The reader's side: it takes all rounds of a file, and reports what does not fit the chain."""
 
     def __init__(self, connection: sqlite3.Connection, spec: str, as_text: bool) -> None:
         self._commits = connection.execute("SELECT * FROM digests ORDER BY rowid").fetchall()
@@ -155,7 +154,7 @@ class Check:
         self._what = ""
 
     def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Rounds, in order."""
+        """Take the next rounds, in order."""
         found = canonical(rows, self._as_text)
         self._marks.append(marks(found))
         done = 0
@@ -166,11 +165,11 @@ class Check:
             upto = min(len(found), max(done, done + self._commits[self._at][0] - self._k))
             self._next.update(b"".join(found[done:upto]))
             self._k, done = self._k + upto - done, upto
-            self._pass()
+            self._close_commits()
 
     def result(self) -> Fit:
-        """What does not fit, after all rounds."""
-        self._pass()
+        """The result after all rounds: how many do not fit, and the first thing that does not."""
+        self._close_commits()
         now = np.concatenate([*self._marks, np.empty(0, dtype=MARK)])
         moved = self._transitions(now)
         then, known = self._then, min(len(now), len(self._then))
@@ -189,7 +188,7 @@ class Check:
         return Fit(0, what)
 
     def _transitions(self, now: NDArray[np.uint32]) -> str:
-        """Put the transitions into the marks of their rounds; what does not fit besides, "" if nothing.
+        """Add the transitions to the checksums `now` of their rounds; returns which commit does not fit, or "".
 
         Row by row: a few of them may be larger than all rounds together.
         """
@@ -199,20 +198,20 @@ class Check:
         for k, form, data in cursor:
             if not isinstance(form, str) or not isinstance(data, bytes):
                 raise ValueError("its transitions cannot be read")
-            told = canonical_move(k, form, data)
+            move = canonical_move(k, form, data)
             if 1 <= k <= len(crc):
-                crc[k - 1] = zlib.crc32(told, crc[k - 1])
+                crc[k - 1] = zlib.crc32(move, crc[k - 1])
             while at < len(ends) and k > ends[at]:
                 at += 1
-            sums[at].update(told)  # after the last commit: nobody has written them
+            sums[at].update(move)  # the last sum is of rows after the last commit, which no writer leaves
             last = k
         now[:] = crc
         then = [*(row[6] for row in self._commits), NOTHING]
         wrong = (k for k, a, b in zip([*ends, last], sums, then, strict=True) if a.digest() != b)
         return next((f"the transitions up to round {k}" for k in wrong), "")
 
-    def _pass(self) -> None:
-        """Close every commit whose rounds are all there."""
+    def _close_commits(self) -> None:
+        """Compare the digest of every commit whose rounds are complete."""
         while self._at < len(self._commits) and self._commits[self._at][0] <= self._k:
             k, n, *parts, _, digest = self._commits[self._at]
             for text in self._texts[self._interventions : n]:
@@ -234,7 +233,7 @@ def _end(k: int, interventions: int, parts: Iterable[bytes]) -> bytes:
 
 
 def _check(row: tuple[Any, ...]) -> None:
-    """A row of the table, which somebody else may have written; raises ValueError."""
+    """Check the types of a row of the table digests; raises ValueError."""
     whole = all(isinstance(n, int) and n >= 0 for n in row[:2])
     if not whole or not all(isinstance(blob, bytes) for blob in row[2:]) or len(row[7]) % MARK.itemsize:
         raise ValueError("its digests cannot be read")

@@ -1,8 +1,8 @@
-"""`learn`: play the game, keep every round, and go on after anything as if nothing had happened.
+"""`learn`: play the game, keep every round, and resume after any interruption with the same result, bit for bit.
 
-Everything random comes from one seed. Every round is in the file when a reset is asked for, and at the latest after
-`checkpoint_every` seconds together with a checkpoint, which holds where the game stands between two rounds. A run that
-is resumed goes back to the newest checkpoint, and its players are fed the rounds since: the same result, bit for bit.
+All randomness comes from one seed. Every round is committed before a reset is requested, and at the latest after
+`checkpoint_every` seconds, together with a checkpoint: the state of the game between two rounds. Resuming restores the
+newest checkpoint, and replays the rounds since to the players.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,7 +25,7 @@ from resetfree.core.arguments import flag, real, shown, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
-from resetfree.game.loop import Game, play, stand
+from resetfree.game.loop import Game, play, reset_if_due
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
@@ -34,7 +35,7 @@ from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
-from resetfree.runs.recorded import Fed, checked
+from resetfree.runs.recorded import ReplayedProblem, checked
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
@@ -42,12 +43,12 @@ from resetfree.runs.spec import difference
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
-LEAST_REST = 20  # a checkpoint of a large state takes at most one part in so many of the time
-FIRST = 0.1  # seconds to the first checkpoint: somebody who looks at a young run sees something
+LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
+FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
 
 
 class Stopped(ResetFreeError):
-    """The user stopped a run (Ctrl-C); it is saved, and `run` is what was played."""
+    """The user stopped a run (Ctrl-C). It is saved, and `run` holds its rounds."""
 
     def __init__(self, run: Run) -> None:
         where = "" if run.path is None else f", saved in '{run.path}'"
@@ -73,26 +74,26 @@ def learn(
     max_resets: int | None = None,
     operator: Operator | None = None,
 ) -> Run:
-    """Let two players play `episodes` rounds on a problem, and keep every round.
+    """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
-      says why; beside a named primal player, "auto" means its partner: the paper's dual and feedback, unless it names
+      says why; with a named primal player, "auto" is its partner: the paper's dual and feedback, unless it declares
       another.
-    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a name.
-    feedback: what the dual player is told, see `game.FEEDBACK`, or "auto".
-    B: bound on the multipliers for players that need one (default: the oracle's least one, where there is an oracle).
-    path: the run file (default: none is written).  overwrite: whether it may replace one.
-    resume: continue the run of that file, asked for with the same arguments; a finished one is only read.
+    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name.
+    feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
+    B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
+    path: the run file (default: none is written).  overwrite: whether it may replace a run file.
+    resume: continue the run of that file, with the same arguments; a finished run is only read.
     progress: called after every round with the game and the round.
-    checkpoint_every: seconds between two checkpoints (less at the start), which is what a crash can cost; a reset that
-      somebody performs costs none of the rounds before it.
-    max_resets: end the run after so many resets; it can go on later with a larger number.
-    operator: who performs the resets during this call, where the problem needs somebody to (default: whom it knows).
+    checkpoint_every: seconds between two checkpoints (less at the start), the most that a crash can lose; rounds before
+      a reset by an operator are never lost.
+    max_resets: end the run after so many resets; it can be resumed later with a larger number.
+    operator: performs the resets during this call, if the problem needs an operator (default: the problem's own).
 
-    Ctrl-C ends the run after the round that is being played, saves it and raises `Stopped`; a second one does not wait.
-    While an operator is waited for, it does not wait either. On the command line SIGTERM does the same. If a player,
-    the problem or the operator raises, the rounds so far are saved before the exception goes on.
+    Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
+    an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator
+    raises, the rounds so far are saved before the exception propagates.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
@@ -111,17 +112,21 @@ def learn(
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
+    played = partial(_play_rounds, progress=progress, every=every, max_resets=max_resets, operator=operator)
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
         if operator is not None:
             _check_operator(world)
+        prepared = partial(
+            prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
+        )
         if not resume or file is None:
-            setup = prepare(world, primal, dual, episodes, seed, feedback, B, given)
+            setup = prepared()
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
             ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-            return _learn(setup, ledger, 0.0, progress, every, max_resets, operator)
+            return played(setup, ledger, 0.0)
         ledger = Ledger.reopen(file)
         try:
-            setup = prepare(world, primal, dual, episodes, seed, feedback, B, given, before=ledger.spec)
+            setup = prepared(before=ledger.spec)
             different = difference(ledger.spec, setup.spec)
             if different:
                 raise RunError(f"The run file '{file}' {different}.")
@@ -131,26 +136,26 @@ def learn(
                 run = _run(world, ledger.contents(), file)
                 ledger.close()
                 return run
-            checkpoint, seen = ledger.newest()
-            _restore(world.problem, setup.game, checkpoint, seen, ledger)
-            with _own_sense(setup, file):
-                _feed(setup, ledger)
+            checkpoint, saved = ledger.newest()
+            _restore(world.problem, setup.game, checkpoint, saved, ledger)
+            with _nonsense_refused(setup, file):
+                _replay(setup, ledger)
             setup.game.why = "resume"
             ledger.resume(_checkpoint(setup.game, seconds))
         except BaseException:
             ledger.close()
             raise
-        with _own_sense(setup, file):
-            return _learn(setup, ledger, seconds, progress, every, max_resets, operator)
+        with _nonsense_refused(setup, file):
+            return played(setup, ledger, seconds)
 
 
 def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
     """Read a run file, also while it is being written.
 
-    problem: the problem of the run. A registered one is made again by itself (unless it has changed since, or is
-    large); anything else must be given for what needs the oracle (`regret`, `resets`): no code is run because a file
-    names it.
-    options: of a problem that is given by name, those that the file names in vain: code, and what makes it large.
+    problem: the problem of the run. A registered one is made again automatically (unless it has changed since, or is
+    large); any other must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names
+    it.
+    options: of a problem that is given by name, those that are not taken from a file: code, and what makes it large.
     """
     file = arguments.path(path, "'path' of load")
     contents = read(file)
@@ -166,39 +171,38 @@ def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | Non
         return _run(None, contents, file)
     try:
         found = find_world(spec["problem"], followed(spec, options))
-    except Exception:  # not registered here, or not with these options, which a stranger may have made up
+    except Exception:  # not registered here, or not with these options, which may be forged
         if options:
             raise
         return _run(None, contents, file)
     return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, file)
 
 
-def _learn(
+def _play_rounds(
     setup: Setup,
     ledger: Ledger,
     before: float,
+    *,
     progress: Progress | None,
     every: float,
     max_resets: int | None,
     operator: Operator | None,
 ) -> Run:
-    """The loop; closes the ledger."""
+    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
     oracle = None if world.mdp is None else Evaluator(world.mdp)
-    rounds = play(
-        world.problem, setup.primal, setup.dual, game,
-        episodes=setup.spec["episodes"], feedback=setup.spec["feedback"], oracle=oracle,
-    )  # fmt: skip
+    episodes, feedback = setup.spec["episodes"], setup.spec["feedback"]
+    rounds = play(world.problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
     problem, resets = world.problem, ledger.resets()
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
-    between = True  # whether the game stands between two rounds: only then is there a state to keep
+    between = True  # whether the game is between two rounds: only then is its state consistent
 
     names = _checkpoint(game, 0.0).arrays.keys()
 
     def save(*, everything: bool) -> None:
-        """Commit all rounds, with a checkpoint if `everything`; what the problem itself knows goes with them."""
+        """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""
         checkpoint = _checkpoint(game, clock() - began) if everything else None
         if checkpoint is not None and checkpoint.arrays.keys() != names:
             other = min(checkpoint.arrays.keys() ^ names)
@@ -210,16 +214,16 @@ def _learn(
 
     with held() as stop, ledger:
         try:
-            while game.k < setup.spec["episodes"] and not stop:
+            while game.k < episodes and not stop:
                 if max_resets is not None and resets >= max_resets:
                     break
                 if game.s1 is None:
-                    if game.k > 0:  # whoever is asked may take long, and what was played must be safe by then
+                    if game.k > 0:  # an operator may take long: the rounds so far must be safe by then
                         save(everything=False)
                     try:
                         with stop.at_once():
-                            stand(problem, game, operator)
-                    finally:  # also where the world fails after a reset that somebody performed
+                            reset_if_due(problem, game, operator)
+                    finally:  # also if the environment fails after a reset by an operator
                         ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
                 between = False
                 this = next(rounds)
@@ -253,13 +257,13 @@ def _learn(
                 raise Stopped(_run(world, ledger.contents(), file, setup if whole else None)) from None
             raise
         run = _run(world, ledger.contents(), file, setup)
-        if stop and len(run) < setup.spec["episodes"]:
+        if stop and len(run) < episodes:
             raise Stopped(run)
         return run
 
 
 def _start_type(setup: Setup) -> str:
-    """How the starts of this problem are kept."""
+    """The SQL type of the starts of this problem, see `runfile.START_TYPES`."""
     if setup.world.problem.n_states is not None:
         return "INTEGER"
     if setup.game.s1 is None:
@@ -279,7 +283,7 @@ def _checkpoint(game: Game, seconds: float) -> Checkpoint:
 def _restore(
     problem: Problem, game: Game, checkpoint: Checkpoint | None, own: dict[str, NDArray[Any]], ledger: Ledger
 ) -> None:
-    """Put a fresh game where the checkpoint was taken, and the problem itself where it was after the last round."""
+    """Restore a fresh game from the checkpoint, and the problem's own state `own` from after the last round."""
     try:
         if own:
             problem.restore(own)
@@ -301,16 +305,16 @@ def _restore(
     game.k, game.s1 = checkpoint.k, checkpoint.s1
 
 
-def _feed(setup: Setup, ledger: Ledger) -> None:
-    """Let the players see the rounds after the checkpoint as they saw them then; random numbers are drawn as then.
+def _replay(setup: Setup, ledger: Ledger) -> None:
+    """Replay the rounds after the checkpoint to the players, drawing the same random numbers.
 
-    Where a persistent world stands by now, nobody knows.
+    The state of a persistent environment is unknown afterwards: it needs a reset.
     """
     world, game = setup.world, setup.game
-    fed = Fed(world.problem, ledger.played(game.k + 1, ledger.last))
+    replayed = ReplayedProblem(world.problem, ledger.played(game.k + 1, ledger.last))
     oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
     rounds = play(
-        fed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
+        replayed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
     )
     try:
         deque(rounds, maxlen=0)
@@ -322,33 +326,38 @@ def _feed(setup: Setup, ledger: Ledger) -> None:
 
 
 @contextmanager
-def _own_sense(setup: Setup, file: Path) -> Iterator[None]:
-    """A sentence for numbers in a file that pass every check and mean nothing."""
+def _nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
+    """Raise RunError where our own code fails on numbers of a file that pass every check."""
     try:
         yield
     except (ArithmeticError, LookupError, ValueError) as error:
-        # Whoever brings code of their own sees what it raised.
+        # Exceptions of a user's own code propagate as they are.
         if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, setup.world.problem)):
             raise
         raise RunError(
-            f"The run in '{file}' cannot go on: the numbers in its checkpoint make no sense to its players "
+            f"The run in '{file}' cannot be resumed: its players fail on the numbers in its checkpoint "
             f"({type(error).__name__}: {' '.join(str(error).split())})."
         ) from error
 
 
 def _check_operator(world: World) -> None:
-    """Only a world that cannot put itself back needs somebody who does."""
+    """Refuse an operator for a problem that resets itself, or whose `perform_reset` takes none."""
     if not world.problem.persistent:
-        raise InvalidInput(f"The problem '{world.name}' resets itself: no operator can be asked.")
+        raise InvalidInput(f"The problem '{world.name}' resets itself: it takes no operator.")
     if len(inspect.signature(world.problem.perform_reset).parameters) < 3:
         raise InvalidInput(f"The method 'perform_reset' of the problem '{world.name}' must take (u, why, operator).")
 
 
 def _run(world: World | None, contents: Contents, file: Path | None, setup: Setup | None = None) -> Run:
-    """What a run file holds; `setup`, where it was played here and its game stands after the last round."""
-    mdp, problem = (None, None) if world is None else (world.mdp, world.problem)
-    learned = None if setup is None else TrainedPlayer(setup.primal, setup.game.primal)
+    """The run of a file's contents; `setup`, if it was played here and its game is after the last round."""
     return Run(
-        contents.spec, contents.columns, mdp, file, contents.seconds, contents.interventions, problem, learned,
-        contents.fit,
-    )  # fmt: skip
+        spec=contents.spec,
+        columns=contents.columns,
+        mdp=None if world is None else world.mdp,
+        path=file,
+        seconds=contents.seconds,
+        interventions=contents.interventions,
+        problem=None if world is None else world.problem,
+        learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
+        fit=contents.fit,
+    )

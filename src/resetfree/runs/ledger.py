@@ -1,10 +1,10 @@
-"""All rounds of a run in one SQLite file. Rounds and their transitions are appended, and never written again.
+"""All rounds of a run in one SQLite file. Rounds and their transitions are appended, and never rewritten.
 
-A checkpoint holds the small rest, now and then: whoever goes on takes the newest one and the rounds since.
+A checkpoint holds the rest of the state, which is small: resuming takes the newest one and the rounds since.
 
-The file is in WAL mode while it is written, so that others read it meanwhile, with synchronous = FULL: a commit comes
-every few seconds only, so a flush to the disk for each costs nothing that can be measured, and a power cut takes no
-more than a killed process does. A clean end folds the log into the one file that remains.
+While it is written, the file is in WAL mode, so that it can be read meanwhile, with synchronous = FULL: commits are
+seconds apart, so that flushing each to the disk costs no measurable time, and a power cut loses no more than a killed
+process does. A clean end merges the log into the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from resetfree.problems.contract import Episode, Intervention
 from resetfree.runs.columns import COLUMNS
 from resetfree.runs.digest import Chain
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
-from resetfree.runs.recorded import NEGATIVE_ZERO, Played, Waiting
+from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.runfile import (
     BROKEN,
     MOST_TEXT,
@@ -51,23 +51,23 @@ from resetfree.runs.runfile import (
 )
 from resetfree.theory.certificates.record import Fit
 
-BATCH = 4096  # rounds held in memory; more of them wait in the open transaction
+BATCH = 4096  # rounds buffered in memory; then they are written into the open transaction
 END = COLUMNS.index("next_start")
-WEIGHT = 2**24  # bytes of transitions held in memory, likewise
+WEIGHT = 2**24  # bytes of transitions buffered in memory, likewise
 INSERT = f"INSERT INTO rounds ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 INSERT_MOVES = "INSERT INTO transitions (k, form, data) VALUES (?, ?, ?)"
 
 
 class Ledger:
-    """The writer's side of a run; made by `create` or `reopen`, and closed as a context manager."""
+    """The writer of a run file; made by `create` or `reopen`, and closed as a context manager."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
-        self._waiting = Waiting()  # the episodes of the pending rounds
-        self._problem: dict[str, NDArray[Any]] = {}  # as it was last written
-        self._known = False  # whether it held something before, or something has been saved in it
-        self.broken = False  # whether a write failed: then nothing more is tried
+        self._episodes = EpisodeBuffer()  # the episodes of the pending rounds
+        self._problem: dict[str, NDArray[Any]] = {}  # the problem's own state, as last written
+        self._known = False  # whether the file was reopened, or something has been committed to it
+        self.broken = False  # whether a write failed: then nothing more is written
         try:
             with sentences(path):
                 self.spec = read_spec(connection, path)
@@ -83,14 +83,14 @@ class Ledger:
     def create(
         cls, path: Path | None, spec: dict[str, Any], *, starts: str = "INTEGER", overwrite: bool = False
     ) -> Self:
-        """A run with no rounds yet.
+        """The ledger of a new run.
 
-        path: the file (its folder is made), or None for one that lives as long as this object.
-        starts: how starts are kept, see `runfile.START_TYPES`.
+        path: the file (its folder is made), or None for a temporary database, deleted with this object.
+        starts: the type of starts, see `runfile.START_TYPES`.
         overwrite: whether a run file may be replaced; a file of another kind never is.
         """
         if path is None:
-            connection = sqlite3.connect("", isolation_level=None)  # in memory, and on the disk if it grows large
+            connection = sqlite3.connect("", isolation_level=None)  # in memory, spilling to the disk if it grows large
             fill(connection, spec, starts)
             return cls(connection, None, None)
         held = lock(path)
@@ -111,8 +111,8 @@ class Ledger:
 
     @classmethod
     def reopen(cls, path: Path) -> Self:
-        """A run that goes on."""
-        check_header(path)  # before a lock is put beside what is not a run file
+        """The ledger of an existing run file."""
+        check_header(path)  # before a lock is put beside a file that is not ours
         held = lock(path)
         try:
             connection = open_writer(path)
@@ -130,31 +130,31 @@ class Ledger:
 
     @property
     def untouched(self) -> bool:
-        """Whether it was created here and nothing was ever put into it."""
+        """Whether it was created here and no round was appended."""
         return self.empty and self.last == 0
 
     @property
     def empty(self) -> bool:
-        """Whether it was created here and nothing is saved in it."""
+        """Whether it was created here and nothing was committed."""
         return not self._known
 
     def append(self, row: tuple[Any, ...], episode: Episode | None = None) -> None:
-        """Take one round, a plain number or text for each of COLUMNS; it is safe after the next `commit`.
+        """Append one round, a number or text for each of COLUMNS; it is durable after the next `commit`.
 
-        episode: what was played; None for a run that nobody will go on with. What is in no file keeps none.
+        episode: its transitions; None for a run that cannot be resumed. A run without a file keeps none.
         """
         if episode is not None and self.path is not None:
-            self._waiting.add(episode)
+            self._episodes.add(episode)
         self._pending.append(row)
         self.last = row[0]
-        if len(self._pending) >= BATCH or self._waiting.weight >= WEIGHT:
+        if len(self._pending) >= BATCH or self._episodes.weight >= WEIGHT:
             with self._writing():
                 self._spill()
 
     def commit(self, checkpoint: Checkpoint | None = None, problem: dict[str, NDArray[Any]] | None = None) -> None:
-        """Make all rounds so far true.
+        """Commit all rounds so far.
 
-        checkpoint: of the last of them.  problem: what the problem itself knows after it; None for what is there.
+        checkpoint: of the last of them.  problem: the problem's own state after it; None leaves it unchanged.
         """
         with self._writing():
             self._spill()
@@ -162,7 +162,7 @@ class Ledger:
         self._known = True
 
     def _write(self, checkpoint: Checkpoint | None, problem: dict[str, NDArray[Any]] | None, *changed: str) -> None:
-        """End the open transaction with what is replaced, and the digest of it all."""
+        """Write the replaced tables and the digest, and commit; `changed`: which of `digest.HELD` were replaced."""
         written = [*changed]
         if checkpoint is not None:
             write_checkpoint(self._connection, checkpoint)
@@ -175,13 +175,13 @@ class Ledger:
         self._connection.execute("COMMIT")
 
     def resets(self) -> int:
-        """How many of the rounds so far ended in a reset."""
+        """The number of committed rounds that ended in a reset."""
         with sentences(self.path):
             (n,) = self._connection.execute("SELECT coalesce(sum(reset), 0) FROM rounds").fetchone()
         return int(n)
 
     def intervened(self, interventions: Iterable[Intervention]) -> None:
-        """Keep resets that somebody performed, at once: nobody should be asked twice what they did."""
+        """Commit resets by an operator at once, so that none is requested twice."""
         rows = [(json.dumps(dataclasses.asdict(one), allow_nan=False),) for one in interventions]
         if rows:
             with self._writing():
@@ -197,25 +197,25 @@ class Ledger:
             return _newest(self._connection, self.path, self.last)
 
     def newest(self) -> tuple[Checkpoint | None, dict[str, NDArray[Any]]]:
-        """The newest checkpoint, and what the problem itself knew after the last round.
+        """The newest checkpoint, and the problem's own state after the last round.
 
-        Refused where something does not fit its digest: what would be built on it is worth nothing.
+        Raises RunError if the file does not fit its digest.
         """
         self.saved()
         with sentences(self.path):
-            fit = self.contents().fit  # all that will be read again when the run has ended
+            fit = self.contents().fit
             if not fit.whole:
                 raise unfit(self.path, fit)
             self._problem = read_problem(self._connection, self.path)
             return read_checkpoint(self._connection, self.path), self._problem
 
-    def played(self, first: int, last: int) -> Iterator[Played]:
-        """The rounds `first` to `last`, one by one."""
+    def played(self, first: int, last: int) -> Iterator[RecordedRound]:
+        """The rounds `first` to `last` with their episodes, one by one."""
         with sentences(self.path):
             yield from read_played(self._connection, self.path, first, last)
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Note that the run goes on from its last round, where the checkpoint says how it stands."""
+        """Write that the run is resumed after its last round, with a checkpoint of that round."""
         with self._writing():
             self._connection.execute("BEGIN IMMEDIATE")
             note = json.dumps({"k": checkpoint.k, **surroundings()})
@@ -223,7 +223,7 @@ class Ledger:
             self._write(checkpoint, None, "meta")
 
     def certify(self, certificates: Iterable[Certificate]) -> None:
-        """Put these certificates in the place of those before."""
+        """Replace the certificates of the run."""
         rows = [(c.claim, json.dumps(c.to_dict(), allow_nan=False)) for c in certificates]
         with self._writing():
             self._connection.execute("BEGIN IMMEDIATE")
@@ -232,29 +232,27 @@ class Ledger:
             self._write(None, None, "certificates")
 
     def contents(self) -> Contents:
-        """What has been committed, read back."""
+        """Everything that has been committed."""
         return _contents(self._connection, self.path)
 
     def discard(self) -> None:
-        """Close, and remove a file that nothing was ever written to."""
+        """Close, and delete a file that nothing was committed to."""
         self.close()
         if self.path is not None:
             remove(self.path)
 
     def abandon(self) -> None:
-        """Forget what was not committed; nothing more can be written."""
+        """Roll back what was not committed; nothing more can be written."""
         self.broken = True
         with suppress(sqlite3.Error):
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Fold the log into the file and let go of it; what was not committed is gone."""
+        """Merge the log into the file, close it and release the lock; what was not committed is rolled back."""
         self.abandon()
         if self.path is not None:
-            with suppress(
-                sqlite3.Error
-            ):  # somebody is reading: then the log stays beside the file, and all is well too
+            with suppress(sqlite3.Error):  # while the file is read, the log stays beside it, which loses nothing
                 self._connection.execute("PRAGMA busy_timeout = 200")
                 self._connection.execute("PRAGMA journal_mode = DELETE")
         self._connection.close()
@@ -268,10 +266,10 @@ class Ledger:
         self.close()
 
     def _spill(self) -> None:
-        """Move what is pending into the open transaction."""
+        """Write the buffered rounds into the open transaction."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN IMMEDIATE")
-        forms, data = self._waiting.take()
+        forms, data = self._episodes.take()
         assert len(forms) in (0, len(self._pending))
         if self._zeros and forms:
             ends = (row[END] for row in self._pending)
@@ -285,7 +283,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """All or nothing, and a sentence if nothing."""
+        """Roll back if a write fails, and raise RunError."""
         if self.broken:
             raise RunError(f"{named(self.path)} could not be written before; it is not tried again.")
         try:
@@ -298,7 +296,7 @@ class Ledger:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """A run file as plain data."""
+    """The contents of a run file as plain data."""
 
     spec: dict[str, Any]
     columns: dict[str, NDArray[Any]] = field(repr=False)
@@ -307,7 +305,7 @@ class Contents:
     certificates: list[dict[str, Any]] = field(repr=False)
     meta: dict[str, Any] = field(repr=False)  # versions, platform and time of the first session
     interventions: tuple[Intervention, ...] = field(repr=False)
-    fit: Fit  # how all of it fits the digest that was written with it
+    fit: Fit  # whether it fits its digest
 
     @property
     def finished(self) -> bool:
@@ -316,7 +314,7 @@ class Contents:
 
 
 def read(path: str | Path) -> Contents:
-    """All of a run file, as it was at one moment; also while it is being written."""
+    """The contents of a run file, from one snapshot; also while it is being written."""
     path = Path(path)
     connection = connect(path, "ro")
     try:
@@ -326,7 +324,7 @@ def read(path: str | Path) -> Contents:
 
 
 def read_spec_of(path: str | Path) -> dict[str, Any]:
-    """Only what a run file was asked to do."""
+    """The spec of a run file."""
     connection = connect(Path(path), "ro")
     try:
         with sentences(Path(path)):
@@ -336,7 +334,7 @@ def read_spec_of(path: str | Path) -> dict[str, Any]:
 
 
 def write_certificates(path: str | Path, certificates: Iterable[Certificate]) -> None:
-    """Put certificates into a run file that nobody is writing, in the place of those before."""
+    """Replace the certificates of a run file; raises RunError while it is being written."""
     with Ledger.reopen(Path(path)) as ledger:
         ledger.certify(certificates)
 
@@ -357,27 +355,28 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
             raise ValueError(f"it holds a text of more than {MOST_TEXT} characters")
         claims = [dict(json.loads(text)) for text in certificates]
         done = tuple(map(_intervention, performed))
-        return Contents(spec, columns, k, seconds, claims, json.loads(meta), done, fit)
+        about = json.loads(meta)
+        return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit)
     except BROKEN as error:
         raise damaged(path, error) from error
 
 
 def _intervention(text: str) -> Intervention:
-    """One row, checked: a file is data that somebody else may have written."""
+    """An intervention from its JSON text; raises ValueError, as a file is untrusted input."""
     row = json.loads(text)
     kinds = {"k": int, "why": str, "detail": str, "who": str, "asked": str, "answered": str, "seconds": float | int}
     if not isinstance(row, dict) or set(row) != set(kinds):
-        raise ValueError("an intervention has other fields")
+        raise ValueError(f"an intervention must have the fields {', '.join(kinds)}")
     if not all(isinstance(row[name], kind) for name, kind in kinds.items()):
         raise ValueError("an intervention has a field of another type")
     return Intervention(**row)
 
 
 def unfit(path: Path | None, fit: Fit) -> RunError:
-    """The sentence for a file that was changed after it was written."""
+    """The error for a file that was changed after it was written."""
     return RunError(
         f"{named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
-        "(`resetfree certify` tells more; the same seed makes the run again)."
+        "(`resetfree certify` gives details; the same seed makes the run again)."
     )
 
 

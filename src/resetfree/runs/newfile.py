@@ -1,4 +1,4 @@
-"""The making of a run file: the lock beside it, a file that appears whole or not at all, and the tables in it."""
+"""Creating a run file: the lock beside it, the atomic write, and its tables."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from resetfree.runs.runfile import APPLICATION_ID, FORMAT, connect, named, schem
 
 
 def lock(path: Path) -> WriterLock:
-    """The right to write a run file, whose folder is made."""
+    """The lock of a run file for one writer; makes its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise RunError(f"A run file must lie in a folder. Got '{path.parent}', which is none.") from error
+        raise RunError(f"A run file must lie in a folder. Got '{path.parent}', which is not a folder.") from error
     except OSError as error:
         raise RunError(f"The folder of the run file '{path}' cannot be made: {error.strerror}.") from error
     if path.is_dir():
@@ -30,7 +30,7 @@ def lock(path: Path) -> WriterLock:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """A connection that writes, and flushes what it commits to the disk."""
+    """A connection for writing, which flushes every commit to the disk."""
     connection = connect(path, "rw")
     with sentences(path):
         try:
@@ -43,7 +43,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
-    """A new file appears whole or not at all, and one that it replaces stays until then."""
+    """Write a new run file atomically: a file that it replaces stays until the new one is complete."""
     target = os.path.realpath(path)
     draft = Path(f"{target}.new")
     beside = [Path(f"{draft}-journal"), draft]
@@ -75,13 +75,13 @@ def write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
 
 
 def remove(path: Path) -> None:
-    """A run file, and its log where that could not be folded into it."""
+    """Delete a run file, and its log if there is one."""
     for ending in ("", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
 def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
-    """Raise the sentence for a run of which nothing could be saved, and nothing is left."""
+    """Raise the error of a run of which nothing could be saved; a full disk gets a sentence of its own."""
     if lacks_room(error):
         words = f"{named(path)} could not be written: the disk is full. Free some space and try again."
         raise RunError(words) from error
@@ -89,7 +89,7 @@ def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
 
 
 def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> None:
-    """The tables of a run with no rounds yet."""
+    """Create the tables of a run without rounds, with its spec."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""From a run to the policy that it has learned: the player is made again, and told what it knew.
+"""From a run to the policy that it has learned: the player is made again, and its state is restored.
 
 A run file suffices: neither the environment nor its packages are needed, and nothing that a file names is imported.
 """
@@ -40,19 +40,19 @@ from resetfree.use.policy import DeployedPolicy
 from resetfree.use.predictor import FeatureSource, table
 from resetfree.use.sensors import sensor_from
 
-# What code that is handed a stranger's arrays may raise.
+# What code may raise that is given untrusted arrays.
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 class TrainedPlayer(NamedTuple):
-    """The primal player and what it knew after the last round."""
+    """The primal player and its state after the last round."""
 
     player: PrimalPlayer[Any]
     state: Any
 
 
-class Played(Record, Protocol):
-    """The record of a run, and where what it learned may be found."""
+class LearnedRun(Record, Protocol):
+    """The record of a run, with the sources of its policy."""
 
     @property
     def path(self) -> Path | None:
@@ -60,31 +60,37 @@ class Played(Record, Protocol):
 
     @property
     def problem(self) -> Problem | None:
-        """Where it was played, if that is at hand."""
+        """The problem of the run, if available."""
 
     @property
     def learned(self) -> TrainedPlayer | None:
-        """The player and its state, if it was played here."""
+        """The player and its state, if the run was played in this process."""
 
 
 class Memory(NamedTuple):
-    """What a run knew at one moment."""
+    """The state of a run at its newest checkpoint."""
 
     k: int  # rounds played
-    s1: State  # where the agent stood, or last started
+    s1: State  # the start of the last round
     lam: float  # the multiplier of the last round
-    arrays: dict[str, NDArray[Any]] | None  # of the checkpoint; None where the player's state is at hand
-    seen: NDArray[Any] | None = None  # how the run numbered observations, where it did and the file tells
+    arrays: dict[str, NDArray[Any]] | None  # of the checkpoint; None if the player's state is available
+    seen: NDArray[Any] | None = None  # [n, 16] the numbered observations of the run, if its file has them
 
 
 def recall(
-    run: Played, problem: Problem | None = None, *, player: PrimalPlayer[Any] | None = None, lam: float | None = None
+    run: LearnedRun,
+    problem: Problem | None = None,
+    *,
+    player: PrimalPlayer[Any] | None = None,
+    lam: float | None = None,
 ) -> DeployedPolicy:
     """The policy that a run had learned by its newest checkpoint.
 
     problem: where it was learned, for what a file cannot hold: a user's functions, features of pairs.
-    player: the primal player, where it is not one of resetfree's own.
-    lam: the multiplier to plan with (default: that of the last round); a larger one shuns resets more.
+    player: the primal player, if it is not registered.
+    lam: the multiplier to plan with (default: that of the last round); a larger one avoids resets more.
+
+    Raises RunError if the run has no checkpoint, or does not fit the problem or the player.
     """
     if not isinstance(getattr(run, "spec", None), dict):
         raise InvalidInput(f"The 'run' of recall must be a Run. Got {shown(run)} instead.")
@@ -98,8 +104,8 @@ def recall(
         world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if problem is None else problem
         check_start(world, memory.s1)
         made, state = _player_of(run, world, player, memory)
-        with np.errstate(all="ignore"):  # a stranger's numbers may overflow: what comes of them is checked
-            if isinstance(made, Exploits):  # nothing is explored any more
+        with np.errstate(all="ignore"):  # untrusted numbers may overflow: the resulting policy is checked
+            if isinstance(made, Exploits):
                 rule = made.greedy(state, memory.lam)
             else:
                 rule = made.plan(state, memory.s1, memory.lam).policy
@@ -110,13 +116,13 @@ def recall(
         why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         if problem is None:
             raise RunError(
-                f"{named(run.path)} does not tell its policy without its problem: {why}. "
+                f"{named(run.path)} gives no policy without its problem: {why}. "
                 "Give it: rf.load(file, problem), or PROBLEM on the command line."
             ) from error
         raise RunError(f"{named(run.path)} does not fit this problem or its player: {why}.") from error
 
 
-def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, memory: Memory) -> tuple[Any, Any]:
+def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None, memory: Memory) -> tuple[Any, Any]:
     """The primal player, and its state at the checkpoint."""
     if memory.arrays is None:
         assert run.learned is not None
@@ -125,7 +131,7 @@ def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, me
         name, settings = run.spec["primal"]["name"], run.spec["primal"]["settings"]
         if name not in discover("primal"):
             raise RunError(
-                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not one of resetfree's, "
+                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not registered, "
                 "and nothing that a file names is imported: give it, recall(run, player=...)."
             )
         player = player_from("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
@@ -137,19 +143,19 @@ def _player_of(run: Played, world: Problem, player: PrimalPlayer[Any] | None, me
     return player, states.load(state, memory.arrays, "primal.")
 
 
-def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> DeployedPolicy:
-    """The rule of a plan with what it needs to meet the environment."""
+def _policy(run: LearnedRun, world: Problem, problem: Problem | None, rule: Any, memory: Memory) -> DeployedPolicy:
+    """The rule of a plan, with the sensor and the actions of the environment."""
     if hasattr(rule, "greedy"):
         rule = rule.greedy()
     rule = _value(rule, world)
     plain = run.spec.get("blueprint") or {}
     if problem is None:
         if plain.get("actions") is None:
-            raise InvalidInput("its actions are none that a file can hold")
+            raise InvalidInput("a file cannot hold its actions")
         form, function = plain.get("observation"), None
     else:
-        told = problem.description(memory.s1)
-        form, function = told.observation, told.function
+        description = problem.description(memory.s1)
+        form, function = description.observation, description.function
     found = action_array(world.actions)
     actions: Any = found
     if isinstance(world.actions, Box) or found is None:
@@ -158,17 +164,16 @@ def _policy(run: Played, world: Problem, problem: Problem | None, rule: Any, mem
     sensor = sensor_from(form, seen, function)
     if isinstance(rule, TabularPolicy) and sensor.count > rule.probabilities.shape[1]:
         raise InvalidInput(f"it counts {sensor.count} observations for {rule.probabilities.shape[1]} states")
-    about = {
-        "problem": run.spec["problem"], "primal": run.spec["primal"]["name"], "episodes": memory.k, "lam": memory.lam
-    }  # fmt: skip
+    about = {"problem": run.spec["problem"], "primal": run.spec["primal"]["name"]}
+    about |= {"episodes": memory.k, "lam": memory.lam}
     features = None
     if world.features is not None and world.low is not None and world.high is not None:
         features = FeatureSource(world.features, world.low, world.high)
-    return DeployedPolicy(rule, sensor, actions, world.horizon, about, features, problem)
+    return DeployedPolicy(rule, sensor, actions, world.horizon, about=about, features=features, problem=problem)
 
 
 def _value(rule: Any, world: Problem) -> Policy:
-    """The rule as a value that needs nothing else; a table where states and actions are counted."""
+    """The rule as a policy value; a table if states and actions are finite."""
     if isinstance(rule, Policy) or callable(rule) or world.n_states is None:
         policy = rule = playable(rule, world)
         if world.n_states is None or not isinstance(policy, ChoicePolicy):
@@ -177,24 +182,24 @@ def _value(rule: Any, world: Problem) -> Policy:
 
 
 def _seen(problem: Problem | None, memory: Memory) -> NDArray[Any] | None:
-    """How the run numbered observations, where it did."""
+    """[n, 16] the numbered observations of the run, None if it numbered none."""
     if memory.arrays is not None:
         return memory.seen
     return None if problem is None else problem.saved().get("seen")
 
 
-def _memory(run: Played) -> Memory:
+def _memory(run: LearnedRun) -> Memory:
     if run.learned is not None:
         if not len(run):
             raise RunError(f"{named(run.path)} has learned nothing yet: no episode was played.")
         return Memory(len(run), run.columns["s1"][-1], float(run.columns["lam"][-1]), None)
     if run.path is None:
-        raise RunError("This run was not played here and is in no file: nothing tells its policy.")
+        raise RunError("This run was not played in this process and has no file: its policy is unknown.")
     return _newest(run.path)
 
 
 def _newest(path: Path) -> Memory:
-    """The newest checkpoint and the round before it, as they are at one moment; also while the file is written."""
+    """The newest checkpoint and the round before it, from one snapshot; also while the file is written."""
     connection = connect(path, "ro")
     try:
         with sentences(path):

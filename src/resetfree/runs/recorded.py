@@ -1,7 +1,7 @@
-"""Episodes as rows of a run file and back, and the game fed with them: what was played once is not played again.
+"""Episodes as rows of a run file and back, and a problem that replays them.
 
-A row holds states, actions and rewards as bytes, one after the other, and their form: for each the type, with the
-narrower one that whole numbers are kept in, and the shape, as in "i8:u1 9;i8:u1 8;f8 8".
+A row holds the bytes of states, actions and rewards, concatenated, and their form: for each the type, with the narrower
+type in which integers are stored, and the shape, as in "i8:u1 9;i8:u1 8;f8 8".
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from resetfree.problems.operators.request import Operator
 
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")
 FORM = re.compile(r"([a-zA-Z]\d{1,9})(?::([a-z]\d))?((?: \d{1,18})*)")
-NEGATIVE_ZERO = ";-0"  # behind the form: the next start is -0.0, which SQLite does not keep
+NEGATIVE_ZERO = ";-0"  # appended to the form: the next start is -0.0, which SQLite does not keep
 
 
-class Played(NamedTuple):
-    """One round of a run file: where it started, and its episode."""
+class RecordedRound(NamedTuple):
+    """One round of a run file: its start and its episode."""
 
     k: int
     s1: State
     episode: Episode
 
 
-class Waiting:
-    """Episodes that wait to be written: copies, since whoever made them may use their arrays again.
+class EpisodeBuffer:
+    """A buffer of episodes to be written: copies, since their arrays may be reused.
 
-    Nothing is kept for each but bytes and a text that many share, so that the garbage collector has nothing to look at.
+    It keeps only bytes and shared texts, which the garbage collector need not traverse.
     """
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class Waiting:
         self.weight = 0  # bytes
 
     def add(self, episode: Episode) -> None:
-        """Take one more."""
+        """Append a copy of an episode."""
         states, actions, rewards = episode.states, episode.actions, episode.rewards
         key = (states.dtype, states.shape, actions.dtype, actions.shape, rewards.dtype, rewards.shape)
         form = self._known.get(key)
         if form is None:
             states, actions, rewards = map(_plain, (states, actions, rewards))
             form = ";".join(_form(array) for array in (states, actions, rewards))
-            if states.dtype is key[0]:  # else it is looked at again, and converted again, each time
+            if states.dtype is key[0]:  # otherwise it must be converted every time
                 self._known[key] = form
         first, second, third = self._bytes
         first.append(states.tobytes())
@@ -65,7 +65,7 @@ class Waiting:
         self.weight += states.nbytes + actions.nbytes
 
     def take(self) -> tuple[list[str], list[bytes]]:
-        """Form and bytes of each of them, whole numbers in the narrowest type that holds all; then none is left."""
+        """Form and bytes of every episode, integers in the narrowest type that holds all; empties the buffer."""
         forms = {form: form.split(";") for form in set(self._forms)}
         parts = []
         for i, kept in enumerate(self._bytes):
@@ -92,7 +92,7 @@ def _narrowed(kept: list[bytes]) -> tuple[str, list[bytes]]:
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """The array with its numbers in this machine's order; refuses what holds none."""
+    """The array in little-endian order; raises InvalidInput if it does not hold numbers."""
     plain = array if array.dtype.hasobject else array.astype(array.dtype.newbyteorder("<"), copy=False)
     if DTYPE.fullmatch(plain.dtype.str) is None or not plain.dtype.itemsize:
         raise InvalidInput(f"A run file holds episodes of numbers. Got an array of {array.dtype} instead.")
@@ -104,7 +104,7 @@ def _form(array: NDArray[Any]) -> str:
 
 
 def unpacked(form: Any, data: Any) -> list[NDArray[Any]]:
-    """States, actions and rewards from a row; raises ValueError for what is none, before anything is made of it."""
+    """States, actions and rewards of a row; raises ValueError, before anything is allocated, if it is invalid."""
     if not isinstance(form, str) or not isinstance(data, bytes):
         raise ValueError("its transitions cannot be read")
     arrays, at = [], 0
@@ -119,36 +119,36 @@ def unpacked(form: Any, data: Any) -> list[NDArray[Any]]:
         size = math.prod(shape) * kept.itemsize
         narrow = kept == dtype or (kept.kind in "iu" and dtype == np.int64)
         if not narrow or len(shape) > MOST_AXES or not kept.itemsize or at + size > len(data):
-            raise ValueError("its transitions have other bytes than their form says")
+            raise ValueError("the bytes of its transitions do not match their form")
         flat = np.frombuffer(data, dtype=kept, count=math.prod(shape), offset=at)
         arrays.append(flat.astype(dtype).reshape(shape))
         at += size
     if at != len(data):
-        raise ValueError("its transitions have other bytes than their form says")
+        raise ValueError("the bytes of its transitions do not match their form")
     return arrays
 
 
-def check_episode(problem: Problem, played: Played) -> None:
-    """Refuse an episode from a file that is none of the problem's: compiled code looks things up by it."""
+def check_episode(problem: Problem, played: RecordedRound) -> None:
+    """Refuse an episode of a file that does not fit the problem: compiled code uses its entries as indices."""
     states, actions, rewards = played.episode.states, played.episode.actions, played.episode.rewards
     n, end = len(actions) if actions.ndim else -1, played.episode.next_start
     check_start(problem, played.s1)
     if end is not None:
         check_start(problem, end)
-    box = getattr(getattr(problem, "actions", None), "n", 0) is None  # a space of vectors, not of choices
+    box = getattr(getattr(problem, "actions", None), "n", 0) is None
     if box:
         acts = actions.dtype == np.float64 and actions.ndim == 2 and bool(np.isfinite(actions).all())
     else:
         acts = actions.dtype == np.int64 and actions.ndim == 1 and _within(actions, problem.n_actions)
     if problem.n_states is not None:
-        lived = states.dtype == np.int64 and states.ndim == 1 and _within(states, problem.n_states)
-    elif problem.low is None:  # a user's own problem, which knows what a state is
-        lived = states.ndim > 0
+        visits = states.dtype == np.int64 and states.ndim == 1 and _within(states, problem.n_states)
+    elif problem.low is None:  # a user's own problem, whose states may be anything
+        visits = states.ndim > 0
     else:
         shapes = [(len(problem.low),)] if len(problem.low) > 1 else [(), (1,)]
-        lived = states.dtype == np.float64 and states.shape[1:] in shapes and bool(np.isfinite(states).all())
-    earned = rewards.dtype == np.float64 and rewards.shape == (n,) and np.isfinite(rewards).all()
-    if not (acts and lived and earned and 0 <= n <= problem.horizon and 0 <= len(states) - n <= 1 and len(states)):
+        visits = states.dtype == np.float64 and states.shape[1:] in shapes and bool(np.isfinite(states).all())
+    earns = rewards.dtype == np.float64 and rewards.shape == (n,) and np.isfinite(rewards).all()
+    if not (acts and visits and earns and 0 <= n <= problem.horizon and 0 <= len(states) - n <= 1 and len(states)):
         raise InvalidInput(f"round {played.k} holds an episode that '{problem.name}' cannot have")
 
 
@@ -156,38 +156,38 @@ def _within(numbers: NDArray[Any], most: int) -> bool:
     return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < most)
 
 
-def checked(problem: Problem, played: Iterable[Played]) -> Iterator[Played]:
-    """Rounds of a file, each one looked at before it is used."""
+def checked(problem: Problem, played: Iterable[RecordedRound]) -> Iterator[RecordedRound]:
+    """Rounds of a file, each checked before it is used; raises InvalidInput."""
     for one in played:
         check_episode(problem, one)
         yield one
 
 
-class Fed(Problem):
-    """A problem as the game sees it whose next episodes are those of a record; where it stands does not change."""
+class ReplayedProblem(Problem):
+    """A problem that replays recorded rounds to the game; the problem itself is not changed."""
 
-    persistent = True  # who is reset is told by the record
+    persistent = True  # resets are those of the record
 
-    def __init__(self, problem: Problem, played: Iterable[Played]) -> None:
+    def __init__(self, problem: Problem, played: Iterable[RecordedRound]) -> None:
         self.name, self.horizon, self._problem = problem.name, problem.horizon, problem
         self._rounds = iter(checked(problem, played))
-        self._next: Played | None = None
+        self._next: RecordedRound | None = None
 
     @property
     def n_uniforms(self) -> int:
-        """Those that the episodes took when they were played."""
+        """The number that an episode of the problem takes."""
         return self._problem.n_uniforms
 
     def first_start(self, u: float) -> State:
-        """Where the next round started."""
+        """The start of the next recorded round."""
         return self._look().s1
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
-        """Where the next round started."""
+        """The start of the next recorded round."""
         return self._look().s1
 
     def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """What was played then."""
+        """The episode of the next recorded round."""
         played, self._next = self._look(), None
         if not np.array_equal(played.s1, start):
             raise InvalidInput(f"round {played.k} must start where the one before it ended")
@@ -195,7 +195,7 @@ class Fed(Problem):
             raise InvalidInput(f"round {played.k} must say where the next one starts")
         return played.episode
 
-    def _look(self) -> Played:
+    def _look(self) -> RecordedRound:
         self._next = next(self._rounds, None) if self._next is None else self._next
         if self._next is None:
             raise InvalidInput("its rounds must all have their transitions")

@@ -1,7 +1,7 @@
-"""The whole run made once more, from its seed: every number that can be had again is compared with the record.
+"""Replay of a whole run from its seed: every number that can be recomputed is compared with the record.
 
-It takes as long as the run did, and holds for the machine and the versions that the run was made with. What a world did
-that keeps its own state cannot be done once more.
+It takes as long as the run did, and holds for the machine and the versions of the run. A persistent environment, which
+keeps its own state, cannot be replayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ COMPARED = (
 
 
 def whole_run(run: Run) -> list[Certificate]:
-    """Everything that can be recomputed of a run: its rounds, its newest checkpoint, and what it says was asked for."""
+    """Certificates that replay a run: of its rounds, its newest checkpoint, and the rest of its spec."""
     try:
         setup = _setup(run)
         kept = None if run.path is None else _checkpoint(run)
@@ -49,23 +49,24 @@ def whole_run(run: Run) -> list[Certificate]:
     except (ResetFreeError, *BROKEN) as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in (ROUNDS, CHECKPOINT, ASKED)]
     where = f"round {differ[0] + 1}" if differ else None
-    rounds = Certificate(ROUNDS, len(differ), 0.0, 0.0, "==", where, {"columns": sorted(names)})
+    rounds = _none_differ(ROUNDS, len(differ), where, {"columns": sorted(names)})
     if kept is None or not then:
         checkpoint = Certificate.not_applicable(CHECKPOINT, "there is none, or it is not of a round that was played")
     else:
-        found = {**kept.arrays, **_stand(kept.rng, kept.s1)}
+        found = {**kept.arrays, "random numbers": kept.rng, "next start": kept.s1}
         checkpoint = _entries(CHECKPOINT, [name for name in {**then, **found} if not _equal(then, found, name)])
-    return [rounds, checkpoint, _entries(ASKED, _asked_otherwise(run, setup))]
+    return [rounds, checkpoint, _entries(ASKED, _spec_differs(run, setup))]
 
 
 def _setup(run: Run) -> Setup:
     """The run before its first round, made again from the names and settings in its record."""
     spec = run.spec
     if spec["persistent"]:
-        raise NotCertifiable("What a world did that keeps its own state cannot be done once more.")
+        raise NotCertifiable("A persistent environment keeps its own state, so that its rounds cannot be played again.")
     world = World(run.problem_again(), run.mdp, spec["problem"], spec["problem_options"])
     primal, dual = run.player_again("primal"), run.player_again("dual")
-    return prepare(world, primal, dual, spec["episodes"], spec["seed"], spec["feedback"], None, {}, before=spec)
+    episodes, seed, feedback = spec["episodes"], spec["seed"], spec["feedback"]
+    return prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
 
 
 def _checkpoint(run: Run) -> runfile.Checkpoint | None:
@@ -79,12 +80,10 @@ def _checkpoint(run: Run) -> runfile.Checkpoint | None:
 
 
 def _play(run: Run, setup: Setup, at: int) -> tuple[list[int], set[str], dict[str, Any]]:
-    """The rounds that differ, from 0, in which columns, and where the game stood after `at` rounds (empty: never)."""
-    spec, c, game, problem = run.spec, run.columns, setup.game, setup.world.problem
-    rounds = play(
-        problem, setup.primal, setup.dual, game, episodes=min(len(run), spec["episodes"]), feedback=spec["feedback"],
-        oracle=None if run.mdp is None else Evaluator(run.mdp),
-    )  # fmt: skip
+    """The rounds that differ, from 0, in which columns, and the state of the game after `at` rounds (empty: never)."""
+    c, game, problem, feedback = run.columns, setup.game, setup.world.problem, run.spec["feedback"]
+    episodes, oracle = min(len(run), run.spec["episodes"]), None if run.mdp is None else Evaluator(run.mdp)
+    rounds = play(problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
     differ: list[int] = []
     names: set[str] = set()
     then = _state(game) if at == 0 else {}
@@ -98,14 +97,10 @@ def _play(run: Run, setup: Setup, at: int) -> tuple[list[int], set[str], dict[st
 
 
 def _state(game: Game) -> dict[str, Any]:
-    """What a checkpoint of this moment holds."""
+    """The entries of a checkpoint of the game as it is now."""
     arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
     copies = {name: np.array(array) for name, array in arrays.items()}
-    return {**copies, **_stand(dict(game.rng.bit_generator.state), game.s1)}
-
-
-def _stand(rng: dict[str, Any], s1: Any) -> dict[str, Any]:
-    return {"random numbers": rng, "next start": s1}
+    return {**copies, "random numbers": dict(game.rng.bit_generator.state), "next start": game.s1}
 
 
 def _equal(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
@@ -118,8 +113,8 @@ def _equal(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
     return _same(a, b)
 
 
-def _asked_otherwise(run: Run, setup: Setup) -> list[str]:
-    """What the record says of itself and its parts do not."""
+def _spec_differs(run: Run, setup: Setup) -> list[str]:
+    """The keys of the recorded spec whose values differ from those of the players and the problem made again."""
     spec, fresh = run.spec, setup.spec
     differ = [key for key in COMPARED if key in spec and spec[key] != fresh[key]]
     if spec["B"] != fresh["B"]:
@@ -133,8 +128,12 @@ def _asked_otherwise(run: Run, setup: Setup) -> list[str]:
 
 
 def _entries(claim: str, differ: list[str]) -> Certificate:
-    where = ", ".join(differ[:3]) or None
-    return Certificate(claim, len(differ), 0.0, 0.0, "==", where, {"differ": differ})
+    return _none_differ(claim, len(differ), ", ".join(differ[:3]) or None, {"differ": differ})
+
+
+def _none_differ(claim: str, n: int, witness: str | None, detail: dict[str, Any]) -> Certificate:
+    """The claim that n, a number of differences, is zero."""
+    return Certificate(claim, n, 0.0, tolerance=0.0, kind="==", witness=witness, detail=detail)
 
 
 def _same(one: Any, other: Any) -> bool:

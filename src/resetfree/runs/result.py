@@ -1,7 +1,7 @@
-"""A finished or interrupted run, read back: its rounds as columns, and what follows from them.
+"""The result of a finished or interrupted run: its rounds as columns, regret, resets, certificates and policy.
 
 Legend: K rounds; column names as in docs/columns.md; regret and resets are cumulative and exact (they need an oracle),
-realised resets are what happened.
+realised resets are counted.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from resetfree.use.policy import DeployedPolicy
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run: what was asked (`spec`), what happened (`columns`), and the model if it is known (`mdp`)."""
+    """One run: its request (`spec`), its rounds (`columns`), and the model if it is known (`mdp`)."""
 
     spec: dict[str, Any]
     columns: dict[str, NDArray[Any]] = field(repr=False)  # each [K]
     mdp: FiniteMDP | None = field(repr=False)
     path: Path | None
     seconds: float
-    interventions: tuple[Intervention, ...] = ()  # resets that somebody performed, of problems that need that
-    problem: Problem | None = field(default=None, repr=False)  # where it is at hand
-    learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run that was played here
-    fit: Fit | None = None  # None for a run that was in no file and no ledger
+    interventions: tuple[Intervention, ...] = ()  # resets by an operator
+    problem: Problem | None = field(default=None, repr=False)  # if available
+    learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
+    fit: Fit | None = None  # None for a run without a ledger
 
     def __len__(self) -> int:
         return len(self.columns["k"])
@@ -65,10 +65,10 @@ class Run:
         return Rounds(self._starts(self.mdp), c["lam"], c["v_r"], c["v_c"])
 
     def _starts(self, mdp: FiniteMDP) -> NDArray[np.int64]:
-        """[K] states of the problem, which a file need not hold."""
+        """[K] the starts, checked to be states of the problem: a file may hold anything."""
         s1 = self.columns["s1"]
         if s1.dtype.kind not in "iu" or (len(s1) and not 0 <= s1.min() <= s1.max() < mdp.n_states):
-            raise NotCertifiable("Some starts of this run are none of its problem: its file was changed.")
+            raise NotCertifiable("Some starts of this run are no states of its problem: its file was changed.")
         return np.asarray(s1, dtype=np.int64)
 
     @property
@@ -88,15 +88,15 @@ class Run:
 
     @cached_property
     def statements(self) -> dict[str, dict[str, Any]]:
-        """By role what the player says is proved of it here: asked of the player, whatever a file says it said."""
+        """By role, the statement of the player about itself: recomputed by the player, never read from a file."""
         return recomputed(self.spec, self.problem_again, self.player_again)
 
     def problem_again(self) -> Problem:
-        """The problem, made again: its model's, the one at hand, or a registered one."""
+        """The problem, made again: that of the model, the given one, or a registered one."""
         return problem_of(self.spec, self.mdp, self.problem)
 
     def player_again(self, role: Role) -> Any:
-        """A player, made again from its name and settings; a user's own primal player where it is at hand."""
+        """A player, made again from its name and settings; a user's own primal player if available."""
         return player_of(self.spec, role, None if self.learned is None else self.learned.player)
 
     def certificates(self) -> list[Certificate]:
@@ -105,5 +105,5 @@ class Run:
 
     @cached_property
     def policy(self) -> DeployedPolicy:
-        """What was learned up to the newest checkpoint, to be used: `predict`, `evaluate`, `export`."""
+        """The policy learned up to the newest checkpoint: `predict`, `evaluate`, `export`."""
         return recall(self)

@@ -1,7 +1,7 @@
-"""The format of a run file: one SQLite database of plain data, opened with suspicion. Nothing in it is ever executed.
+"""The format of a run file: one SQLite database of plain data, read as untrusted input. Nothing in it is executed.
 
-A file counts as ours if its header carries our application id, its version is known, and its schema is ours word for
-word: no views, no triggers, nothing that SQLite would run. Arrays are uncompressed .npz, read without pickle.
+A file is accepted if its header carries our application id, its version is known, and its schema is exactly ours: no
+views, no triggers, nothing that SQLite would run. Arrays are uncompressed .npz, read without pickle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Episode, State
 from resetfree.runs import digest
 from resetfree.runs.columns import COLUMNS, STARTS
-from resetfree.runs.recorded import NEGATIVE_ZERO, Played, unpacked
+from resetfree.runs.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
 from resetfree.runs.spec import validate
 from resetfree.theory.certificates.record import Fit
 
@@ -38,16 +38,16 @@ MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
-MOST_TEXT = 2**24  # characters of one text of JSON that are looked into
-# What parsing a stranger's data may raise.
+MOST_TEXT = 2**24  # characters of one JSON text that is parsed
+# What parsing untrusted data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
-NOWHERE = -1  # `next_start`, where states are numbers, of an episode after which a reset had to be performed first
+NOWHERE = -1  # integer `next_start` of an episode that was followed by a reset in a persistent environment
 _INTEGERS, _STARTS = ("k", "reset", "steps"), ("s1", "next_start")
 _CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
 def schema(start_type: str) -> list[str]:
-    """The tables; the type of a start depends on the problem."""
+    """The SQL statements that create the tables.  start_type: one of START_TYPES."""
     kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
     columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in COLUMNS)
     return [
@@ -65,7 +65,7 @@ def schema(start_type: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a game stands, as plain data: with the transitions up to it, enough to go on bit for bit."""
+    """The state of a game as plain data: with the transitions up to it, enough to resume bit for bit."""
 
     k: int
     seconds: float  # spent on the run so far, over all sessions
@@ -85,13 +85,13 @@ def surroundings() -> dict[str, Any]:
 
 
 def named(path: Path | None) -> str:
-    """How a sentence begins."""
+    """The subject of a message: the run, or its file."""
     return "The run" if path is None else f"The run file '{path}'"
 
 
 @contextmanager
 def sentences(path: Path | None) -> Iterator[None]:
-    """What SQLite reports, as one sentence each."""
+    """Turn errors of SQLite into RunError with one sentence."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:  # the latter where a damaged file is quoted in SQLite's own message
@@ -100,7 +100,7 @@ def sentences(path: Path | None) -> Iterator[None]:
             sqlite3.SQLITE_FULL: "could not be written: the disk is full. What was saved before is intact; "
             "free some space and resume.",
             sqlite3.SQLITE_READONLY: "cannot be written: it or its folder is read-only.",
-            sqlite3.SQLITE_CANTOPEN: "cannot be opened: its folder does not let it.",
+            sqlite3.SQLITE_CANTOPEN: "cannot be opened: its folder does not allow it.",
             sqlite3.SQLITE_BUSY: "is being written by another program.",
             sqlite3.SQLITE_IOERR: f"could not be read or written: {error}. What was saved before is intact.",
         }
@@ -108,7 +108,7 @@ def sentences(path: Path | None) -> Iterator[None]:
 
 
 def check_header(path: Path) -> None:
-    """Refuse what is not a run file, before SQLite touches it."""
+    """Refuse a file that is not a run file, before SQLite opens it."""
     try:
         if is_special(path):
             raise RunError(f"A run file must be a regular file. Got '{path}', a pipe or a device, instead.")
@@ -127,13 +127,13 @@ def check_header(path: Path) -> None:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a file that is ours, with `mode` "ro" or "rw", and check that it is."""
+    """Open a run file with `mode` "ro" or "rw"; raises RunError if it is not one of ours."""
     check_header(path)
     with sentences(path):
         connection = _open(path, mode)
         try:
             if mode == "ro" and not _readable(connection):
-                # A file that was left in WAL mode, in a folder where SQLite may not put what it needs to read it.
+                # The file is in WAL mode, in a folder where SQLite may not create the files that it needs to read it.
                 connection.close()
                 connection = _open(path, "ro&immutable=1")
             _check_ours(connection, path)
@@ -174,17 +174,17 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
     if found < 1 or not any(tables == {("table", sql) for sql in schema(kind)} for kind in START_TYPES):
-        raise RunError(f"The file '{path}' is not a run file of resetfree: its tables are others.")
+        raise RunError(f"The file '{path}' is not a run file of resetfree: it has other tables.")
 
 
 def start_type(connection: sqlite3.Connection) -> str:
-    """How the starts of this run are kept: one of START_TYPES."""
+    """The type of the starts of this run: one of START_TYPES."""
     (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'rounds'").fetchone()
     return next(kind for kind in START_TYPES if schema(kind)[2] == sql)
 
 
 def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, Any]:
-    """The spec, checked."""
+    """The spec, validated."""
     try:
         return validate(json.loads(_spec_text(connection)))
     except BROKEN as error:
@@ -201,15 +201,12 @@ def _spec_text(connection: sqlite3.Connection) -> str:
 
 
 def damaged(path: Path | None, error: BaseException) -> RunError:
-    """The sentence for a file whose contents cannot be."""
+    """The error for a file with invalid contents."""
     return RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.")
 
 
 def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dict[str, NDArray[Any]], Fit]:
-    """Every round, as one array [K] per column, and whether all fits its digest.
-
-    Batches keep the memory to that of the arrays.
-    """
+    """One array [K] per column, and whether the file fits its digest; read in batches to save memory."""
     (n,) = connection.execute("SELECT count(*) FROM rounds").fetchone()
     starts = start_type(connection)
     integers = (*_INTEGERS, *(_STARTS if starts == "INTEGER" else ()))
@@ -221,11 +218,11 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dic
     cursor = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k")
     done = 0
     try:
-        check = digest.Check(connection, _spec_text(connection), bool(texts))
+        check = digest.DigestCheck(connection, _spec_text(connection), bool(texts))
         while batch := cursor.fetchmany(READ_BATCH):
             rows = slice(done, done + len(batch))
             if not {type(value) for row in batch for value in row} <= _CELLS[bool(texts)]:
-                raise ValueError("a round holds what is neither a number nor a start")
+                raise ValueError("a round holds a value that is neither a number nor a start")
             check.add(batch)
             if texts:
                 for name, column in zip(COLUMNS, zip(*batch, strict=True), strict=True):
@@ -258,9 +255,9 @@ def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkp
     k, seconds, rng, s1, _ = rows[0]
     try:
         if not (isinstance(k, int) and k >= 0 and isinstance(seconds, float) and isinstance(rng, str)):
-            raise ValueError("its checkpoint is none")
+            raise ValueError("its checkpoint has fields of other types")
         if not 0 <= seconds < math.inf or len(rng) > MOST_TEXT or not isinstance(state := json.loads(rng), dict):
-            raise ValueError("its checkpoint is none")
+            raise ValueError("its checkpoint has invalid seconds or random numbers")
         arrays = unpack(b"".join(row[-1] for row in rows))
         return Checkpoint(k, seconds, state, decode_start(s1), arrays)
     except BROKEN as error:
@@ -268,7 +265,7 @@ def read_checkpoint(connection: sqlite3.Connection, path: Path | None) -> Checkp
 
 
 def read_problem(connection: sqlite3.Connection, path: Path | None) -> dict[str, NDArray[Any]]:
-    """What the problem itself knew after the last round of the file."""
+    """The problem's own state after the last round of the file."""
     rows = connection.execute("SELECT arrays FROM problem ORDER BY part").fetchall()
     try:
         return unpack(b"".join(row[0] for row in rows)) if rows else {}
@@ -276,8 +273,8 @@ def read_problem(connection: sqlite3.Connection, path: Path | None) -> dict[str,
         raise damaged(path, error) from error
 
 
-def read_played(connection: sqlite3.Connection, path: Path | None, first: int, last: int) -> Iterator[Played]:
-    """The rounds `first` to `last` with their episodes, one by one; `recorded.check_episode` looks at what they say."""
+def read_played(connection: sqlite3.Connection, path: Path | None, first: int, last: int) -> Iterator[RecordedRound]:
+    """The rounds `first` to `last` with their episodes, one by one; `recorded.check_episode` checks their contents."""
     cursor = connection.execute(
         "SELECT k, s1, reset, next_start, original_return, form, data FROM rounds LEFT JOIN transitions USING (k) "
         "WHERE k BETWEEN ? AND ? ORDER BY k",
@@ -291,14 +288,15 @@ def read_played(connection: sqlite3.Connection, path: Path | None, first: int, l
                 s1, end = decode_start(s1), decode_start(end)
             elif form.endswith(NEGATIVE_ZERO):
                 end = -0.0
-            episode = Episode(states, actions, rewards, bool(reset), end, math.nan if own is None else float(own))
-            yield Played(k, s1, episode)
+            original = math.nan if own is None else float(own)
+            episode = Episode(states, actions, rewards, bool(reset), end, original_return=original)
+            yield RecordedRound(k, s1, episode)
     except BROKEN as error:
         raise damaged(path, error) from error
 
 
 def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> None:
-    """Put a checkpoint in the place of the one before, inside the caller's transaction."""
+    """Replace the checkpoint, inside the caller's transaction."""
     connection.execute("DELETE FROM checkpoints")
     head = (checkpoint.k, checkpoint.seconds, json.dumps(checkpoint.rng), encode_start(checkpoint.s1))
     for part, data in _parts(checkpoint.arrays):
@@ -307,7 +305,7 @@ def write_checkpoint(connection: sqlite3.Connection, checkpoint: Checkpoint) -> 
 
 
 def write_problem(connection: sqlite3.Connection, arrays: dict[str, NDArray[Any]]) -> None:
-    """Put what the problem itself knows in the place of what it knew before, inside the caller's transaction."""
+    """Replace the problem's own state, inside the caller's transaction."""
     connection.execute("DELETE FROM problem")
     connection.executemany("INSERT INTO problem (part, arrays) VALUES (?, ?)", _parts(arrays))
 
@@ -319,10 +317,7 @@ def _parts(arrays: dict[str, NDArray[Any]]) -> Iterator[tuple[int, memoryview]]:
 
 
 def plain_row(row: tuple[Any, ...], as_text: bool) -> tuple[Any, ...]:
-    """The columns of a round with starts as SQLite takes them.
-
-    as_text: whether starts are kept as text.
-    """
+    """The columns of a round with starts in a type that SQLite takes: text if `as_text`, otherwise numbers."""
     first, last = STARTS
     s1, end = row[first], row[last]
     if as_text:
@@ -347,7 +342,7 @@ def encode_start(s1: State) -> str:
 
 
 def decode_start(text: str) -> State:
-    """What `encode_start` encoded; raises ValueError for anything else."""
+    """The inverse of `encode_start`; raises ValueError for any other text."""
     if not isinstance(text, str) or len(text) > MOST_TEXT:
         raise ValueError("a start must be text of bounded length")
     value = json.loads(text)
@@ -357,7 +352,7 @@ def decode_start(text: str) -> State:
         if not lists or not all(type(n) is int and 0 <= n <= len(text) for n in shape):
             raise ValueError("a start has no shape")
         if math.prod(shape) != len(values) or any(isinstance(one, list | dict) for one in values):
-            raise ValueError("a start has other numbers than its shape says")
+            raise ValueError("a start has another number of values than its shape")
         return np.array(values, dtype=dtype).reshape(shape)
     if value is None or isinstance(value, int | float | str):
         return value

@@ -1,11 +1,11 @@
-"""From the arguments of `learn` to what is played: the problem, two players with all their settings, and the spec."""
+"""From the arguments of `learn` to a game: the problem, two players with all their settings, and the spec."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
@@ -21,6 +21,7 @@ from resetfree.problems.world import World
 from resetfree.theory.assumptions import dual_class
 
 GROUPS = ("problem", "primal", "dual")
+Settings: TypeAlias = Mapping[str, Mapping[str, Any]]  # by group, by name
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Setup:
     game: Game
 
 
-def check_settings(settings: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Settings by what they belong to; None for none."""
+def check_settings(settings: Any) -> Settings:
+    """Settings by group ("problem", "primal", "dual"), checked; None becomes {}."""
     if settings is None:
         return {}
     good = isinstance(settings, Mapping) and all(
@@ -57,30 +58,32 @@ def prepare(
     world: World,
     primal: str | PrimalPlayer[Any],
     dual: str | DualPlayer[Any],
+    *,
     episodes: int,
     seed: int,
     feedback: str,
-    B: float | None,
-    settings: Mapping[str, Mapping[str, Any]],
+    B: float | None = None,
+    settings: Settings | None = None,
     before: Mapping[str, Any] | None = None,
 ) -> Setup:
-    """Check the arguments, make the players, and write down what is asked for.
+    """Check the arguments, make the players, and write the spec.
 
-    before: the spec of the run that goes on, if one does: what the oracle told it is not computed again.
+    before: the spec of an earlier run of the problem, if any: a bound B by the oracle is taken from it.
     """
     whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
     whole(seed, "'seed' of a run", 0)
     words(feedback, "'feedback' of a run")
     primal, dual = _named("primal", primal), _named("dual", dual)
-    primal, dual, feedback, settings, why = _chosen(world, primal, dual, feedback, B, settings)
+    known = B is not None or world.mdp is not None
+    primal, dual, feedback, settings, why = _chosen(world, (primal, dual), feedback, settings or {}, known)
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
     players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
     check_actions(players["primal"], world.problem)
-    told = before["B"] if before is not None and before["B_source"] == "oracle" else None
-    bound, source = _bound(world, players, B, told)
+    earlier = before["B"] if before is not None and before["B_source"] == "oracle" else None
+    bound, source = _bound(world, players, B, earlier)
     made: dict[str, Any] = {
         role: dataclasses.replace(player, B=bound) if _wants_bound(player) else player
         for role, player in players.items()
@@ -90,7 +93,7 @@ def prepare(
         statements = {role: made[role].statement(world.problem, int(episodes)) for role in made}
     except ResetFreeError:
         if source == "unknown":
-            _check_without_bound(world, players, int(episodes), int(seed))  # says what is missing
+            _check_without_bound(world, players, int(episodes), int(seed))  # raises if only B is missing
         raise
     except OverflowError as error:
         given = {name: value for role in made for name, value in _settings(made[role]).items()}
@@ -98,45 +101,51 @@ def prepare(
             f"The settings of the players must be small enough to calculate with. Got {shown(given)} instead."
         ) from error
     spec = {
-        "problem": world.name, "problem_options": describe(world.options),
+        "problem": world.name,
+        "problem_options": describe(world.options),
         **{role: {"name": made[role].name, "settings": _settings(made[role])} for role in made},
-        "feedback": feedback, "episodes": int(episodes), "seed": int(seed), "B": bound,
+        "feedback": feedback,
+        "episodes": int(episodes),
+        "seed": int(seed),
+        "B": bound,
         "B_source": None if source == "unknown" else source,
         "statements": {role: describe(dataclasses.asdict(said)) for role, said in statements.items()},
-        "fingerprint": world.fingerprint, "horizon": world.problem.horizon, "n_states": world.problem.n_states,
-        "n_actions": world.problem.actions.n, "chosen": why, "persistent": world.problem.persistent,
+        "fingerprint": world.fingerprint,
+        "horizon": world.problem.horizon,
+        "n_states": world.problem.n_states,
+        "n_actions": world.problem.actions.n,
+        "chosen": why,
+        "persistent": world.problem.persistent,
         "blueprint": blueprint(world.problem, game.s1),
-    }  # fmt: skip
+    }
     return Setup(world, made["primal"], made["dual"], spec, game)
 
 
 def _chosen(
-    world: World, primal: Any, dual: Any, feedback: str, B: float | None, settings: Mapping[str, Mapping[str, Any]]
-) -> tuple[Any, Any, str, Mapping[str, Mapping[str, Any]], str | None]:
-    """What `auto` stands for here, and why; a player that is named is kept, with its partner."""
+    world: World, players: tuple[Any, Any], feedback: str, settings: Settings, bound_known: bool
+) -> tuple[Any, Any, str, Settings, str | None]:
+    """Replace "auto" by players and feedback, with the reason; a named primal player is kept, with its partner."""
+    primal, dual = players
     if isinstance(primal, str) and primal == "auto":
-        known = B is not None or world.mdp is not None
-        found = choose(world.problem, discover("primal").own, bound_known=known)
-        told = {role: {**found.settings.get(role, {}), **settings.get(role, {})} for role in ("primal", "dual")}
-        if not (isinstance(dual, str) and dual == "auto"):
-            told["dual"] = dict(settings.get("dual", {}))
-        merged = {**settings, **told}
-        dual = found.dual if isinstance(dual, str) and dual == "auto" else dual
-        return found.primal, dual, found.feedback if feedback == "auto" else feedback, merged, found.why
-    partner = partner_of(primal)
+        found = choose(world.problem, discover("primal").own, bound_known=bound_known)
+        primal, why, own, signal, partner = found.primal, found.why, found.settings, found.feedback, found.dual
+    else:
+        paired = partner_of(primal)
+        why, own, signal, partner = None, {"dual": paired.settings}, paired.feedback, paired.dual
+    roles = ["primal"]
     if isinstance(dual, str) and dual == "auto":
-        dual = partner.dual
-        settings = {**settings, "dual": {**partner.settings, **settings.get("dual", {})}}
-    return primal, dual, partner.feedback if feedback == "auto" else feedback, settings, None
+        dual, roles = partner, ["primal", "dual"]
+    merged = {**settings, **{role: {**own.get(role, {}), **settings.get(role, {})} for role in roles}}
+    return primal, dual, signal if feedback == "auto" else feedback, merged, why
 
 
 def _named(role: Role, player: Any) -> Any:
-    """The class that module:Class names: the arguments of a run are the user's own words, unlike those of a file."""
+    """The class that module:Class names: unlike a file, the arguments of a run are the user's, and may name code."""
     return player_class(role, player) if isinstance(player, str) and ":" in player else player
 
 
-def player_from(role: Role, player: Any, settings: Mapping[str, Mapping[str, Any]]) -> Any:
-    """A player with its settings; `player` is a registered name, a class or the player itself."""
+def player_from(role: Role, player: Any, settings: Settings) -> Any:
+    """A player with its settings.  player: a registered name, a class or the player itself."""
     return make_player(role, player, settings.get(role, {}))
 
 
@@ -151,9 +160,9 @@ def _wants_bound(player: Any) -> bool:
 
 
 def _bound(
-    world: World, players: Mapping[str, Any], B: float | None, told: float | None
+    world: World, players: Mapping[str, Any], B: float | None, earlier: float | None
 ) -> tuple[float | None, str | None]:
-    """The bound on the multipliers that the players play with, and where it comes from; `told` by the oracle before."""
+    """The players' bound on the multipliers, and its source; `earlier`: the oracle's bound for an earlier run."""
     having = {role: player.B for role, player in players.items() if hasattr(player, "B")}
     set_already = [value for role in ("dual", "primal") if (value := having.get(role)) is not None]
     wanting = [player.name for player in players.values() if _wants_bound(player)]
@@ -167,22 +176,22 @@ def _bound(
         return float(B), "given"
     if not wanting:
         return (float(set_already[0]), "given") if set_already else (None, None)
-    if set_already:  # one player knows it: the other is told the same
+    if set_already:  # one player has it: the other gets the same
         return float(set_already[0]), "given"
-    if told is not None:
-        return told, "oracle"
+    if earlier is not None:
+        return earlier, "oracle"
     found = None if world.mdp is None else dual_class(world.mdp).detail.get("B")
     return (None, "unknown") if found is None else (float(found), "oracle")
 
 
 def _check_without_bound(world: World, players: Mapping[str, Any], episodes: int, seed: int) -> None:
-    """A player may do without B (a penalty that is set); if one cannot, say what is missing."""
+    """Raise the error of the first player that cannot be made without B; some can (a penalty that is set)."""
     for player in players.values():
         complaint = _complaint(player, world.problem, episodes, seed)
         if complaint is None:
             continue
         if _wants_bound(player) and not _complaint(dataclasses.replace(player, B=1.0), world.problem, episodes, seed):
-            why = "has no oracle to tell one" if world.mdp is None else "has no least one that the oracle can tell"
+            why = "has no oracle to compute one" if world.mdp is None else "has none that the oracle can compute"
             raise InvalidInput(
                 f"The player '{player.name}' needs a bound B on the multipliers, and '{world.name}' {why}: "
                 "give it as B (--bound on the command line)."

@@ -1,4 +1,4 @@
-"""What a run was asked to do, as plain data: checked when it comes from a file, compared when a run is continued."""
+"""The spec of a run, its request as plain data: validated when read from a file, compared when a run is resumed."""
 
 from __future__ import annotations
 
@@ -7,26 +7,33 @@ from typing import Any
 
 _Kinds = tuple[type, ...]
 _NONE = type(None)
-# Every key of a spec with the types it may have; a file is data that somebody else may have written.
+# Every key of a spec with the types it may have: a file is untrusted input.
 KEYS: dict[str, _Kinds] = {
-    "problem": (str,), "problem_options": (dict,), "primal": (dict,), "dual": (dict,), "feedback": (str,),
-    "episodes": (int,), "seed": (int,), "B": (int, float, _NONE), "B_source": (str, _NONE), "statements": (dict,),
-    "fingerprint": (str,), "horizon": (int,), "n_states": (int, _NONE), "n_actions": (int, _NONE),
-    "chosen": (str, _NONE), "persistent": (bool,),
-}  # fmt: skip
+    **dict.fromkeys(("problem", "feedback", "fingerprint"), (str,)),
+    **dict.fromkeys(("problem_options", "primal", "dual", "statements"), (dict,)),
+    **dict.fromkeys(("episodes", "seed", "horizon"), (int,)),
+    **dict.fromkeys(("n_states", "n_actions"), (int, _NONE)),
+    **dict.fromkeys(("B_source", "chosen"), (str, _NONE)),
+    "B": (int, float, _NONE),
+    "persistent": (bool,),
+}
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}
 STATEMENT: dict[str, _Kinds] = {"constants": (dict,), "covered": (bool,), "why": (str,)}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
-# What must be the same for a run to go on as if it had never stopped, and how a sentence names it.
+# Keys that must be equal for a run to be resumed, and their names in messages.
 SAME = {
-    "fingerprint": "problem", "primal": "primal player", "dual": "dual player", "feedback": "feedback",
-    "episodes": "number of episodes", "seed": "seed",
-}  # fmt: skip
+    "fingerprint": "problem",
+    "primal": "primal player",
+    "dual": "dual player",
+    "feedback": "feedback",
+    "episodes": "number of episodes",
+    "seed": "seed",
+}
 
 
 def validate(spec: Any) -> dict[str, Any]:
-    """The spec itself if it is one; raises ValueError with what is wrong with it."""
+    """The spec itself if it is valid; otherwise raises ValueError with the reason."""
     found = _typed(spec, KEYS, "spec")
     for role in ("primal", "dual"):
         _typed(found[role], PLAYER, role)
@@ -35,7 +42,7 @@ def validate(spec: Any) -> dict[str, Any]:
         if found[key] is not None and not 1 <= found[key] <= LARGEST:
             raise ValueError(f"its '{key}' must be positive, and is {str(found[key])[:20]}")
     if not 0 <= found["seed"] < 2**128:
-        raise ValueError("its 'seed' cannot be")
+        raise ValueError(f"its 'seed' must be from 0 to 2^128 - 1, and is {str(found['seed'])[:20]}")
     if found["B"] is not None and not 0 <= found["B"] <= sys.float_info.max:
         raise ValueError(f"its 'B' must be finite, and is {str(found['B'])[:20]}")
     _bounded(found, DEEPEST)
@@ -43,7 +50,7 @@ def validate(spec: Any) -> dict[str, Any]:
 
 
 def _bounded(value: Any, deep: int) -> None:
-    """Whole numbers that a float can hold, and nothing nested without end: whoever reads a spec need not ask."""
+    """Refuse integers that no float can hold, and deep nesting, so that readers of a spec need not check."""
     if deep == 0:
         raise ValueError("its spec is nested too deep")
     if isinstance(value, int) and abs(value) > sys.float_info.max:
@@ -53,32 +60,32 @@ def _bounded(value: Any, deep: int) -> None:
             _bounded(part, deep - 1)
 
 
-def difference(stored: dict[str, Any], asked: dict[str, Any]) -> str | None:
-    """A sentence that says why a run of `stored` cannot go on as `asked`; None if it can."""
+def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
+    """Why a run of the spec `stored` cannot be resumed as `wanted`, as the end of a sentence; None if it can."""
     for key, what in SAME.items():
-        if stored[key] == asked[key]:
+        if stored[key] == wanted[key]:
             continue
         if key == "fingerprint":
             return f"holds a run of another problem ('{stored['problem']}', with other options or another model)"
         if key == "episodes":
             return (
                 f"was planned for {stored[key]} episodes, which its players' constants depend on; "
-                f"it cannot go on for {asked[key]}"
+                f"it cannot be resumed for {wanted[key]}"
             )
-        return f"was made with another {what}: {_short(stored[key], asked[key])}"
+        return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
     return None
 
 
-def _short(stored: Any, asked: Any) -> str:
-    """The first thing in which two values differ."""
-    if isinstance(stored, dict) and isinstance(asked, dict):
-        if stored.get("name") != asked.get("name"):
-            return f"{stored.get('name')}, not {asked.get('name')}"
-        old, new = stored.get("settings", {}), asked.get("settings", {})
+def _first_difference(stored: Any, wanted: Any) -> str:
+    """The first entry in which two values differ."""
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        if stored.get("name") != wanted.get("name"):
+            return f"{stored.get('name')}, not {wanted.get('name')}"
+        old, new = stored.get("settings", {}), wanted.get("settings", {})
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
                 return f"{stored.get('name')} with {key}={old.get(key)}, not {key}={new.get(key)}"
-    return f"{stored}, not {asked}"
+    return f"{stored}, not {wanted}"
 
 
 def _typed(value: Any, keys: dict[str, _Kinds], what: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What the players of a run say about themselves, asked of the players and never read from a file.
+"""The statements of a run's players about themselves, recomputed by the players and never read from a file.
 
-A file says what it likes: `covered = true` is one edit away. So both players are made again from their names and
-settings, on the problem of the run, and asked once more; what the file says is compared with that, and used for nothing
-else. Only registered players and problems are made (or those that are at hand), and nothing that a file names is
-imported. The settings themselves are the file's word: that they are the ones that were played is for `--replay`.
+A file is untrusted: `covered = true` is one edit away. So both players are made again from their names and settings, on
+the problem of the run, and their statements are computed again; those of the file are only compared with them. Only
+registered players and problems are made (or those that are given), and nothing that a file names is imported. That the
+settings in the file are those that were played is checked by `--replay`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.asked import UNKNOWN
 
 Spec: TypeAlias = dict[str, Any]
-Said: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as a spec has them
+Statements: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as in a spec
 ROLES: tuple[Role, Role] = ("primal", "dual")
-# What code that is handed a stranger's settings may raise.
+# What code may raise that is given untrusted settings.
 BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError)
 
 
-def problem_of(spec: Spec, mdp: FiniteMDP | None, at_hand: Problem | None) -> Problem:
-    """The problem of a run: its model's, the one at hand, or a registered one; raises NotCertifiable without any."""
+def problem_of(spec: Spec, mdp: FiniteMDP | None, given: Problem | None) -> Problem:
+    """The problem of a run: that of its model, the given one, or a registered one; otherwise raises NotCertifiable."""
     name = spec["problem"]
     if mdp is not None:
         problem: Problem = mdp.problem()
-    elif at_hand is not None:
-        problem = at_hand
+    elif given is not None:
+        problem = given
     elif name in problems():
         problem = find_world(name, followed(spec)).problem
     else:
@@ -48,36 +48,36 @@ def problem_of(spec: Spec, mdp: FiniteMDP | None, at_hand: Problem | None) -> Pr
     return problem
 
 
-def player_of(spec: Spec, role: Role, at_hand: PrimalPlayer[Any] | None) -> Any:
-    """A player of a run, made again from its name and settings; the primal player itself where it is at hand.
+def player_of(spec: Spec, role: Role, given: PrimalPlayer[Any] | None) -> Any:
+    """A player of a run, made again from its name and settings; the given primal player if it is of another class.
 
-    Somebody's own player may go by the name of a registered one: at hand it speaks for itself.
+    A user's own player may have the name of a registered one.
     """
     name, settings = spec[role]["name"], spec[role]["settings"]
-    known = None if role == "dual" else at_hand
+    known = None if role == "dual" else given
     if known is not None and known.name == name and type(known) is not discover(role).get(name):
         return known
     return player_from(role, name, {role: {key: number(value) for key, value in settings.items()}})
 
 
-def recomputed(spec: Spec, problem: Callable[[], Problem], player: Callable[[Role], Any]) -> Said:
-    """What the players say of this run. One that cannot be asked is not covered, and `why` begins with UNKNOWN.
+def recomputed(spec: Spec, problem: Callable[[], Problem], player: Callable[[Role], Any]) -> Statements:
+    """The statements of both players. One that cannot be computed is not covered, and its `why` begins with UNKNOWN.
 
-    problem, player: how these are made again.
+    problem, player: make these again.
     """
     try:
         made = problem()
     except (ResetFreeError, *BROKEN) as error:
         return unknown(str(error))
-    return {role: _plain(_asked(spec, role, made, player)) for role in ROLES}
+    return {role: _plain(_statement(spec, role, made, player)) for role in ROLES}
 
 
-def unknown(why: str) -> Said:
-    """What is known of players that cannot be asked: nothing."""
+def unknown(why: str) -> Statements:
+    """The statements of players that cannot be made again: nothing is covered."""
     return {role: _plain(Statement({}, False, UNKNOWN + why)) for role in ROLES}
 
 
-def _asked(spec: Spec, role: Role, problem: Problem, player: Callable[[Role], Any]) -> Statement:
+def _statement(spec: Spec, role: Role, problem: Problem, player: Callable[[Role], Any]) -> Statement:
     try:
         said: Statement = player(role).statement(problem, spec["episodes"])
         return said

@@ -1,7 +1,7 @@
 """Many runs: sweeps, suites that compare methods, and the engines that play them (local processes, Ray, one GPU).
 
-A trial of a sweep is a run file, and is finished when its file is: so whatever is killed, looking at the files tells
-what is still to be played, and nothing is counted twice. Read `plan` first (what is played), then `sweep_runner`.
+A trial of a sweep is a run file, and is finished when its file is. So after any crash, the files alone determine which
+trials are left, and none is counted twice. Read `plan` first (the trials of a sweep), then `sweep_runner`.
 """
 
 from resetfree.studies.folder import SweepFolder

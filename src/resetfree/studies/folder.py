@@ -1,7 +1,7 @@
-"""The folder of a sweep: what lies where, which trials are finished, and what was raised.
+"""The folder of a sweep: its files, which trials are finished, and the errors of those that failed.
 
-sweep.toml            what is played, as it was given
-trials/ab/ab12….rfrun the run file of each trial, named by the hash of what it asks for
+sweep.toml            the sweep file, as it was given
+trials/ab/ab12….rfrun the run file of each trial, named by the hash of its arguments
 errors/ab12….txt      the traceback of a trial that failed
 results.parquet, summary.parquet, report.md, curves.png
 """
@@ -25,7 +25,7 @@ FORMAT = "# A sweep of resetfree, as it was given. The folder belongs to it.\n"
 
 
 class SweepFolder:
-    """Names and looks only: it holds no state of its own, so that any process may make one."""
+    """The paths of a sweep folder and their status; without state, so that any process may make one."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -34,17 +34,17 @@ class SweepFolder:
         self.report, self.picture = self.path / "report.md", self.path / "curves.png"
 
     def trial_file(self, id: str) -> Path:
-        """The run file of a trial; folders by prefix keep each of them short."""
+        """The run file of a trial; folders by prefix keep each of them small."""
         return self.path / "trials" / id[:2] / f"{id}.rfrun"
 
     def error_file(self, id: str) -> Path:
-        """What a trial raised."""
+        """The file with the error of a trial."""
         return self.path / "errors" / f"{id}.txt"
 
     def prepare(self, text: str, *, update: bool = False) -> None:
-        """Make the folder that of the sweep in `text`, or go on with it.
+        """Create the folder for the sweep in `text`, or reuse it if it holds that sweep.
 
-        update: whether another sweep may take the folder over; the trials that both have are kept.
+        update: whether another sweep may take over the folder; the trials that both have are kept.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,8 @@ class SweepFolder:
                     return
                 if not update:
                     raise RunError(
-                        f"The folder '{self.path}' holds another sweep. Name another (--out), or let the new one have "
-                        "it (--update): trials that both have are kept."
+                        f"The folder '{self.path}' holds another sweep. Name another (--out), or update it (--update): "
+                        "trials that both have are kept."
                     )
             elif any(not _is_ours(one.name) for one in self.path.iterdir()):
                 raise RunError(f"The folder '{self.path}' is not that of a sweep, and not empty. Name another.")
@@ -69,7 +69,7 @@ class SweepFolder:
             return False
 
     def text(self) -> str:
-        """What is played, as it was given."""
+        """The text of the sweep file, as it was given."""
         try:
             return read_text(self.plan).removeprefix(FORMAT)
         except (OSError, ValueError) as error:
@@ -79,7 +79,7 @@ class SweepFolder:
 
     @contextmanager
     def playing(self) -> Iterator[None]:
-        """One driver at a time; a killed one lets go by itself."""
+        """Lock the folder for one driver; a killed driver releases the lock."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = WriterLock(self.path / "sweep").acquire()
@@ -98,21 +98,21 @@ class SweepFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """What the disk refuses while results are written, as one sentence."""
+        """Turn errors of the disk while results are written into RunError with one sentence."""
         try:
             yield
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise RunError(
-                f"The results in '{self.path}' cannot be written: {why}. The trials that are done stay; the same "
-                "command goes on."
+                f"The results in '{self.path}' cannot be written: {why}. The trials that are done are saved; run the "
+                "same command again to continue."
             ) from error
 
     def is_finished(self, id: str, episodes: int) -> bool:
-        """Whether the run file of a trial is whole.
+        """Whether the run file of a trial is complete.
 
-        A file whose log lies beside it is being written, or was when its writer was killed: it is left alone, for on
-        another machine even looking at it would disturb. Going on with it tells whether it is finished.
+        A file with a log beside it is being written, or its writer was killed. It counts as unfinished and is not
+        opened, since reading it from another machine could disturb the writer. Resuming it settles whether it is.
         """
         file = self.trial_file(id)
         if not file.exists() or Path(f"{file}-wal").exists():
@@ -131,31 +131,31 @@ class SweepFolder:
         return isinstance(k, int) and k >= episodes
 
     def is_held(self, id: str) -> bool:
-        """Whether some process on this machine is playing a trial now."""
+        """Whether a process on this machine is playing the trial now."""
         return is_held(self.trial_file(id))
 
     @property
     def is_played(self) -> bool:
-        """Whether a driver on this machine is at work on the sweep now."""
+        """Whether a driver on this machine is playing the sweep now."""
         return is_held(self.path / "sweep")
 
     def failed(self) -> dict[str, Path]:
-        """The trials that have raised something."""
+        """The error files of the failed trials, by id."""
         folder = self.path / "errors"
         return {one.stem: one for one in sorted(folder.glob("*.txt"))} if folder.is_dir() else {}
 
     def keep_error(self, id: str, text: str) -> None:
-        """Keep what a trial raised."""
+        """Save the error of a trial."""
         file = self.error_file(id)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, text)
 
     def forget_error(self, id: str) -> None:
-        """A trial has been played to its end after all, or shall be tried again."""
+        """Delete the error of a trial that has finished since, or is to be retried."""
         self.error_file(id).unlink(missing_ok=True)
 
     def remove_trial(self, id: str) -> None:
-        """Throw the run file of a trial away."""
+        """Delete the run file of a trial."""
         lock = WriterLock(self.trial_file(id)).acquire()
         try:
             for ending in ("", "-wal", "-shm", "-journal"):
@@ -165,14 +165,14 @@ class SweepFolder:
 
 
 def write_text(path: Path, text: str) -> None:
-    """All of it or nothing."""
+    """Write a file atomically."""
     with drafted(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 def read_text(path: Path) -> str:
-    """A sweep file; what is no file of a reasonable size is refused before it is read, for it may have no end."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would let us wait until somebody writes to it
+    """The text of a sweep file; raises InvalidInput for a device, a pipe or a large file, before it is read."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would block until it has a writer
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
@@ -189,5 +189,5 @@ def read_text(path: Path) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    """What may lie in the folder of a sweep that never began: its lock, and drafts of its file."""
+    """Whether a file may exist in the folder of a sweep that never began: its lock, and drafts of its file."""
     return name == "sweep.lock" or (name.startswith("sweep.toml.") and name.endswith(".new"))

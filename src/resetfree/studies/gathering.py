@@ -1,7 +1,7 @@
 """From run files to two columnar files: every finished trial at log-spaced episodes, and statistics over seeds.
 
-Rows are written as they are read, so memory does not grow with the number of trials. What the oracle says of a problem
-is computed once and kept in the folder: `values/` holds V* of each.
+Rows are written as they are read, so memory does not grow with the number of trials. V* of each problem is computed
+once by the oracle, and saved in the folder `values/`.
 
 Legend: K episodes, m marked episodes of a trial.
 """
@@ -39,9 +39,9 @@ from resetfree.studies.workers import Workers
 MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them
 READ = ("k", "s1", "reward", "reset", "steps", "v_r", "v_c", "original_return")
 WORDS = ("trial", "configuration", "problem", "problem_options", "primal", "dual", "settings", "feedback", "engine")
-AT_ONCE = 100  # trials of one piece of work
+AT_ONCE = 100  # trials of one job
 BATCH = 10_000  # rounds read at once
-FEW = 400  # trials that are read before another process would have been started
+FEW = 400  # fewer trials are read faster by this process than by new ones
 
 
 class TrialCurve(NamedTuple):
@@ -55,7 +55,7 @@ class TrialCurve(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What was written."""
+    """How much was written."""
 
     trials: int
     rows: int
@@ -65,8 +65,8 @@ class Gathered(NamedTuple):
 def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None, run_code: bool = False) -> Gathered:
     """Write results.parquet and summary.parquet from the finished trials.
 
-    run_code: whether problems that are somebody's code (module:factory, gym:) may be made to ask the oracle; what was
-    asked before is in the folder. Without it their regret is missing.
+    run_code: whether problems that are a user's code (module:factory, gym:) may be made to compute V*. Without it their
+    regret is missing, unless V* is in the folder already.
     """
     pa, pq = arrow()
     _best.cache_clear()
@@ -92,14 +92,14 @@ def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None
 
 
 def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None:
-    """Ask the oracle for V* of each problem that has one, once for the whole sweep."""
+    """Compute V* of each problem with an oracle, once for the whole sweep, and save it in the folder."""
     for problem, options in {(one.problem, json.dumps(one.options)): None for one in plan.configurations}:
         file = _values_file(folder.path, problem, json.loads(options))
         if file.exists() or (":" in problem and not run_code):
             continue
         try:
             world = find_world(problem, json.loads(options))
-        except ResetFreeError:  # its trials have said so
+        except ResetFreeError:  # reported by its trials
             continue
         with world:
             best = best_values(world.mdp)
@@ -109,7 +109,7 @@ def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None
 
 
 def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
-    """A trial at its marked episodes, None if it is not finished; sums are exact, term by term as in a run."""
+    """A trial at its marked episodes, None if it is not finished; sums are added term by term as in a run."""
     if not folder.is_finished(trial.id, trial.episodes):
         return None
     file = folder.trial_file(trial.id)
@@ -150,7 +150,7 @@ def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
 
 
 def _curves(plan: SweepPlan, folder: SweepFolder, processes: int) -> Iterator[TrialCurve]:
-    """Finished trials in the order of the plan, read by several processes where that is worth it."""
+    """Finished trials in the order of the plan, read by several processes if there are many."""
     pieces = [plan.trials[at : at + AT_ONCE] for at in range(0, len(plan.trials), AT_ONCE)]
     read = partial(_read_piece, folder=folder.path)
     if processes == 1 or len(plan.trials) < FEW:
@@ -220,7 +220,7 @@ def _values_file(folder: Path, problem: str, options: dict[str, Any]) -> Path:
 
 @lru_cache(maxsize=64)
 def _best(folder: Path, problem: str, options: str, fingerprint: str) -> Floats | None:
-    """[S] V* as it was kept; None where there is no oracle, or the problem has changed since."""
+    """[S] V* as saved in the folder; None if there is no oracle, or the problem has changed since."""
     try:
         kept = unpack(_values_file(folder, problem, json.loads(options)).read_bytes())
         value: NDArray[np.float64] = kept["value"]
@@ -230,7 +230,7 @@ def _best(folder: Path, problem: str, options: str, fingerprint: str) -> Floats 
 
 
 def arrow() -> tuple[Any, Any]:
-    """PyArrow and its Parquet half, imported when they are needed."""
+    """PyArrow and its Parquet module, imported on first use; raises InvalidInput if they are not installed."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")  # which have no types
     except ImportError as error:

@@ -23,26 +23,24 @@ from resetfree.studies.trial import Trial
 
 MOST = 1_000_000  # trials
 LONGEST = 100  # characters of a value that are quoted
-LARGEST = 2**63 - 1  # of what run files and columnar files keep as integers
+LARGEST = 2**63 - 1  # the largest integer of run files and columnar files
 TABLES = ("sweep", "problem", "players", "trial")
 SWEEP = ("episodes", "seeds", "time_limit")
 PROBLEM = ("id", "options", "episodes")
 PLAYERS = ("primal", "dual", "feedback", "bound", "settings")
 TRIAL = ("problem", "options", "episodes", "seed", *PLAYERS)
 ROLES = ("primal", "dual")
-DEEP = "A sweep file must be tables and lists. Got some that lie too deep in each other."
+DEEP = "A sweep file must be tables and lists. Got some that are nested too deep."
 DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++\s*\.\s*){100}""")  # a.b.c. and so on; ours have three parts
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep plays: configurations, and the seeds of each; a trial that is asked for twice is played once."""
+    """The trials of a sweep: configurations, and the seeds of each; duplicates are removed."""
 
-    trials: tuple[Trial, ...]  # those of a configuration stand together, in the order of their seeds
-    repeated: int = 0  # trials that were asked for more than once
-    time_limit: float | None = (
-        None  # seconds that a trial may take, each time it is taken up; None: as long as it likes
-    )
+    trials: tuple[Trial, ...]  # grouped by configuration, in the order of their seeds
+    repeated: int = 0  # duplicates that were removed
+    time_limit: float | None = None  # seconds that a trial may take, each time it is started; None: no limit
 
     @property
     def configurations(self) -> list[Trial]:
@@ -79,12 +77,12 @@ def parse_plan(text: str) -> SweepPlan:
     >>> len(plan.trials), len(plan.configurations), str(plan.trials[4])
     (6, 2, 'pits-v0 slip=0.1, auto, against auto, 100 episodes, seed 1')
     """
-    if DEEP_KEY.search(text):  # which the parser would take minutes for
+    if DEEP_KEY.search(text):  # the parser would take minutes
         raise InvalidInput(DEEP)
     try:
         try:
             data = tomllib.loads(text)
-        except ValueError as error:  # also of an integer with more digits than Python reads
+        except ValueError as error:  # also for an integer with more digits than Python reads
             raise InvalidInput(f"A sweep file must be TOML. It is not: {error}.") from error
         return _parsed(data)
     except RecursionError as error:
@@ -105,39 +103,39 @@ def _parsed(data: dict[str, Any]) -> SweepPlan:
         raise InvalidInput("A sweep file with [[players]] must have at least one [[problem]]. Got none instead.")
     total = sum(map(_size, problems)) * sum(map(_size, players)) * len(seeds)
     total += sum(_size(table) * (1 if "seed" in table else len(seeds)) for table in explicit)
-    if total > MOST:  # before they are made
+    if total > MOST:  # checked before they are made
         raise InvalidInput(
             f"A sweep must have at most {MOST:,} trials. Got {f'{total:,}' if total <= LARGEST else 'more'} instead."
         )
     worlds = [world for table in problems for world in _problems(table, episodes)]
     sides = [side for table in players for side in _players(table, "[[players]]", PLAYERS)]
-    asked: list[Trial] = []
+    trials: list[Trial] = []
     for (problem, options, k), side in itertools.product(worlds, sides):
-        asked += Trial(problem, options, episodes=k, seed=seeds[0], **side).with_seeds(seeds)
+        trials += Trial(problem, options, episodes=k, seed=seeds[0], **side).with_seeds(seeds)
     for table in explicit:
-        asked += _explicit(table, episodes, seeds)
-    if not asked:
+        trials += _explicit(table, episodes, seeds)
+    if not trials:
         raise InvalidInput("A sweep must have at least one trial: a [[problem]] or a [[trial]]. Got none instead.")
-    unique = {trial.id: trial for trial in asked}
+    unique = {trial.id: trial for trial in trials}
     together: dict[str, list[Trial]] = {}
     for trial in unique.values():
         together.setdefault(trial.configuration, []).append(trial)
     ordered = tuple(trial for group in together.values() for trial in group)
-    return SweepPlan(ordered, len(asked) - len(unique), limit)
+    return SweepPlan(ordered, len(trials) - len(unique), limit)
 
 
 def check_plan(plan: SweepPlan) -> None:
-    """Make every problem and every player once, so that a mistake is told before anything is played."""
+    """Make every problem and every player once, to raise InvalidInput for a mistake before any trial is played."""
     worlds: dict[str, World] = {}
-    told: dict[str, Mapping[str, Any]] = {}
+    earlier: dict[str, Mapping[str, Any]] = {}  # by problem, a spec with the bound B of the oracle
     try:
         for trial in plan.configurations:
             try:
-                setup = trial.prepared(worlds, told.get(trial.place))
+                setup = trial.prepared(worlds, earlier.get(trial.place))
             except ResetFreeError as error:
                 raise InvalidInput(f"{error} (In the trial '{trial}'.)") from error
-            if setup.spec["B_source"] == "oracle":  # which is asked once per problem
-                told[trial.place] = setup.spec
+            if setup.spec["B_source"] == "oracle":
+                earlier[trial.place] = setup.spec
     finally:
         for world in worlds.values():
             world.close()
@@ -158,7 +156,7 @@ def _problems(table: Mapping[str, Any], episodes: int | None) -> Iterator[tuple[
 
 
 def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Every choice that a table of players stands for."""
+    """Every combination of the values in a table of players."""
     _known(f"key of {where}", table, keys)
     names = [_names(table.get(key, "auto"), f"'{key}' of {where}") for key in ("primal", "dual", "feedback")]
     for feedback in names[2]:
@@ -198,7 +196,7 @@ def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[in
 
 
 def _size(table: Mapping[str, Any]) -> int:
-    """How many choices a table stands for, before they are made; the seeds are not among them."""
+    """The number of combinations of a table, without its seeds."""
     own = [_table(table.get("options", {}), "the options")]
     settings = _table(table.get("settings", {}), "the settings")
     own += [_table(settings.get(role, {}), f"settings.{role}") for role in ROLES]
@@ -208,14 +206,14 @@ def _size(table: Mapping[str, Any]) -> int:
 
 
 def _product(grid: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
-    """Every choice of one value per key."""
+    """Every combination of one value per key."""
     values = [_each(value, f"'{key}' in the {where}") for key, value in grid.items()]
     for chosen in itertools.product(*values):
         yield dict(zip(grid, chosen, strict=True))
 
 
 def _each(value: Any, what: str) -> list[Any]:
-    """The values that a key stands for: those of a list, or the one it is."""
+    """The values of a key: those of a list, or a single one."""
     if isinstance(value, list) and not value:
         raise InvalidInput(f"The {what} must have at least one value. Got an empty list instead.")
     values = value if isinstance(value, list) else [value]
@@ -229,7 +227,7 @@ def _check_plain(value: Any, what: str) -> None:
         for one in value:
             _check_plain(one, what)
     elif value is not None and not isinstance(value, bool | int | float | str):
-        raise InvalidInput(f"The {what} must be numbers, words or lists of them. Got {type(value).__name__} instead.")
+        raise InvalidInput(f"The {what} must be numbers, text or lists of them. Got {type(value).__name__} instead.")
 
 
 def _names(value: Any, what: str) -> list[str]:
@@ -272,14 +270,14 @@ def _small(value: int, what: str) -> int:
 
 
 def check_limit(value: Any, what: str) -> float:
-    """A time limit that is one."""
+    """A time limit in seconds, checked."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
         raise InvalidInput(f"The {what} must be a positive number of seconds. Got {_shown(value)} instead.")
     return float(value)
 
 
 def _shown(value: Any) -> str:
-    """A value in a sentence, which stays one."""
+    """A value as text for a message, shortened."""
     try:
         text = repr(value)
     except ValueError:  # an integer of more digits than Python prints

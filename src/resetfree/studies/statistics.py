@@ -1,4 +1,4 @@
-"""Numbers over seeds: mean, interquartile mean, and 95 % bootstrap intervals of both.
+"""Statistics over seeds: mean, interquartile mean, and 95 % bootstrap intervals of both.
 
 Legend: n seeds, m numbers of each (measures at episodes), R resamples. All numbers of a resample come from the same
 seeds, so curves are resampled as wholes; the same number of seeds is always resampled in the same way.
@@ -18,7 +18,7 @@ from resetfree.problems.finite.transitions import Floats
 RESAMPLES = 4000
 SEED = 20_240
 ENDS = (0.025, 0.975)
-AT_ONCE = 250  # resamples whose counts are floats at one time
+AT_ONCE = 250  # resamples whose counts are converted to floats at once
 STATISTICS = ("mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high")
 
 
@@ -52,7 +52,7 @@ def mean_intervals(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def summarise(values: Floats) -> tuple[NDArray[np.int64], dict[str, Floats]]:
-    """How many seeds have each number, [m], and the statistics of each, [m]; values: [n, m], nan where there is none.
+    """[m] the number of seeds that have each value, and its statistics, [m] each; values: [n, m], nan for missing.
 
     >>> n, found = summarise(np.array([[0.0], [1.0], [2.0], [1000.0]]))
     >>> n.tolist(), found["mean"].tolist(), found["iqm"].tolist()
@@ -60,7 +60,7 @@ def summarise(values: Floats) -> tuple[NDArray[np.int64], dict[str, Floats]]:
     """
     there = np.isfinite(values)
     result = {name: np.full(values.shape[1], np.nan) for name in STATISTICS}
-    patterns, member = np.unique(there, axis=1, return_inverse=True)  # nearly always one: everything is there
+    patterns, member = np.unique(there, axis=1, return_inverse=True)  # nearly always one: nothing is missing
     for p in range(patterns.shape[1]):
         seeds, columns = np.flatnonzero(patterns[:, p]), np.flatnonzero(member == p)
         if len(seeds):
@@ -93,7 +93,7 @@ def _trimmed_ends(values: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _counts(n: int) -> NDArray[np.uint8]:
-    """[R, n] how often each resample of n seeds draws each of them; 256 times happens to none."""
+    """[R, n] how often each resample of n seeds draws each of them (never 256 times)."""
     rng = np.random.default_rng(SEED)
     counts = np.empty((RESAMPLES, n), dtype=np.uint8)
     for row in counts:
@@ -105,9 +105,8 @@ def _counts(n: int) -> NDArray[np.uint8]:
 def _trimmed_means(values: Floats, order: NDArray[np.int64], counts: NDArray[np.uint8], cut: int, out: Floats) -> None:
     """out[r]: mean of resample r of n values without its `cut` least and its `cut` largest.
 
-    A resample is how often it drew each value, so values are sorted once for all.
-    values, order: [n] sorted, and where each stood before.  counts: [R, n] by where a value stood before; every row
-    adds up to n.
+    A resample is given by how often it drew each value, so values are sorted only once.
+    values, order: [n] sorted, and the original index of each.  counts: [R, n] by original index; every row sums to n.
     """
     n = len(values)
     for r in range(len(out)):

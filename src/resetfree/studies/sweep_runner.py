@@ -1,4 +1,4 @@
-"""Play what a sweep has not finished yet, on one of the engines; a driver that is killed is simply started again."""
+"""Play the unfinished trials of a sweep on one of the engines; after a crash, the same call continues."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from resetfree.studies.engines.on_ray import Cluster, OnRay
 from resetfree.studies.engines.runner import Outcome, Runner
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.plan import SweepPlan, check_limit
-from resetfree.studies.trial import Errand, Trial
+from resetfree.studies.trial import Trial, TrialJob
 
 ENGINES = ("auto", "local", "batched", "ray")
-RECENT = 20  # sentences of failed trials that are kept at hand
+RECENT = 20  # errors of failed trials that a count holds
 
 
 class SweepStopped(ResetFreeError):
@@ -29,24 +29,24 @@ class SweepStopped(ResetFreeError):
 
 @dataclass
 class Count:
-    """How a sweep stands."""
+    """The progress of a sweep."""
 
     total: int
     done: int = 0
     failed: int = 0
     running: int = 0
-    waiting: int = 0  # neither done nor failed; while a sweep is played, those that are running too
+    waiting: int = 0  # neither done nor failed; while a sweep is played, running ones included
     engine: str = ""
-    why: str = ""  # this engine
-    engines: list[str] = field(default_factory=list)  # all that have played
-    errors: list[tuple[str, str]] = field(default_factory=list)  # some trials that failed, and what they raised
+    why: str = ""  # the reason for this engine
+    engines: list[str] = field(default_factory=list)  # all engines so far
+    errors: list[tuple[str, str]] = field(default_factory=list)  # ids and errors of some failed trials
     began: float = field(default_factory=time.monotonic)
     played: int = 0  # episodes of trials that this call finished
     left: int = 0  # episodes of trials that are not finished
 
     @property
     def seconds_left(self) -> float | None:
-        """If the others take as long per episode; None before the first trial is finished."""
+        """An estimate from the time per episode so far; None before the first trial is finished."""
         return None if self.played == 0 else (time.monotonic() - self.began) * self.left / self.played
 
 
@@ -64,17 +64,16 @@ def run_sweep(
     time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Count:
-    """Play every trial that is neither finished nor failed, and say how the sweep stands then.
+    """Play every trial that is neither finished nor failed, and return the progress of the sweep.
 
     engine: "local" (processes), "ray", "batched" (an accelerator), or "auto": batched where that is likely faster.
-    workers: processes of the local engine or of a Ray cluster of our own (default: one per core).
-    address: of a Ray cluster that runs; a local one is started if none is given.
-    tensorboard: a folder for event files, one folder per trial in it.
-    time_limit: seconds that a trial may take (default: the plan's); one that takes longer is killed, and has failed.
+    workers: processes of the local engine or of our own Ray cluster (default: one per core).
+    address: of a running Ray cluster; a local one is started if none is given.
+    tensorboard: a folder for event files, with one folder per trial.
+    time_limit: seconds that a trial may take (default: the plan's); one that takes longer is killed, and fails.
 
-    Trials that could not be played for want of room on the disk or of a cluster are not failures: RunError says so, and
-    the next call goes on with them. Only one process plays a sweep at a time. A finished trial is never played again:
-    its run file says so.
+    A full disk or a lost cluster is not a failure of its trials: RunError is raised, and the next call plays them. Only
+    one process plays a sweep at a time. A finished trial is never played again.
     """
     if engine not in ENGINES:
         raise UnknownName("engine", engine, ENGINES)
@@ -83,41 +82,41 @@ def run_sweep(
     processes = workers or os.cpu_count() or 1
     limit = plan.time_limit if time_limit is None else check_limit(time_limit, "time limit of a trial")
     with folder.playing():
-        count, missing = _look(plan, folder)
+        count, missing = _count(plan, folder)
         report = progress or (lambda count: None)
         queue = deque(
-            Errand(trial, folder.path.absolute(), tensorboard and tensorboard.absolute()) for trial in missing
+            TrialJob(trial, folder.path.absolute(), tensorboard and tensorboard.absolute()) for trial in missing
         )
         try:
             for runner in _engines(engine, queue, Cluster(processes, address, limit), count, report):
-                with closing(runner), closing(runner.play(queue)) as outcomes:  # at once, not when the error was read
-                    for errand, outcome in outcomes:
+                with closing(runner), closing(runner.play(queue)) as outcomes:  # an error ends the jobs at once
+                    for job, outcome in outcomes:
                         if outcome.status == "lost":
                             raise RunError(
                                 f"{outcome.sentence} So far {count.done} of {count.total} trials are done, saved in "
-                                f"'{folder.path}'. The same command goes on with the others."
+                                f"'{folder.path}'. Run the same command again to continue."
                             )
-                        _note(count, errand.trial, outcome)
+                        _add(count, job.trial, outcome)
                         report(count)
         except KeyboardInterrupt:
             raise SweepStopped(
                 f"Stopped after {count.done} of {count.total} trials, saved in '{folder.path}'. "
-                "The same command goes on with it."
+                "Run the same command again to continue."
             ) from None
     count.running = 0
     return count
 
 
 def standing(plan: SweepPlan, folder: SweepFolder) -> Count:
-    """How a sweep stands, from its files alone."""
-    count, missing = _look(plan, folder)
+    """The progress of a sweep, from its files alone."""
+    count, missing = _count(plan, folder)
     count.running = sum(folder.is_held(trial.id) for trial in missing)
     count.waiting = len(missing) - count.running
     return count
 
 
-def _look(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[Trial]]:
-    """What is finished and what has failed, from the files; the others are missing."""
+def _count(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[Trial]]:
+    """The numbers of finished and failed trials, from the files; and the other trials."""
     failed, count, missing = folder.failed(), Count(len(plan.trials)), []
     for trial in plan.trials:
         if folder.is_finished(trial.id, trial.episodes):
@@ -133,8 +132,8 @@ def _look(plan: SweepPlan, folder: SweepFolder) -> tuple[Count, list[Trial]]:
     return count, missing
 
 
-def _note(count: Count, trial: Trial, outcome: Outcome) -> None:
-    if outcome.status == "stopped":  # nobody but the user stops a trial
+def _add(count: Count, trial: Trial, outcome: Outcome) -> None:
+    if outcome.status == "stopped":  # only the user stops a trial
         raise KeyboardInterrupt
     count.left -= trial.episodes
     count.waiting -= 1
@@ -149,12 +148,12 @@ def _note(count: Count, trial: Trial, outcome: Outcome) -> None:
 
 
 def _engines(
-    engine: str, queue: deque[Errand], cluster: Cluster, count: Count, report: Progress
-) -> Iterator[Runner[Errand]]:
-    """The engines that play, one after the other; each is told in the count before it begins."""
+    engine: str, queue: deque[TrialJob], cluster: Cluster, count: Count, report: Progress
+) -> Iterator[Runner[TrialJob]]:
+    """The engines to use, one after the other; each is reported in the count before it begins."""
     processes, address = cluster.processes, cluster.address
 
-    def told(name: str, why: str, running: int) -> None:
+    def use(name: str, why: str, running: int) -> None:
         count.engine, count.why, count.running = name, why, min(running, count.waiting)
         count.engines.append(name)
         report(count)
@@ -164,7 +163,7 @@ def _engines(
         report(count)
         return
     if engine == "ray":
-        told("ray", "a cluster at " + address if address else f"a cluster of {processes} processes here", 0)
+        use("ray", "a cluster at " + address if address else f"a local cluster of {processes} processes", 0)
         yield OnRay(cluster, lambda n: setattr(count, "running", n))
         return
     if engine in ("auto", "batched"):
@@ -172,11 +171,11 @@ def _engines(
 
         batches, why = choose_batches(queue, everything=engine == "batched")
         if batches:
-            told("batched", why, max(len(batch.errands) for batch in batches))
+            use("batched", why, max(len(batch.jobs) for batch in batches))
             yield InBatches(batches, everything=engine == "batched")
         if not queue:
             return
-        told("local", why if engine == "auto" else "", processes)
+        use("local", why if engine == "auto" else "", processes)
     else:
-        told("local", "asked for", processes)
+        use("local", "requested", processes)
     yield Local(processes, cluster.limit)

@@ -1,4 +1,4 @@
-"""One trial of a sweep: what is played, by which it is known, and how it is played wherever an engine sends it."""
+"""One trial of a sweep: its arguments, its id, and the job that plays it in any process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.world import World, find_world
@@ -26,13 +26,13 @@ from resetfree.runs.tracking import tracked
 from resetfree.studies.engines.runner import Outcome, Stop
 from resetfree.studies.folder import SweepFolder
 
-LOOK = 0.1  # seconds between two looks at whether the trial shall end
-PATIENCE = 1.0  # seconds that a worker waits where another process holds its run file
+LOOK = 0.1  # seconds between two polls of `stop`
+PATIENCE = 1.0  # seconds that a worker waits while another process writes its run file
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is asked of `learn`; trials that ask for the same are the same trial."""
+    """The arguments of one call of `learn`; trials with equal arguments have the same id."""
 
     problem: str
     options: dict[str, Any]
@@ -46,27 +46,26 @@ class Trial:
 
     @cached_property
     def id(self) -> str:
-        """A hash of everything in it, which names its run file."""
+        """A hash of all its fields, which names its run file."""
         return _digest({"configuration": self.configuration, "seed": self.seed})
 
     @cached_property
     def configuration(self) -> str:
-        """The same for trials that differ in the seed only."""
+        """A hash of all its fields but the seed."""
         return _digest({one.name: getattr(self, one.name) for one in fields(self) if one.name != "seed"})
 
     def with_seeds(self, seeds: Iterable[int]) -> Iterator[Trial]:
-        """The trials of this configuration; its hash is computed once for all of them."""
+        """The trials of this configuration; its hash is computed only once."""
         shared = {one.name: getattr(self, one.name) for one in fields(self)}
         for seed in seeds:
             trial = Trial(**{**shared, "seed": seed})
-            trial.__dict__["configuration"] = self.configuration  # where `cached_property` keeps it
+            trial.__dict__["configuration"] = self.configuration  # fills the `cached_property`
             yield trial
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """The arguments of `learn`."""
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `learn` and `prepare` besides the problem."""
         return {
-            "problem": self.problem,
             "primal": self.primal,
             "dual": self.dual,
             "episodes": self.episodes,
@@ -79,25 +78,15 @@ class Trial:
     def prepared(self, worlds: dict[str, World], before: Mapping[str, Any] | None = None) -> Setup:
         """Its players on its problem, which is made once for all trials that share `worlds`.
 
-        before: the spec of another trial of the problem; what the oracle told that one is not computed again.
+        before: the spec of another trial of the problem: a bound B by the oracle is taken from it.
         """
         if self.place not in worlds:
             worlds[self.place] = find_world(self.problem, self.options)
-        return prepare(
-            worlds[self.place],
-            primal=self.primal,
-            dual=self.dual,
-            episodes=self.episodes,
-            seed=self.seed,
-            feedback=self.feedback,
-            B=self.bound,
-            settings={**self.settings, "problem": self.options},
-            before=before,
-        )
+        return prepare(worlds[self.place], **self.arguments, before=before)
 
     @property
     def place(self) -> str:
-        """The same for trials on the same problem."""
+        """A key of its problem with all options."""
         return json.dumps([self.problem, self.options], sort_keys=True)
 
     def __str__(self) -> str:
@@ -108,8 +97,8 @@ class Trial:
         return ", ".join([*words, f"{self.episodes} episodes, seed {self.seed}"])
 
 
-class Errand(NamedTuple):
-    """What a worker is sent: a trial, the folder of its sweep, and where TensorBoard files go if they are wanted."""
+class TrialJob(NamedTuple):
+    """The job of a worker: a trial, the folder of its sweep, and the folder for TensorBoard files, if any."""
 
     trial: Trial
     folder: Path
@@ -117,50 +106,48 @@ class Errand(NamedTuple):
 
     @property
     def id(self) -> str:
-        """That of the trial."""
+        """The id of the trial."""
         return self.trial.id
 
     @property
     def again(self) -> str:
-        """What to type to go on with it."""
-        return (
-            f"It goes on, with as much time again or another --time-limit, after: resetfree sweep retry {self.folder}"
-        )
+        """What to type to continue it."""
+        return f"To continue it, with as much time again or another --time-limit: resetfree sweep retry {self.folder}"
 
     @property
     def events(self) -> Path | None:
-        """The folder of its TensorBoard files, with a name that people can read."""
+        """The folder of its TensorBoard files, with a readable name."""
         if self.tensorboard is None:
             return None
         words = f"{self.trial.problem}-{self.trial.primal}-{self.trial.dual}-seed{self.trial.seed}-{self.id[:8]}"
         return self.tensorboard / re.sub(r"[^\w.-]+", "-", words)
 
     def play(self, stop: Stop = lambda: False) -> Outcome:
-        """Play the trial from its newest checkpoint if there is one; what it raises is kept in the folder.
+        """Play the trial, resuming its run file if there is one; its error is saved in the folder.
 
-        stop: if it says so, the trial is saved and ended.
+        stop: polled; if it returns true, the trial is saved and ended.
         """
         trial, folder = self.trial, SweepFolder(self.folder)
         file = folder.trial_file(trial.id)
         try:
             resume = file.exists()
             own = (trial.problem, trial.episodes, trial.options, file if resume else None)
-            with tracked(_heeding(stop), self.events, *own) as progress:
-                learn(**trial.asked, path=file, resume=resume, progress=progress)
+            with tracked(_interrupted_by(stop), self.events, *own) as progress:
+                learn(trial.problem, **trial.arguments, path=file, resume=resume, progress=progress)
         except (Stopped, KeyboardInterrupt):
             return Outcome("stopped")
         except Exception as error:  # a trial that fails is a result, and must not stop the sweep
             if isinstance(error, RunError) and isinstance(error.__cause__, BlockingIOError):
-                time.sleep(PATIENCE)  # a worker of a driver that was killed is still at it
+                time.sleep(PATIENCE)  # a worker of a killed driver is still playing it
                 return Outcome("busy", str(error))
             return self.failed(error)
-        with suppress(OSError):  # a trial that is finished has not failed, whatever lies in errors/
+        with suppress(OSError):  # a finished trial has not failed, whatever errors/ holds
             folder.forget_error(trial.id)
         return Outcome("done")
 
     def failed(self, error: BaseException) -> Outcome:
-        """Keep what was raised, with its traceback; a full disk is not the trial's doing."""
-        sentence, trial = said(error), self.trial
+        """Save an error with its traceback; a full disk is not a failure of the trial."""
+        sentence, trial = one_line(error), self.trial
         if lacks_room(error):
             return Outcome("lost", str(error) if isinstance(error, ResetFreeError) else f"{sentence}.")
         trace = "".join(traceback.format_exception(error))
@@ -173,8 +160,8 @@ class Errand(NamedTuple):
         return Outcome("failed", sentence)
 
 
-def _heeding(stop: Stop) -> Progress:
-    """Look now and then whether to end; `learn` saves the run when it is interrupted between two rounds."""
+def _interrupted_by(stop: Stop) -> Progress:
+    """A `progress` that polls `stop` and raises KeyboardInterrupt, after which `learn` saves the run."""
     due = time.monotonic() + LOOK
 
     def note(game: Game, this: Round) -> None:
@@ -187,8 +174,8 @@ def _heeding(stop: Stop) -> Progress:
     return note
 
 
-def _digest(asked: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+def _digest(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _with(name: str, settings: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""Local processes that do one job at a time each: one that is killed is replaced, and the others do not notice.
+"""A pool of local processes, one job at a time each: a killed one is replaced without effect on the others.
 
-Each has a pipe of its own and a process group of its own. No lock is shared, so a process that is killed holds nothing
-that another waits for, and killing one takes along whatever it started.
+Each has its own pipe and its own process group. No lock is shared, so that a killed process cannot block another, and
+killing one also kills the processes that it started.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from typing import Any, Generic, Self, TypeVar
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.interrupts import SLICE
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 
 J = TypeVar("J")
 R = TypeVar("R")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-GRACE = 0.4  # seconds in which a job must show that it heard that it shall end
-PATIENCE = 10.0  # seconds that one which has heard may take to save what it has
+GRACE = 0.4  # seconds in which a worker must acknowledge the request to end
+PATIENCE = 10.0  # seconds that it may take to save its job after that
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FAILURES = 6  # processes in a row that may die before they are ready
 
 
 class Child:
-    """A process of ours that calls `target(pipe, *args)`, and this end of the pipe."""
+    """A child process that calls `target(pipe, *args)`, and our end of the pipe."""
 
     def __init__(self, target: Callable[..., object], *args: Any) -> None:
         context = multiprocessing.get_context("spawn")  # no copy of this process's locks and threads
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_lead, args=(target, theirs, *args))
-        resource_tracker.ensure_running()  # which sets the mask of signals as it likes
+        self.process = context.Process(target=_run_child, args=(target, theirs, *args))
+        resource_tracker.ensure_running()  # before signals are blocked: it changes the mask itself
         with _undisturbed(), _one_thread_each():
             self.process.start()
         theirs.close()
 
     def kill(self) -> None:
-        """End it and what it started, at once."""
+        """Kill it and the processes that it started."""
         assert self.process.pid is not None
         with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or is gone
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -55,10 +55,10 @@ class Child:
 
 
 class Workers(Generic[J, R]):
-    """So many processes that live as long as this context; leaving it ends what they are doing.
+    """A pool of processes as a context manager; leaving it ends their jobs.
 
-    limit, overdue: seconds that a job may take; one that takes longer is killed with its process, and `overdue(job)` is
-      its result.
+    limit, overdue: seconds that a job may take; one that takes longer is killed with its process, and its result is
+      `overdue(job)`.
     """
 
     def __init__(
@@ -71,73 +71,73 @@ class Workers(Generic[J, R]):
     ) -> None:
         self.size, self._work = processes, work
         self._limit, self._overdue = limit, overdue
-        self._staff: list[_Worker[J, R]] = []
+        self._workers: list[_Worker[J, R]] = []
         self._failures = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Who hears that it shall end (see `stopping`) may save; the others are killed."""
+        """Workers that acknowledge the request to end (see `stopping`) may save; the others are killed."""
         try:
             began = time.monotonic()
-            for worker in self._staff:
-                worker.tell(None)
-            while left := [worker for worker in self._staff if worker.is_ending_within(time.monotonic() - began)]:
+            for worker in self._workers:
+                worker.send(None)
+            while left := [worker for worker in self._workers if worker.may_still_end(time.monotonic() - began)]:
                 wait_for([worker.child.process.sentinel for worker in left], SLICE / 10)
         finally:  # also at a second Ctrl-C
-            for worker in self._staff:
+            for worker in self._workers:
                 worker.child.kill()
-            self._staff.clear()
+            self._workers.clear()
 
     def do(self, jobs: deque[J]) -> Iterator[tuple[J, R | None]]:
-        """Results as they come, in any order; None where the process died. More jobs may be put in meanwhile.
+        """Results in order of completion, None if the process died. Jobs may be added meanwhile.
 
-        What a job raises, RunError says here.
+        Raises RunError with the message of what a job raised.
         """
-        while jobs or any(worker.job for worker in self._staff):
-            self._hire(len(jobs))
-            for worker in self._staff:
+        while jobs or any(worker.job for worker in self._workers):
+            self._start(len(jobs))
+            for worker in self._workers:
                 if jobs and worker.ready:
                     worker.give(jobs.popleft())
-            wait_for([worker.child.pipe for worker in self._staff], SLICE)
-            for worker in list(self._staff):
+            wait_for([worker.child.pipe for worker in self._workers], SLICE)
+            for worker in list(self._workers):
                 job = worker.job
-                alive = worker.child.process.is_alive()  # asked first: what it said before it died is read below
-                answer = worker.listen()
+                alive = worker.child.process.is_alive()  # checked first: a result sent before its death is read below
+                answer = worker.receive()
                 if worker.ready:
                     self._failures = 0
                 if job and answer:
                     yield job[0], answer[0]
                 elif not alive or worker.gone:
-                    self._dismiss(worker)
+                    self._end(worker)
                     if job:
                         yield job[0], None
                 elif job and self._limit is not None and worker.seconds > self._limit and self._overdue is not None:
-                    self._dismiss(worker)
+                    self._end(worker)
                     yield job[0], self._overdue(job[0])
 
-    def _hire(self, n_jobs: int) -> None:
-        idle = sum(not worker.job for worker in self._staff)
-        for _ in range(min(self.size - len(self._staff), n_jobs - idle)):
+    def _start(self, n_jobs: int) -> None:
+        idle = sum(not worker.job for worker in self._workers)
+        for _ in range(min(self.size - len(self._workers), n_jobs - idle)):
             if self._failures >= FAILURES:
-                raise RunError(f"{FAILURES} processes in a row died before they could be given anything to do.")
-            self._staff.append(_Worker(self._work))
+                raise RunError(f"{FAILURES} processes in a row died before they could be given a job.")
+            self._workers.append(_Worker(self._work))
 
-    def _dismiss(self, worker: _Worker[J, R]) -> None:
+    def _end(self, worker: _Worker[J, R]) -> None:
         self._failures += not (worker.job or worker.ready)
-        self._staff.remove(worker)
+        self._workers.remove(worker)
         worker.child.kill()
 
 
 class _Worker(Generic[J, R]):
-    """One process, and what it is doing."""
+    """One process and its job."""
 
     def __init__(self, work: Callable[[J], R]) -> None:
         self.child = Child(_serve, work)
         self.job: tuple[J] | None = None
-        self.ready = False  # to be given a job: it has started, and has none
-        self.heard = False  # that it shall end
+        self.ready = False  # for a job: it has started, and has none
+        self.acknowledged = False  # the request to end
         self.gone = False
         self._began = 0.0
 
@@ -148,21 +148,21 @@ class _Worker(Generic[J, R]):
 
     def give(self, job: J) -> None:
         self.job, self.ready, self._began = (job,), False, time.monotonic()
-        self.tell(self.job)
+        self.send(self.job)
 
-    def tell(self, message: tuple[J] | None) -> None:
-        with suppress(OSError):  # it has died, which is found out where it is listened to
+    def send(self, message: tuple[J] | None) -> None:
+        with suppress(OSError):  # it has died, which `receive` finds out
             self.child.pipe.send(message)
 
-    def listen(self) -> tuple[R] | None:
-        """Its result, if it has come."""
+    def receive(self) -> tuple[R] | None:
+        """The result of its job, None if it has none yet."""
         try:
             while self.child.pipe.poll():
                 kind, value = self.child.pipe.recv()
                 if kind == "ready":
                     self.ready = True
                 elif kind == "ending":
-                    self.heard = True
+                    self.acknowledged = True
                 else:
                     self.job = None
                     if kind == "raised":
@@ -172,59 +172,59 @@ class _Worker(Generic[J, R]):
             self.gone = True
         return None
 
-    def is_ending_within(self, seconds: float) -> bool:
-        """Whether it is still at it, so long after it was told to end, and may be."""
-        with suppress(Exception):  # what it raises or returns now is of no interest to anybody
-            self.listen()
-        return self.child.process.is_alive() and seconds < (PATIENCE if self.heard else GRACE)
+    def may_still_end(self, seconds: float) -> bool:
+        """Whether it is alive and has time left, so many seconds after the request to end."""
+        with suppress(Exception):  # results and errors no longer matter
+            self.receive()
+        return self.child.process.is_alive() and seconds < (PATIENCE if self.acknowledged else GRACE)
 
 
-_pipe: Connection | None = None  # in a worker: to the process that gives it jobs
-_told = False  # in a worker: whether it has said that it heard
+_pipe: Connection | None = None  # in a worker: to the process that sends jobs
+_acknowledged = False  # in a worker: whether it has acknowledged the request to end
 
 
 def stopping() -> bool:
-    """Whether this process is a worker that shall end what it is doing."""
-    global _told
-    if _pipe is None or not _pipe.poll():  # during a job nothing comes but the word to end
+    """Whether this process is a worker that was requested to end its job."""
+    global _acknowledged
+    if _pipe is None or not _pipe.poll():  # during a job, the only message is the request to end
         return False
-    if not _told:
-        _told = True
-        _say("ending", None)
+    if not _acknowledged:
+        _acknowledged = True
+        _send("ending", None)
     return True
 
 
 def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
     global _pipe
     _pipe = pipe
-    _say("ready", None)
+    _send("ready", None)
     with suppress(EOFError, ConnectionError):
         while (job := pipe.recv()) is not None:
             try:
                 kind, value = "done", work(job[0])
             except BaseException as error:
-                kind, value = "raised", str(error) if isinstance(error, ResetFreeError) else said(error)
-            _say(kind, value)
-            _say("ready", None)
+                kind, value = "raised", str(error) if isinstance(error, ResetFreeError) else one_line(error)
+            _send(kind, value)
+            _send("ready", None)
 
 
-def _say(kind: str, value: Any) -> None:
+def _send(kind: str, value: Any) -> None:
     assert _pipe is not None
     with suppress(ConnectionError):
         _pipe.send((kind, value))
 
 
-def _lead(target: Callable[..., object], pipe: Connection, *args: Any) -> None:
-    """The first function of a new process."""
+def _run_child(target: Callable[..., object], pipe: Connection, *args: Any) -> None:
+    """The entry point of a new process."""
     os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_follow_parent, daemon=True).start()
     target(pipe, *args)
 
 
 def _follow_parent() -> None:
-    """End when the first process was killed: nobody would ever ask for what is done here."""
+    """End when the parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -233,7 +233,7 @@ def _follow_parent() -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No signal in the middle of starting a process, which inherits that until it stands on its own."""
+    """Block signals while a process is started; it inherits the mask, and unblocks them itself."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -243,7 +243,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """New processes inherit this: as many of them as cores must not each use all cores."""
+    """Give new processes one thread each, since there are as many of them as cores."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:

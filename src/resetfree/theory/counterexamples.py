@@ -36,24 +36,19 @@ def no_attained_multiplier(bins: int | Sequence[int] = (5, 10, 20)) -> list[Cert
     formulas = [2.0 / (3.0 * y**0.5) for y in ys]
     off = [abs(i - f) / f for i, f in zip(integrals, formulas, strict=True)]
     worst = int(np.argmax(off))
+    same = "g(y) = (2/3) / sqrt(y), by quadrature (at the y with the largest relative difference)"
+    above = "g(y) stays above its infimum 0 = V*, however large y is"
+    at, formula, detail = f"y = {ys[worst]:g}", formulas[worst], {"y": list(ys), "g": integrals}
     found = [
-        Certificate(
-            "g(y) = (2/3) / sqrt(y), by quadrature (at the y with the largest relative difference)",
-            integrals[worst], formulas[worst], 1e-12 * formulas[worst], "==", f"y = {ys[worst]:g}",
-            {"y": list(ys), "g": integrals},
-        ),
-        Certificate(
-            "g(y) stays above its infimum 0 = V*, however large y is",
-            0.0, integrals[-1], 1e-12, "<", f"y = {ys[-1]:g}",
-        ),
-    ]  # fmt: skip
+        Certificate(same, integrals[worst], formula, 1e-12 * formula, "==", witness=at, detail=detail),
+        Certificate(above, 0.0, integrals[-1], 1e-12, "<", witness=f"y = {ys[-1]:g}"),
+    ]
     for n in tried:
         mdp = make("no-multiplier-v0", bins=n)
         start = mdp.state_names.index("s1")
         hat = solve(mdp, starts=[start]).lambda_hat[start]
-        found.append(
-            Certificate(f"cut into {n} bins, lambda_hat(s1) is 4 n^2", hat, 4.0 * n * n, 1e-9 * 4 * n * n, "==", "s1")
-        )
+        claim = f"cut into {n} bins, lambda_hat(s1) is 4 n^2"
+        found.append(Certificate(claim, hat, 4.0 * n * n, 1e-9 * 4 * n * n, "==", witness="s1"))
     return found
 
 
@@ -88,13 +83,11 @@ def no_shared_optimum_above_zero(threshold: float = 0.5) -> list[Certificate]:
 
     above, zero = optima(threshold), optima(0.0)
     detail = {"p_from_A": largest(a, threshold), "p_from_B": largest(b, threshold)}
+    less = f"with a budget of {threshold:g} resets the best shared policy earns less than the best ones for A and B"
     return [
-        Certificate(
-            f"with a budget of {threshold:g} resets the best shared policy earns less than the best ones for A and B",
-            above[0], above[1], 1e-12, "<", "A and B", detail,
-        ),
-        Certificate("with a budget of zero it earns the same", zero[0], zero[1], 1e-12, "==", "A and B"),
-    ]  # fmt: skip
+        Certificate(less, *above, 1e-12, "<", witness="A and B", detail=detail),
+        Certificate("with a budget of zero it earns the same", *zero, 1e-12, "==", witness="A and B"),
+    ]
 
 
 def non_markovian_saddle_point(threshold: float = 0.5) -> list[Certificate]:
@@ -115,27 +108,20 @@ def non_markovian_saddle_point(threshold: float = 0.5) -> list[Certificate]:
     remembering = with_contexts([mdp, mdp], np.eye(2))
     values = evaluate(remembering, np.concatenate([one.policy for one in best], axis=1))
     here = [c * mdp.n_states + s for c, s in enumerate(starts)]
+    earned, starts_named = values.v_r[here].sum(), "A and B"
+    same = "the policy that remembers its start earns what the best ones for A and B earn"
+    within = "it stays within the budget from both starts (largest V_c)"
     found = [
-        Certificate(
-            "the policy that remembers its start earns what the best ones for A and B earn",
-            values.v_r[here].sum(), sum(one.value for one in best), 1e-9, "==", "A and B",
-        ),
-        Certificate(
-            "it stays within the budget from both starts (largest V_c)", values.v_c[here].max(), threshold, 1e-9, "<=",
-            "A and B",
-        ),
-        Certificate("every Markovian policy earns less", markovian.lhs, values.v_r[here].sum(), 1e-9, "<", "A and B"),
-    ]  # fmt: skip
+        Certificate(same, earned, sum(one.value for one in best), 1e-9, "==", witness=starts_named),
+        Certificate(within, values.v_c[here].max(), threshold, 1e-9, witness=starts_named),
+        Certificate("every Markovian policy earns less", markovian.lhs, earned, 1e-9, "<", witness=starts_named),
+    ]
     for s, i in zip(starts, here, strict=True):
         y = 1.0 if values.v_c[i] > threshold - 1e-9 else 0.0
         most, name = best_response(mdp, y), mdp.state_names[s]
         left, own = most.v_r[s] - y * (most.v_c[s] - threshold), values.v_r[i] - y * (values.v_c[i] - threshold)
-        found += [
-            Certificate(
-                f"y is zero where the budget is not used up, from {name}", own, values.v_r[i], 1e-9, "==", name
-            ),
-            Certificate(
-                f"no policy has V_r - y (V_c - budget) above its own, from {name}", left, own, 1e-9, "<=", name
-            ),
-        ]
+        slack = f"y is zero where the budget is not used up, from {name}"
+        found.append(Certificate(slack, own, values.v_r[i], 1e-9, "==", witness=name))
+        least = f"no policy has V_r - y (V_c - budget) above its own, from {name}"
+        found.append(Certificate(least, left, own, 1e-9, witness=name))
     return found

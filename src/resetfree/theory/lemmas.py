@@ -53,7 +53,8 @@ def softmax_gap(q: ArrayLike, alpha: float) -> Certificate:
     i = int(np.argmax(gap))
     tolerance = 1e-12 * (1.0 + float(np.abs(rows).max()))
     claim = "the largest value exceeds its mean under the softmax by at most log|A| / alpha"
-    return Certificate(claim, gap[i], log(rows.shape[1]) / alpha, tolerance, "<=", f"row {i}", {"rows": len(rows)})
+    bound = log(rows.shape[1]) / alpha
+    return Certificate(claim, gap[i], bound, tolerance, witness=f"row {i}", detail={"rows": len(rows)})
 
 
 def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
@@ -70,7 +71,7 @@ def softmax_lipschitz(x: ArrayLike, y: ArrayLike) -> Certificate:
     moved, by = np.abs(softmax(a) - softmax(b)).sum(axis=1), np.abs(a - b).max(axis=1)
     i = int(np.argmax(moved - by))
     claim = "softmax moves by at most what its argument moves by (sum against maximum)"
-    return Certificate(claim, moved[i], by[i], 1e-12, "<=", f"row {i}", {"rows": len(a)})
+    return Certificate(claim, moved[i], by[i], 1e-12, "<=", witness=f"row {i}", detail={"rows": len(a)})
 
 
 class _Planned(NamedTuple):
@@ -116,20 +117,20 @@ def composite_optimism(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alp
     most = (response.v_r - lam * response.v_c)[acting]
     upper = (planned.v_r - lam * planned.v_c)[0, acting] + mdp.horizon * log(mdp.n_actions) / alpha
     i = int(np.argmax(most - upper))
+    claim = "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha"
+    start = mdp.state_names[int(np.flatnonzero(acting)[i])]
     return [
         _tightest("Q_r is at least one true step of its own values", planned.true_r, q_r, acting, tolerance),
         _tightest("Q_c is at most one true step of its own values", q_c, planned.true_c, acting, tolerance),
-        Certificate(
-            "no policy has V_r - lam V_c above the planned one by more than H log|A| / alpha", most[i], upper[i],
-            tolerance, "<=", mdp.state_names[int(np.flatnonzero(acting)[i])],
-        ),
-    ]  # fmt: skip
+        Certificate(claim, most[i], upper[i], tolerance, witness=start),
+    ]
 
 
 def _tightest(claim: str, left: Floats, right: Floats, acting: Any, tolerance: float) -> Certificate:
     slack = np.where(acting[None, :, None], right - left, np.inf)
     at = np.unravel_index(int(np.argmin(slack)), slack.shape)
-    return Certificate(claim, left[at], right[at], tolerance, "<=", f"step {at[0] + 1}, state {at[1]}, action {at[2]}")
+    where = f"step {at[0] + 1}, state {at[1]}, action {at[2]}"
+    return Certificate(claim, left[at], right[at], tolerance, witness=where)
 
 
 def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
@@ -148,12 +149,9 @@ def overestimates(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: f
         total = _along(mdp, planned.policy, gaps[what])
         off = np.where(acting, np.abs((promised - true) - total), 0.0)
         s = int(np.argmax(off))
-        found.append(
-            Certificate(
-                f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)", off[s], 0.0,
-                TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max())), "==", mdp.state_names[s],
-            )
-        )  # fmt: skip
+        claim = f"the {what}'s overestimate is the expected sum of its one-step gaps (largest difference)"
+        tolerance = TOLERANCE * mdp.horizon * (1.0 + float(np.abs(gaps[what]).max()))
+        found.append(Certificate(claim, off[s], 0.0, tolerance, "==", witness=mdp.state_names[s]))
     return found
 
 
@@ -171,7 +169,7 @@ def _along(mdp: FiniteMDP, policy: Floats, step: Floats) -> Floats:
 
 
 def performance_difference(mdp: FiniteMDP, policy: ArrayLike) -> list[Certificate]:
-    """V_c^pi - V_c^* = E_pi sum_h (Q_c^* - V_c^*)(s_h, a_h) from every start, in fractions: not a digit is lost.
+    """V_c^pi - V_c^* = E_pi sum_h (Q_c^* - V_c^*)(s_h, a_h) from every start, in exact fractions.
 
     Paper: performance difference lemma (Kakade and Langford), which carries the lemma on restricted policies.
 
@@ -198,29 +196,35 @@ def performance_difference(mdp: FiniteMDP, policy: ArrayLike) -> list[Certificat
         after = now
     starts = [s for s in range(n) if not mdp.reset[s]]
     worst = max(starts, key=lambda s: abs(v_c[s] - least[0][s] - after[s]))
+    same = "V_c less the least V_c is the expected sum of the advantages, as fractions (largest difference)"
+    off = float(abs(v_c[worst] - least[0][worst] - after[worst]))
+    detail = {"starts": len(starts), "largest": float(max(after))}
+    signs = "no advantage over the least V_c is negative (lowest one)"
     return [
-        Certificate(
-            "V_c less the least V_c is the expected sum of the advantages, as fractions (largest difference)",
-            float(abs(v_c[worst] - least[0][worst] - after[worst])), 0.0, 0.0, "==", mdp.state_names[worst],
-            {"starts": len(starts), "largest": float(max(after))},
-        ),
-        Certificate("no advantage over the least V_c is negative (lowest one)", 0.0, float(lowest), 0.0, "<=", where),
-    ]  # fmt: skip
+        Certificate(same, off, 0.0, 0.0, "==", witness=mdp.state_names[worst], detail=detail),
+        Certificate(signs, 0.0, float(lowest), 0.0, witness=where),
+    ]
 
 
 def comparator_pair(
-    rounds: Rounds, v_r_hat: ArrayLike, v_c_hat: ArrayLike, comparator: Values, at_starts: ArrayLike, *,
-    online: ArrayLike, soft: ArrayLike,
-) -> list[Certificate]:  # fmt: skip
+    rounds: Rounds,
+    v_r_hat: ArrayLike,
+    v_c_hat: ArrayLike,
+    comparator: Values,
+    at_starts: ArrayLike,
+    *,
+    online: ArrayLike,
+    soft: ArrayLike,
+) -> list[Certificate]:
     """R_p(pi_c) + R_d(lambda_c) for any pair of comparators: an identity, and the bound by what plans overestimate.
 
     Paper: the appendix's lemma for any comparator pair pi_c, lambda_c.
 
     The sum is sum_k L^k(pi_c, lam^k) - L^k(pi^k, lambda_c), in which L^k(pi^k, lam^k) has gone: an identity. And it is
     at most online + soft + sum_k (V_r^k - V_r^{pi^k}) + lambda_c(s_1^k) (V_c^{pi^k} - V_c^k), if the dual player's
-    regret on the costs that it was told is at most `online` and the composite of each plan is optimistic.
+    regret on its feedback is at most `online` and the composite of each plan is optimistic.
 
-    v_r_hat, v_c_hat: [K] the plans' values V_r^k, V_c^k, which the dual player was told.  comparator: values of pi_c.
+    v_r_hat, v_c_hat: [K] the plans' values V_r^k, V_c^k, the dual player's feedback.  comparator: values of pi_c.
     at_starts: [K] lambda_c(s_1^k).  online, soft: [K] the bounds 1.5 B sqrt(k) and k H log|A| / alpha.
     """
     lam_c, hat_r, hat_c = (np.asarray(x, dtype=np.float64) for x in (at_starts, v_r_hat, v_c_hat))
@@ -229,15 +233,13 @@ def comparator_pair(
     crossed = np.cumsum(pair - (rounds.v_r - lam_c * rounds.v_c))
     over = np.cumsum(hat_r - rounds.v_r + lam_c * (rounds.v_c - hat_c))
     size = np.cumsum(np.abs(pair) + np.abs(rounds.v_r) + (np.abs(lam_c) + np.abs(rounds.lam)) * (1.0 + rounds.v_c))
+    bound = np.asarray(online) + np.asarray(soft) + over
+    same = "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians"
+    most = "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates"
     return [
-        over_rounds(
-            "R_p(pi_c) + R_d(lambda_c) is the sum of the crossed Lagrangians", both, crossed, TOLERANCE * size, "==",
-        ),
-        over_rounds(
-            "R_p(pi_c) + R_d(lambda_c) is at most the dual bound, the softmax's share and the overestimates", both,
-            np.asarray(online) + np.asarray(soft) + over, TOLERANCE * size,
-        ),
-    ]  # fmt: skip
+        over_rounds(same, both, crossed, TOLERANCE * size, "=="),
+        over_rounds(most, both, bound, TOLERANCE * size),
+    ]
 
 
 def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
@@ -260,16 +262,15 @@ def strong_duality(mdp: FiniteMDP, solution: Solution | None = None) -> list[Cer
     tolerance = 1e-7 * mdp.horizon + unseen_value(mdp)  # the linear program's own
     tried = np.stack([_g(known, starts, factor * hat + more) for factor in (0.0, 0.5, 1.0, 2.0) for more in (0.0, 1.0)])
     j = int(np.argmin((tried - primal).min(axis=0)))
+    names, detail = mdp.state_names, {"starts": len(starts)}
     return [
-        Certificate(
-            claims[0], primal[i], dual[i], tolerance, "==", mdp.state_names[starts[i]], {"starts": len(starts)}
-        ),
-        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, "<=", mdp.state_names[starts[j]]),
+        Certificate(claims[0], primal[i], dual[i], tolerance, "==", witness=names[starts[i]], detail=detail),
+        Certificate(claims[1], primal[j], tried[:, j].min(), tolerance, witness=names[starts[j]]),
     ]
 
 
 def _g(known: Solution, starts: Any, multipliers: Floats) -> Floats:
-    """[n] g(y) of each start at its own y, as what the best policy has beyond a baseline plus what that has."""
+    """[n] g(y) of each start at its own y, as the best policy's excess over a baseline plus the baseline's value."""
     baseline, result = evaluate(known.mdp, known.policy).v_r, np.empty(len(starts))
     for i, (s, y) in enumerate(zip(starts.tolist(), multipliers.tolist(), strict=True)):
         result[i] = baseline[s] + temptation(known.mdp, y, known.policy).excess[s]
@@ -281,7 +282,7 @@ def no_slater(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certific
 
     Paper: Slater's condition does not hold for these CMDPs, and the proof does not use it.
 
-    Slater asks for a policy with V_c < 0. The least V_c over ALL policies is computed (V_c alone, without rewards); the
+    Slater needs a policy with V_c < 0. The least V_c over ALL policies is computed (V_c alone, without rewards); the
     witness is a start at which it is exactly zero. A set of optimal multipliers that has no upper end is the other face
     of it: with slack e they would be at most H / e.
     """
@@ -297,7 +298,8 @@ def no_slater(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certific
     i = int(np.argmax(np.abs(least)))
     off = np.abs(_g(known, starts, FAR * known.lambda_star[starts]) - known.value[starts])
     j = int(np.argmax(off))
+    names, detail = mdp.state_names, {"starts": len(starts)}
     return [
-        Certificate(claims[0], least[i], 0.0, 0.0, "==", mdp.state_names[starts[i]], {"starts": len(starts)}),
-        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", mdp.state_names[starts[j]]),
+        Certificate(claims[0], least[i], 0.0, 0.0, "==", witness=names[starts[i]], detail=detail),
+        Certificate(claims[1], off[j], 0.0, TOLERANCE * mdp.horizon, "==", witness=names[starts[j]]),
     ]

@@ -144,9 +144,9 @@ def best_values(rounds: Rounds, solution: Solution) -> Floats:
     if bad.any():
         k = int(np.argmax(bad))
         s = int(rounds.s1[k])
-        raise AssumptionViolated(
-            f"Round {k + 1} starts in state {solution.mdp.state_names[s]} (index {s}), "
-            "from which no reset-free policy exists: its regret is not defined.",
-            assumption="feasibility", witness=s,
-        )  # fmt: skip
+        why = (
+            f"Round {k + 1} starts in state {solution.mdp.state_names[s]} (index {s}), from which no reset-free policy "
+        )
+        why += "exists: its regret is not defined."
+        raise AssumptionViolated(why, assumption="feasibility", witness=s)
     return np.asarray(solution.value[rounds.s1])

@@ -66,11 +66,11 @@ class Ball:
 
     @property
     def diameter(self) -> float:
-        """2B."""
+        """The diameter 2B of the ball."""
         return 2.0 * self.radius
 
     def project(self, x: ArrayLike) -> Floats:
-        """min(1, B/|x|) x."""
+        """The projection min(1, B/|x|) x."""
         return _shrink(_point(x, "Ball", self.dim), self.radius)
 
     def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
@@ -111,7 +111,7 @@ class OrthantBall:
 class ConeBall:
     """{Xi theta >= 0, |theta| <= B}: the parameters of functions that are non-negative at every row of Xi.
 
-    rows: Xi [n, d]; rows of zeros ask for nothing.
+    rows: Xi [n, d]; rows of zeros constrain nothing.
 
     >>> wedge = ConeBall(np.array([[0.0, 1.0], [1.0, -1.0]]), 5.0)   # 0 <= theta_2 <= theta_1
     >>> wedge.project([1.0, 3.0]).round(9).tolist()
@@ -136,7 +136,7 @@ class ConeBall:
 
     @property
     def dim(self) -> int:
-        """Columns of Xi."""
+        """The dimension d: the columns of Xi."""
         return int(self.rows.shape[1])
 
     @property
@@ -190,7 +190,7 @@ class SumOfSquaresBall:
 
     @property
     def dim(self) -> int:
-        """p(p+1)/2."""
+        """The dimension p(p+1)/2 of the packed symmetric matrices."""
         return self.m_dim * (self.m_dim + 1) // 2
 
     @property
@@ -291,7 +291,7 @@ def _norm(x: Floats) -> float:
 
 
 def _shrink(x: Floats, radius: float) -> Floats:
-    """P_ball."""
+    """The projection onto the ball of this radius."""
     norm = _norm(x)
     if norm <= radius:
         return x

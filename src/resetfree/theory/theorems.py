@@ -1,4 +1,4 @@
-"""Every statement of the reduction that speaks about a known problem, as a function that computes both sides.
+"""Every statement of the reduction about a known problem, as a function that computes both sides.
 
 Legend: pi* the best reset-free policy, V* its value; lambda_hat(s) the smallest optimal multiplier of start s,
 lambda* = lambda_hat + 1; L^k(pi, lambda) = V_r^pi(s_1^k) - lambda(s_1^k) V_c^pi(s_1^k); R_p and R_d the regrets of
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arguments import whole
-from resetfree.core.certificate import Certificate, Kind, Status
+from resetfree.core.certificate import Certificate, Kind, Status, over_rounds
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.tabular_policy import random_policy, uniform
@@ -88,16 +88,13 @@ def _optimal_policy_is_safe(mdp: FiniteMDP, known: Solution) -> list[Certificate
     values = evaluate(mdp, known.policy)
     off = np.abs(values.v_r - known.value)[starts]
     i = int(np.argmax(off)) if len(off) else 0
+    safe = "pi* cannot be reset from any start (number of starts from which it can, by the support)"
+    best = "pi* earns V* from every start (largest difference)"
+    tolerance, detail = TOLERANCE * mdp.horizon, {"starts": len(starts)}
     return [
-        Certificate(
-            "pi* cannot be reset from any start (number of starts from which it can, by the support)",
-            len(unsafe), 0.0, 0.0, "==", _name(mdp, unsafe[0]) if len(unsafe) else None, {"starts": len(starts)},
-        ),
-        Certificate(
-            "pi* earns V* from every start (largest difference)", off.max(initial=0.0), 0.0, TOLERANCE * mdp.horizon,
-            "==", _name(mdp, starts[i]) if len(starts) else None,
-        ),
-    ]  # fmt: skip
+        Certificate(safe, len(unsafe), 0.0, 0.0, "==", witness=_name_first(mdp, unsafe), detail=detail),
+        Certificate(best, off.max(initial=0.0), 0.0, tolerance, "==", witness=_name_first(mdp, starts[i:])),
+    ]
 
 
 def _saddle(mdp: FiniteMDP, known: Solution, multipliers: Floats, what: str) -> Certificate:
@@ -114,12 +111,11 @@ def _saddle(mdp: FiniteMDP, known: Solution, multipliers: Floats, what: str) -> 
     j = int(np.argmax(more > SMALLER / 10 * y))
     if excess[i] <= TOLERANCE * mdp.horizon and more[j] > SMALLER / 10 * y[j]:  # too little to see in values
         detail |= {"in": "multipliers", "start": int(starts[j])}
-        return Certificate(claim, need[j], y[j], SMALLER / 10 * y[j], "<=", _name(mdp, starts[j]), detail)
+        return Certificate(claim, need[j], y[j], SMALLER / 10 * y[j], witness=_name(mdp, starts[j]), detail=detail)
     value = known.value[starts[i]]
-    return Certificate(
-        claim, value + excess[i], value, TOLERANCE * mdp.horizon, "<=", _name(mdp, starts[i]),
-        {**detail, "multiplier": float(y[i]), "start": int(starts[i])},
-    )  # fmt: skip
+    detail |= {"multiplier": float(y[i]), "start": int(starts[i])}
+    where = _name(mdp, starts[i])
+    return Certificate(claim, value + excess[i], value, TOLERANCE * mdp.horizon, witness=where, detail=detail)
 
 
 def _with_multiplier(starts: NDArray[np.int64], multipliers: Floats) -> tuple[NDArray[np.int64], dict[str, int]]:
@@ -131,7 +127,7 @@ def _with_multiplier(starts: NDArray[np.int64], multipliers: Floats) -> tuple[ND
 def _nothing_to_ask(claim: str, beyond: dict[str, int], kind: Kind = "<=") -> Certificate:
     if beyond:
         return Certificate.not_applicable(claim, "the multiplier of every start exceeds what a float can hold")
-    return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"starts": 0})
+    return Certificate(claim, 0.0, 0.0, 0.0, kind, detail={"starts": 0})
 
 
 def _temptation(known: Solution, starts: NDArray[np.int64], multipliers: Floats) -> Temptation:
@@ -161,7 +157,7 @@ def least_multiplier(mdp: FiniteMDP, solution: Solution | None = None) -> Certif
     needed = _temptation(known, starts, tried).need
     i = int(np.argmin(needed / tried))
     detail = {"starts": len(starts), "lambda_hat": float(known.lambda_hat[starts[i]]), "start": int(starts[i])}
-    return Certificate(claim, tried[i], needed[i], 0.0, "<", _name(mdp, starts[i]), {**detail, **beyond})
+    return Certificate(claim, tried[i], needed[i], 0.0, "<", witness=_name(mdp, starts[i]), detail={**detail, **beyond})
 
 
 def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | None = None) -> Certificate:
@@ -180,16 +176,14 @@ def regret_equivalence(mdp: FiniteMDP, starts: ArrayLike, solution: Solution | N
     n = len(states)
     left = n * best_value(mdp, np.bincount(states, minlength=mdp.n_states) / n)
     tolerance = n * (1e-7 * mdp.horizon + unseen_value(mdp))  # the linear program's own
-    return Certificate(EQUIVALENCE, left, known.value[states].sum(), tolerance, "==", None, {"starts": n})
+    return Certificate(EQUIVALENCE, left, known.value[states].sum(), tolerance, "==", detail={"starts": n})
 
 
 def _require_feasible(mdp: FiniteMDP, known: Solution, states: NDArray[np.int64]) -> None:
     bad = states[~known.feasible[states]]
     if len(bad):
-        raise AssumptionViolated(
-            f"No reset-free policy exists from state {_name(mdp, bad[0])}.", assumption="feasibility",
-            witness=int(bad[0]),
-        )  # fmt: skip
+        why = f"No reset-free policy exists from state {_name(mdp, bad[0])}."
+        raise AssumptionViolated(why, assumption="feasibility", witness=int(bad[0]))
 
 
 def restricted_policies(mdp: FiniteMDP, policy: ArrayLike, solution: Solution | None = None) -> list[Certificate]:
@@ -207,21 +201,15 @@ def restricted_policies(mdp: FiniteMDP, policy: ArrayLike, solution: Solution | 
     differ = feasible[leaves != reset]
     kept = np.where(leaves, 0.0, v_c)
     i = int(np.argmax(kept)) if len(kept) else 0
-    detail = {
-        "starts": len(feasible),
-        "restricted": int((~leaves).sum()),
-        "underflowed": int((leaves & (v_c == 0)).sum()),
-    }
+    underflowed = int((leaves & (v_c == 0)).sum())
+    detail = {"starts": len(feasible), "restricted": int((~leaves).sum()), "underflowed": underflowed}
+    same = "a policy keeps to Abar from a feasible start iff it cannot be reset (starts where the two differ)"
+    zero = "V_c is exactly zero from every feasible start from which the policy keeps to Abar (largest V_c)"
+    most = kept.max(initial=0.0)
     return [
-        Certificate(
-            "a policy keeps to Abar from a feasible start iff it cannot be reset (starts where the two differ)",
-            len(differ), 0.0, 0.0, "==", _name(mdp, differ[0]) if len(differ) else None, detail,
-        ),
-        Certificate(
-            "V_c is exactly zero from every feasible start from which the policy keeps to Abar (largest V_c)",
-            kept.max(initial=0.0), 0.0, 0.0, "==", _name(mdp, feasible[i]) if len(kept) else None, detail,
-        ),
-    ]  # fmt: skip
+        Certificate(same, len(differ), 0.0, 0.0, "==", witness=_name_first(mdp, differ), detail=detail),
+        Certificate(zero, most, 0.0, 0.0, "==", witness=_name_first(mdp, feasible[i:]), detail=detail),
+    ]
 
 
 def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) -> list[Certificate]:
@@ -247,8 +235,8 @@ def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) ->
             bad = lost | (mdp.last_reset if h == mdp.n_transitions else mdp.reset)
             harmful = (possible @ bad.astype(np.float64) > 0).reshape(harmful.shape)
         lost = np.asarray(harmful.all(axis=1))
-        nobody = mdp.last_reset if h == mdp.n_transitions + 1 > 1 else mdp.reset  # who arrives there is reset
-        allowed, here = known.safe.actions(h), ~(lost | nobody)[:, None]
+        resets = mdp.last_reset if h == mdp.n_transitions + 1 > 1 else mdp.reset  # an arrival there is a reset
+        allowed, here = known.safe.actions(h), ~(lost | resets)[:, None]
         for inside in (True, False):
             counted[inside] += int((here & (allowed == inside)).sum())
             for s, a in np.argwhere(here & (allowed == inside) & (harmful == inside)):
@@ -257,13 +245,11 @@ def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) ->
         True: "no action of Abar leads where some policy that keeps to Abar can be reset (actions that do)",
         False: "after every action outside Abar every policy can be reset (actions after which some cannot)",
     }
-    return [
-        Certificate(
-            claim, len(differ[inside]), 0.0, 0.0, "==", differ[inside][0] if differ[inside] else None,
-            {"actions": counted[inside]},
-        )
-        for inside, claim in claims.items()
-    ]  # fmt: skip
+    found = []
+    for inside, claim in claims.items():
+        where, detail = next(iter(differ[inside]), None), {"actions": counted[inside]}
+        found.append(Certificate(claim, len(differ[inside]), 0.0, 0.0, "==", witness=where, detail=detail))
+    return found
 
 
 def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
@@ -278,13 +264,12 @@ def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     played = rounds.v_r - rounds.lam * rounds.v_c
     right = primal_regret(rounds, solution)
     tolerance = _rounding(rounds, solution, hat)
-    return [
-        _over_rounds(
-            f"the gap to the saddle-point (pi*, {name}) is at most R_p(pi*)",
-            np.cumsum(best - multiplier * v_c - played), right, tolerance, "<=", "identity", ALGEBRA,
-        )
-        for name, multiplier in (("lambda_hat", hat), ("lambda_hat + 1", hat + 1.0))
-    ]  # fmt: skip
+    found = []
+    for name, multiplier in (("lambda_hat", hat), ("lambda_hat + 1", hat + 1.0)):
+        claim = f"the gap to the saddle-point (pi*, {name}) is at most R_p(pi*)"
+        left = np.cumsum(best - multiplier * v_c - played)
+        found.append(_over_rounds(claim, left, right, tolerance, "<=", status="identity", why=ALGEBRA))
+    return found
 
 
 def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
@@ -298,7 +283,7 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     Resets <= R_p / (C - max lambda_hat). Each is claimed after every round; the first round at which one fails is
     shown, else the last. `solution` should hold the multipliers of the starts: `solve(mdp, starts=...)`.
 
-    What is true whatever the policies are worth is an identity. The others rest on V_r - lambda_hat V_c <= V*, which is
+    What is true for all values of the policies is an identity. The others rest on V_r - lambda_hat V_c <= V*, which is
     true of every policy.
     Raises AssumptionViolated naming a start without a reset-free policy.
     """
@@ -308,19 +293,15 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     r_p = primal_regret(rounds, solution)
     r_zero, r_star = dual_regret(rounds, 0.0), dual_regret(rounds, at_starts=star)
     tolerance = _rounding(rounds, solution, hat)
+    equal, crossed = "R_p(pi*) + R_d(lambda*) equals Regret + sum of lambda* V_c", total + np.cumsum(star * rounds.v_c)
+    least, lowest = "Regret is at least minus the sum of lambda_hat V_c", -np.cumsum(hat * rounds.v_c)
     claims: list[tuple[str, Floats, Floats, Floats, Kind, Status, str]] = [
         ("Regret is at most R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "<=", "identity", ALGEBRA),
         ("Resets are at most R_p(pi*) + R_d(lambda*)", n_resets, r_p + r_star, tolerance, "<=", "proved", ""),
         ("Regret equals R_p(pi*) + R_d(0)", total, r_p + r_zero, tolerance, "==", "identity", ALGEBRA),
-        (
-            "R_p(pi*) + R_d(lambda*) equals Regret + sum of lambda* V_c",
-            r_p + r_star, total + np.cumsum(star * rounds.v_c), tolerance, "==", "identity", ALGEBRA,
-        ),
-        (
-            "Regret is at least minus the sum of lambda_hat V_c",
-            -np.cumsum(hat * rounds.v_c), total, tolerance, "<=", "proved", "",
-        ),
-    ]  # fmt: skip
+        (equal, r_p + r_star, crossed, tolerance, "==", "identity", ALGEBRA),
+        (least, lowest, total, tolerance, "<=", "proved", ""),
+    ]
     if (rounds.lam >= 0).all():
         claims.append(("R_d(0) is never positive", r_zero, np.zeros(len(rounds)), tolerance, "<=", "identity", SIGNS))
     constant = rounds.lam[0] if len(rounds) and (rounds.lam == rounds.lam[0]).all() else -np.inf
@@ -332,7 +313,7 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
 
 
 def _multipliers(rounds: Rounds, solution: Solution) -> Floats:
-    """[K] lambda_hat(s_1^k); those that the solution was not asked for are computed now."""
+    """[K] lambda_hat(s_1^k); those that the solution does not hold are computed now."""
     best_values(rounds, solution)  # names a start that is not feasible
     wanted = np.unique(rounds.s1)
     have = solution if np.isin(wanted, solution.starts).all() else solve(solution.mdp, starts=wanted)
@@ -349,21 +330,16 @@ def _over_rounds(
     claim: str, left: Floats, right: Floats, tolerance: Floats, kind: Kind, status: Status, why: str
 ) -> Certificate:
     """The claim after the first round at which it fails, else after the last."""
-    if not len(left):
-        return Certificate(claim, 0.0, 0.0, 0.0, kind, None, {"rounds": 0}, status, why)
-    slack = right - left if kind == "<=" else -np.abs(right - left)
-    fails = ~(slack >= -tolerance)
-    k = int(np.argmax(fails)) if fails.any() else len(left) - 1
-    tightest = int(np.argmin(slack))
-    detail = {"rounds": len(left), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
-    return Certificate(claim, left[k], right[k], tolerance[k], kind, f"round {k + 1}", detail, status, why)
+    if len(left):
+        return over_rounds(claim, left, right, tolerance, kind, status=status, why=why)
+    return Certificate(claim, 0.0, 0.0, 0.0, kind, detail={"rounds": 0}, status=status, why=why)
 
 
 def certify_problem(mdp: FiniteMDP, *, starts: ArrayLike | None = None, seed: int = 0) -> list[Certificate]:
-    """Every statement that speaks about a problem alone: saddle-points, least multipliers, corollary and lemma.
+    """Every statement about a problem alone: saddle-points, least multipliers, corollary and lemma.
 
-    starts: states it is asked of (default: every feasible one). The linear program of the corollary, over the feasible
-    starts that can come about, is left out where H*S*A is larger than 30,000.
+    starts: states to check (default: every feasible one). The linear program of the corollary, over the feasible
+    possible starts, is left out where H*S*A is larger than 30,000.
     """
     check_model(mdp, "Certifying a problem")
     known = solve(mdp, starts)
@@ -408,6 +384,11 @@ def _various(mdp: FiniteMDP, known: Solution, rng: np.random.Generator) -> list[
         found += [dense, sparse, abar * dense + 1e-3 * abar, single, slip]
     rows = (np.ascontiguousarray(policy / policy.sum(axis=2, keepdims=True)) for policy in found)
     return list({policy.tobytes(): policy for policy in rows}.values())
+
+
+def _name_first(mdp: FiniteMDP, states: NDArray[np.int64]) -> str | None:
+    """The name of the first of these states; None if there are none."""
+    return _name(mdp, states[0]) if len(states) else None
 
 
 def _name(mdp: FiniteMDP, state: np.integer[Any] | int) -> str:

@@ -64,7 +64,7 @@ def theory_beta(
         log N = d log(1 + 8 H sqrt(d K) / e) + d log(1 + 8 R sqrt(d K) / e) + d^2 log(1 + 8 sqrt(d) b^2 / e^2)
                 + log(1 + 2 B / e).
     Self-normalised concentration for every function of the cover, step and episode, eps for the others, and sqrt(d)
-    (1 + R) for the ridge ask for
+    (1 + R) for the ridge require
         beta >= sqrt(4 R^2 [(d/2) log(1 + K) + log N + log(4 H K / p)] + 8 K^2 eps^2) + sqrt(d) (1 + R).
     beta_r solves this with b = beta_r, and beta_c with the same b: the rewards enter the policy, and with it the costs'
     class, at their own size. beta_r is the larger: for costs R^2 is H^2 times smaller, and e at most H times, which
@@ -75,7 +75,9 @@ def theory_beta(
     [332, 68]
     """
     rewards = float(horizon)
-    widest = 0.0 if target_range == rewards else theory_beta(d, horizon, episodes, bound, p, alpha, rewards)
+    widest = 0.0
+    if target_range != rewards:
+        widest = theory_beta(d, horizon, episodes, bound, p, alpha=alpha, target_range=rewards)
     eps = d * target_range / episodes
     e = eps / (1.0 + target_range * alpha * (2.0 + bound))
     weights = [2.0 * size * sqrt(d * episodes) for size in (rewards, target_range)]

@@ -1,4 +1,4 @@
-"""What a run has learned, put to use: `DeployedPolicy` (predict, evaluate, export), from a run file or a plain file."""
+"""Using a learned policy: `DeployedPolicy` (predict, evaluate, export), read from a run file or a policy file."""
 
 from resetfree.use.evaluating import Evaluation, continuing_return, evaluate
 from resetfree.use.policy import DeployedPolicy, read_policy

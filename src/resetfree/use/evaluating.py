@@ -1,12 +1,11 @@
-"""What a policy is worth where it is used, in both senses of reset-free learning.
+"""Evaluation of a policy, in the two ways of the reset-free literature.
 
-fresh        every episode starts anew, from where the problem begins: what the policy is worth once it is deployed
-             (the literature's deployed evaluation). Each start is a reset that the evaluation itself asks for.
-continuing   one life: an episode starts where the last one ended, and a reset comes only after a reset event (the
-             literature's continuing evaluation, of a policy that learns no more; `continuing_return` is that of the
-             training life itself).
+fresh        every episode starts from the initial distribution: the value of the policy once it is deployed (deployed
+             evaluation). Each start is a reset that the evaluation itself performs.
+continuing   one uninterrupted trajectory: an episode starts where the last one ended, and is reset only after a reset
+             event (continuing evaluation of a fixed policy; `continuing_return` is that of the training itself).
 
-Legend: n episodes of at most H steps, G_i the reward of one (in [0, H]), T steps in all, N resets.
+Legend: n episodes of at most H steps, G_i the return of one (in [0, H]), T steps in all, N resets.
 """
 
 from __future__ import annotations
@@ -34,52 +33,52 @@ from resetfree.use.predictor import Predictor
 
 Starts: TypeAlias = Literal["fresh", "continuing"]
 Interval: TypeAlias = tuple[float, float]
-EPISODES = 100  # unless somebody says how many
+EPISODES = 100  # by default
 THOUSAND = 1000.0
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What happened, and what it says; per episode with fresh starts, per step in one life."""
+    """Returns and resets of an evaluation with intervals; per episode for fresh starts, per step for continuing."""
 
     starts: Starts
     confidence: float
     horizon: int
-    returns: Floats = field(repr=False)  # [n] G_i, as the learner was paid
+    returns: Floats = field(repr=False)  # [n] G_i, in the rewards of the learner
     original_returns: Floats = field(repr=False)  # [n] in the environment's own rewards
     lengths: Floats = field(repr=False)  # [n] steps
     reset: Bools = field(repr=False)  # [n] whether the episode entered a reset state
-    performed: int  # resets that the evaluation asked for, its first start included
+    performed: int  # resets that the evaluation performed, its first start included
 
     @property
     def episodes(self) -> int:
-        """How many were played."""
+        """n, the number of episodes."""
         return len(self.returns)
 
     @property
     def steps(self) -> int:
-        """How many were taken."""
+        """T, the number of steps over all episodes."""
         return int(self.lengths.sum())
 
     @property
     def resets(self) -> int:
-        """How many reset events the policy ran into."""
+        """N, the number of episodes that ended in a reset event."""
         return int(self.reset.sum())
 
     @property
     def unit(self) -> str:
-        """What `mean` and `original_mean` are per."""
+        """The unit that `mean` and `original_mean` are per: "episode" or "step"."""
         return "episode" if self.starts == "fresh" else "step"
 
     @property
     def mean(self) -> float:
-        """Reward per episode with fresh starts, per step in one life."""
+        """Reward per episode for fresh starts, per step for continuing."""
         return float(self.returns.sum()) / self._n
 
     @cached_property
     def interval(self) -> Interval:
-        """Of `mean`; `how` says what it promises."""
+        """Confidence interval of `mean`; `how` says when it holds."""
         if not self._bounded:
             return self._student(self.returns)
         shares = np.clip(self.returns / self.horizon, 0.0, 1.0)
@@ -92,7 +91,7 @@ class Evaluation:
 
     @property
     def how(self) -> str:
-        """What `interval` promises."""
+        """When `interval` holds, in one sentence."""
         if not self._bounded:
             return intervals.STUDENT
         return intervals.BETTING if self.starts == "fresh" else intervals.MARTINGALE
@@ -104,17 +103,17 @@ class Evaluation:
 
     @cached_property
     def original_interval(self) -> Interval:
-        """Of `original_mean`, approximate (Student's t): nobody knows how large an environment's own rewards can be."""
+        """Of `original_mean`, approximate (Student's t): the environment's own rewards have no known bounds."""
         return self._student(self.original_returns)
 
     @property
     def reset_rate(self) -> float:
-        """Reset events per episode with fresh starts, per 1000 steps in one life."""
+        """Reset events per episode for fresh starts, per 1000 steps for continuing."""
         return self.resets / self._n * (1.0 if self.starts == "fresh" else THOUSAND)
 
     @cached_property
     def reset_interval(self) -> Interval:
-        """Of `reset_rate`; `reset_how` says what it promises."""
+        """Confidence interval of `reset_rate`; `reset_how` says when it holds."""
         if self.starts == "fresh":
             return intervals.clopper_pearson(self.resets, self.episodes, self.confidence)
         half = (1.0 - self.confidence) / 2.0
@@ -124,25 +123,31 @@ class Evaluation:
 
     @property
     def reset_how(self) -> str:
-        """What `reset_interval` promises."""
+        """When `reset_interval` holds, in one sentence."""
         return intervals.CLOPPER_PEARSON if self.starts == "fresh" else intervals.COUNTED
 
     @property
     def steps_between_resets(self) -> float:
-        """T / N; inf if there was none."""
+        """T / N; inf without resets."""
         return self.steps / self.resets if self.resets else float("inf")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data; null stands for "no limit" or "none"."""
+        """As plain data for JSON; infinite values become None."""
+        names = ("starts", "confidence", "episodes", "steps", "unit", "mean")
         return {
-            "starts": self.starts, "confidence": self.confidence, "episodes": self.episodes, "steps": self.steps,
-            "unit": self.unit, "mean": self.mean, "interval": _plain(self.interval), "interval_is": self.how,
-            "original_mean": self.original_mean, "original_interval": _plain(self.original_interval),
-            "resets": self.resets, "reset_rate": self.reset_rate,
+            **{name: getattr(self, name) for name in names},
+            "interval": _plain(self.interval),
+            "interval_is": self.how,
+            "original_mean": self.original_mean,
+            "original_interval": _plain(self.original_interval),
+            "resets": self.resets,
+            "reset_rate": self.reset_rate,
             "reset_rate_per": "episode" if self.starts == "fresh" else "1000 steps",
-            "reset_interval": _plain(self.reset_interval), "reset_interval_is": self.reset_how,
-            "steps_between_resets": _plain((self.steps_between_resets,))[0], "resets_performed": self.performed,
-        }  # fmt: skip
+            "reset_interval": _plain(self.reset_interval),
+            "reset_interval_is": self.reset_how,
+            "steps_between_resets": _plain((self.steps_between_resets,))[0],
+            "resets_performed": self.performed,
+        }
 
     @property
     def _n(self) -> int:
@@ -150,7 +155,7 @@ class Evaluation:
 
     @property
     def _bounded(self) -> bool:
-        """Rewards lie in [0, 1] unless noise of no bound is added to them."""
+        """Whether every reward can lie in [0, 1]: false if unbounded noise is added to them."""
         return bool((self.returns >= -ROUNDING).all() and (self.returns <= self.lengths + ROUNDING).all())
 
     def _student(self, x: Floats) -> Interval:
@@ -171,13 +176,15 @@ def evaluate(
     deterministic: bool = True,
     **options: Any,
 ) -> Evaluation:
-    """Play a policy, and say what it is worth and how often it is reset.
+    """Play a policy, and estimate its return and how often it is reset.
 
-    problem: a Problem, a FiniteMDP, what the command line takes, or a gymnasium.Env (with `options` of `from_gym`; its
-      horizon and its list of actions are the policy's unless said otherwise).
-    starts: "fresh" or "continuing", see above.
-    episodes: how many (default 100).  steps: or play whole episodes until so many steps are taken.
+    problem: a Problem, a FiniteMDP, what the command line takes, or a gymnasium.Env (with `options` of `from_gym`; the
+      horizon and the list of actions default to those of the policy).
+    starts: "fresh" or "continuing", see the module's docstring.
+    episodes: number of episodes (default 100).  steps: instead, play whole episodes until so many steps are taken.
     deterministic: play the most probable action everywhere, as `predict` does by default.
+
+    Raises InvalidInput for bad arguments, and for a policy that does not fit the problem.
 
     >>> import resetfree as rf
     >>> mdp = rf.make("grid-v0")
@@ -193,7 +200,7 @@ def evaluate(
         raise InvalidInput(f'The \'starts\' must be "fresh" or "continuing". Got {shown(starts)} instead.')
     confidence = intervals.check_confidence(confidence)
     if episodes is not None and steps is not None:
-        raise InvalidInput("An evaluation takes a number of episodes or of steps. Got both instead.")
+        raise InvalidInput("An evaluation takes 'episodes' or 'steps'. Got both instead.")
     for name, value in (("episodes", episodes), ("steps", steps)):
         if value is not None:
             whole(value, f"'{name}' of an evaluation", 1, MOST_EPISODES)
@@ -201,24 +208,30 @@ def evaluate(
     world, made_here = _world(policy, problem, options)
     try:
         _check_fit(policy, world)
-        played = list(_play(policy.played(deterministic), world, starts, episodes, steps, seed))
+        rule = policy.played(deterministic)
+        played = list(_play(rule, world, starts, seed=seed, episodes=episodes or EPISODES, steps=steps))
     finally:
-        world.interventions()  # they were the evaluation's, and no run's
+        world.interventions()  # drop them: they belong to the evaluation, not to a run
         if made_here:
             world.close()
     returns = np.array([one.total_reward for one, _ in played])
     own = np.array([one.original_return for one, _ in played])
     return Evaluation(
-        starts, confidence, world.horizon, returns, np.where(np.isnan(own), returns, own),
-        np.array([float(len(one.actions)) for one, _ in played]), np.array([one.reset for one, _ in played]),
-        sum(put for _, put in played),
-    )  # fmt: skip
+        starts=starts,
+        confidence=confidence,
+        horizon=world.horizon,
+        returns=returns,
+        original_returns=np.where(np.isnan(own), returns, own),
+        lengths=np.array([float(len(one.actions)) for one, _ in played]),
+        reset=np.array([one.reset for one, _ in played]),
+        performed=sum(performed for _, performed in played),
+    )
 
 
 def continuing_return(run: Record, original: bool = False) -> Floats:
-    """[K] reward per step over the single life of the training, up to each round: resets and exploration included.
+    """[K] reward per step of the training itself, up to each round: resets and exploration included.
 
-    original: in the environment's own rewards, where the run has them.
+    original: in the environment's own rewards, if the run has them.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
@@ -233,25 +246,24 @@ def continuing_return(run: Record, original: bool = False) -> Floats:
 
 
 def _play(
-    rule: Any, world: Problem, starts: str, episodes: int | None, steps: int | None, seed: int
+    rule: Any, world: Problem, starts: str, *, seed: int, episodes: int, steps: int | None
 ) -> Iterator[tuple[Episode, bool]]:
-    """Episodes, each with whether it took a reset to start it."""
+    """Episodes, each with whether it began with a reset; `steps`, if given, replaces `episodes`."""
     rng = np.random.default_rng(seed)
-    wanted = EPISODES if episodes is None else episodes
-    start, taken, done, put = None, 0, 0, True
-    while taken < steps if steps is not None else done < wanted:
-        if put and (world.persistent or starts == "fresh" or not done):
+    start, taken, done, reset = None, 0, 0, True
+    while taken < steps if steps is not None else done < episodes:
+        if reset and (world.persistent or starts == "fresh" or not done):
             u = rng.random()
             why = "start" if starts == "fresh" or not done else "reset"
             start = world.perform_reset(u, why) if world.persistent else world.first_start(u)
         one = world.rollout(rule, start, rng.random(world.n_uniforms))
-        yield one, put
+        yield one, reset
         taken, done = taken + len(one.actions), done + 1
-        start, put = one.next_start, starts == "fresh" or one.reset
+        start, reset = one.next_start, starts == "fresh" or one.reset
 
 
 def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Problem, bool]:
-    """The problem that an argument means, and whether it is opened here: then it is closed after its use."""
+    """The problem of an argument, and whether it was opened here and must be closed after use."""
     if hasattr(problem, "step") and hasattr(problem, "reset") and not isinstance(problem, Problem):
         given = {"horizon": policy.horizon, **options}
         if isinstance(policy.actions, Box):
@@ -266,7 +278,7 @@ def _world(policy: Predictor, problem: Any, options: dict[str, Any]) -> tuple[Pr
 
 
 def _check_fit(policy: Predictor, world: Problem) -> None:
-    """A policy must be of states and actions like these, and of episodes as long if it depends on the step."""
+    """Refuse a policy of other states or actions, or of another horizon if it depends on the step."""
     n_states = policy.rule.probabilities.shape[1] if isinstance(policy.rule, TabularPolicy) else world.n_states
     d = None if world.low is None else len(world.low)
     for what, ours, theirs in (

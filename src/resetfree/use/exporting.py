@@ -1,6 +1,6 @@
-"""A policy as one plain .npz file: arrays, and one JSON text that says what they are. Nothing is pickled.
+"""A policy as one plain .npz file: arrays, and one JSON text that describes them. Nothing is pickled.
 
-A file is data that somebody else may have written: whatever does not fit is refused with one sentence.
+A file is untrusted input: what does not fit is refused with one sentence.
 """
 
 from __future__ import annotations
@@ -29,39 +29,44 @@ from resetfree.use.predictor import FeatureSource, Predictor
 from resetfree.use.sensors import Sensor, sensor_from
 
 FORMAT = 1
-TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # names in the file that no policy may use
+TEXT, ACTIONS, SEEN = "resetfree", "actions", "seen"  # reserved names of arrays in the file
 COUNTED = ("number", "numbered")  # kinds of observations
 KEYS = {"format", "kind", "horizon", "stationary", "observation", "features", "about"}
 Arrays = dict[str, NDArray[Any]]
 
 
 def policy_kinds() -> dict[str, type[Policy]]:
-    """Every kind of policy that a file may hold: the classes that declare one, those of players and of this process.
+    """The policy classes that a file may hold, by kind: those of the players, and those imported in this process.
 
     >>> {"LinearScores", "LinearValues", "table"} <= set(policy_kinds())
     True
     """
-    discover("primal")  # imports the players, whose files declare their policies
+    discover("primal")  # imports the players, whose modules declare their policies
     found: list[Any] = [Policy]
     for cls in found:
         found += cls.__subclasses__()
-    own = [cls for cls in found if cls.__module__.startswith(states.OWN)]  # last: nobody takes our names
+    own = [cls for cls in found if cls.__module__.startswith(states.OWN)]  # last: our kinds cannot be overridden
     return {cls.kind: cls for cls in found + own if vars(cls).get("kind")}
 
 
 def write_policy(policy: Predictor, path: str | Path) -> Path:
-    """Write a policy; a policy file that is there is replaced, a file of another kind never is."""
+    """Write a policy file; an existing policy file is replaced, a file of another kind never is."""
     path = arguments.path(path, "'path' of a policy")
     actions = _action_array(policy)
     kind, arrays = _parts(policy)
     about = {
-        "format": FORMAT, "kind": kind, "horizon": policy.horizon, "stationary": policy.stationary,
-        "observation": policy.sensor.to_plain(), "features": _plain_seen(policy), "about": policy.about,
-    }  # fmt: skip
+        "format": FORMAT,
+        "kind": kind,
+        "horizon": policy.horizon,
+        "stationary": policy.stationary,
+        "observation": policy.sensor.to_plain(),
+        "features": _plain_source(policy),
+        "about": policy.about,
+    }
     arrays |= {ACTIONS: actions, TEXT: np.array(json.dumps(about, allow_nan=False))}
     if policy.sensor.seen is not None:
         arrays[SEEN] = policy.sensor.seen
-    _policy_from(arrays)  # what could not be read again is not written
+    _policy_from(arrays)  # refuse to write what could not be read again
     _replace(path, pack(arrays))
     return path
 
@@ -73,7 +78,7 @@ def describe_file(policy: Predictor) -> tuple[str, dict[str, list[int]]]:
 
 
 def read_predictor(path: str | Path) -> Predictor:
-    """What `write_policy` wrote; raises RunError for anything else."""
+    """The policy of a file that `write_policy` wrote; raises RunError for anything else."""
     path = arguments.path(path, "'path' of a policy")
     try:
         if arguments.is_special(path):
@@ -111,7 +116,8 @@ def _parts(policy: Predictor) -> tuple[str, Arrays]:
     return rule.kind, arrays
 
 
-def _plain_seen(policy: Predictor) -> dict[str, Any] | None:
+def _plain_source(policy: Predictor) -> dict[str, Any] | None:
+    """The feature map of a policy with its bounds, as plain data; None if the policy uses no features."""
     if policy.features is None or not _features_of(policy.rule):
         return None
     made, low, high = policy.features
@@ -127,7 +133,7 @@ def _features_of(rule: Any) -> list[str]:
 
 
 def _policy_from(arrays: Arrays) -> Predictor:
-    """The policy that the arrays of a file make; raises what says why they make none."""
+    """The policy of the arrays of a file; raises InvalidInput, ValueError or TypeError if they do not fit."""
     arrays = dict(arrays)
     text, actions, seen = arrays.pop(TEXT, None), arrays.pop(ACTIONS, None), arrays.pop(SEEN, None)
     if text is None or actions is None or text.dtype.kind != "U" or text.ndim:
@@ -148,7 +154,7 @@ def _policy_from(arrays: Arrays) -> Predictor:
         if array.ndim and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InvalidInput(f"its array '{name}' must hold finite numbers")
     sensor = sensor_from(about["observation"], seen)
-    source = _seen_from(about["features"])
+    source = _source_from(about["features"])
     rule = _rule(about["kind"], arrays, source)
     if isinstance(rule, ChoicePolicy):
         space: ActionSpace = Choices(len(actions), actions)
@@ -158,13 +164,15 @@ def _policy_from(arrays: Arrays) -> Predictor:
         raise InvalidInput("its actions must be the two bounds of a box")
     _check_sizes(rule, sensor, horizon, space)
     _try(rule, sensor, horizon, space)
-    policy = Predictor(rule, sensor, space if isinstance(space, Box) else actions, horizon, about["about"], source)
+    own = space if isinstance(space, Box) else actions
+    policy = Predictor(rule, sensor, own, horizon, about=about["about"], features=source)
     if policy.stationary != about["stationary"]:
-        raise InvalidInput("its arrays depend on the step where its text says they do not, or the other way round")
+        raise InvalidInput("its text and its arrays disagree on whether the policy depends on the step")
     return policy
 
 
-def _seen_from(plain: Any) -> FeatureSource | None:
+def _source_from(plain: Any) -> FeatureSource | None:
+    """The inverse of `_plain_source`, with every entry checked."""
     if plain is None:
         return None
     if not isinstance(plain, dict) or set(plain) != {"name", "settings", "low", "high"}:
@@ -176,10 +184,10 @@ def _seen_from(plain: Any) -> FeatureSource | None:
 
 
 def _rule(kind: Any, arrays: Arrays, source: FeatureSource | None) -> Policy:
-    """A policy of a known class, its fields from arrays; features are made as their map makes them, then filled."""
+    """A policy of a known class, its fields from arrays; features are made by their map, then filled."""
     cls: Any = policy_kinds().get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise InvalidInput(f"policies of kind {kind!r} are unknown: import what declares it")
+        raise InvalidInput(f"policies of kind {kind!r} are unknown: import the module that declares them")
     values: dict[str, Any] = {}
     used: set[str] = set()
     for one in dataclasses.fields(cls):
@@ -192,7 +200,7 @@ def _rule(kind: Any, arrays: Arrays, source: FeatureSource | None) -> Policy:
             values[one.name] = _features(source, {name: arrays[name] for name in nested}, f"{one.name}.")
             used |= nested
     if used != set(arrays):
-        raise InvalidInput(f"it holds '{min(set(arrays) - used)}', which a {kind} has not")
+        raise InvalidInput(f"it holds '{min(set(arrays) - used)}', which is no field of a {kind}")
     try:
         made: Policy = cls(**values)
     except TypeError as error:
@@ -201,7 +209,7 @@ def _rule(kind: Any, arrays: Arrays, source: FeatureSource | None) -> Policy:
 
 
 def _check_sizes(rule: Any, sensor: Sensor, horizon: int, space: ActionSpace) -> None:
-    """Arrays of the sizes that the class says, all of float64: compiled code trusts them."""
+    """Refuse arrays whose type or axes are not those of the class: compiled code trusts them."""
     held = [f.name for f in dataclasses.fields(rule) if isinstance(getattr(rule, f.name), np.ndarray)]
     if set(held) != set(rule.axes):
         raise InvalidInput(f"the arrays of a {rule.kind} are {', '.join(rule.axes)}, and not {', '.join(held)}")
@@ -224,15 +232,15 @@ def _check_sizes(rule: Any, sensor: Sensor, horizon: int, space: ActionSpace) ->
 
 
 def _features(source: FeatureSource, arrays: Arrays, prefix: str) -> Features:
-    """Features as their map makes them of no states, filled with what was saved.
+    """Features as their map makes them without states, filled with the saved arrays.
 
-    Compiled code trusts shapes and indices: whole numbers and Booleans must be what the map itself says, and other
-    arrays of the same shape. Only a list of states that were seen may be of any length.
+    Compiled code trusts shapes and indices: integers and Booleans must equal those of the map, and other arrays must
+    have the same shape. Only the list of states of "one-hot" may have any length.
     """
     made = source.map.fit(np.zeros((0, len(source.low))), source.low, source.high, 0)
     fresh = states.dump(made, prefix)
     if set(fresh) != set(arrays):
-        raise InvalidInput(f"its features are none of '{source.map.name}'")
+        raise InvalidInput(f"its features are not those of '{source.map.name}'")
     listed = source.map.name == "one-hot"
     for name, array in fresh.items():
         saved = arrays[name]
@@ -246,9 +254,9 @@ def _features(source: FeatureSource, arrays: Arrays, prefix: str) -> Features:
 
 
 def _try(rule: Policy, sensor: Sensor, horizon: int, space: ActionSpace) -> None:
-    """A policy must give an action at the first and the last step."""
+    """Refuse a policy that gives no valid action at the first or the last step."""
     if sensor.kind not in COUNTED and sensor.dimension is None:
-        raise InvalidInput("its observations are no vectors")
+        raise InvalidInput("its observations are not vectors")
     state: Any = {"scalar": np.float64(0.0), "vector": np.zeros(sensor.dimension or 0)}.get(sensor.kind, 0)
     for h in (1, horizon):
         try:
@@ -257,13 +265,13 @@ def _try(rule: Policy, sensor: Sensor, horizon: int, space: ActionSpace) -> None
         except Exception as error:
             raise InvalidInput(f"its arrays do not fit each other ({error})") from error
         if not space.holds(action):
-            raise InvalidInput("its arrays give no action of its own")
+            raise InvalidInput("its arrays give an action outside its action space")
         if row.size and (row.shape != (space.n,) or not (row >= 0).all() or abs(row.sum() - 1.0) > 1e-9):
             raise InvalidInput(f"its arrays give no distribution over its {space.n} actions")
 
 
 def _replace(path: Path, packed: bytes) -> None:
-    """A file appears whole or not at all."""
+    """Write a file atomically, in place of a policy file only."""
     if path.is_dir():
         raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
     if path.exists() and (arguments.is_special(path) or not _is_ours(path)):

@@ -1,4 +1,4 @@
-"""Intervals for what an evaluation measured; each says in one sentence what it promises.
+"""Confidence intervals of an evaluation, each with one sentence on when it holds.
 
 Legend: n numbers x_i; alpha = 1 - confidence, the probability with which an interval may miss.
 """
@@ -11,7 +11,7 @@ from scipy.special import betaincinv, stdtrit
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.transitions import Floats
 
-CELLS = 4000  # of the grid of means that are tried
+CELLS = 4000  # of the grid of candidate means
 EXPONENTS = 20
 
 CLOPPER_PEARSON = "exact for independent episodes (Clopper-Pearson)"
@@ -22,7 +22,7 @@ COUNTED = "of the resets expected from the starts that occurred; holds for any d
 
 
 def check_confidence(confidence: float) -> float:
-    """A probability between 0 and 1."""
+    """A probability strictly between 0 and 1, as a float; raises InvalidInput."""
     good = isinstance(confidence, int | float | np.floating) and not isinstance(confidence, bool)
     if not good or not 0 < confidence < 1:
         raise InvalidInput(f"The 'confidence' must lie between 0 and 1. Got {confidence!r} instead.")
@@ -30,7 +30,7 @@ def check_confidence(confidence: float) -> float:
 
 
 def clopper_pearson(successes: int, n: int, confidence: float) -> tuple[float, float]:
-    """The exact interval for a probability: every p that does not make the count too small or too large.
+    """The exact interval of a probability: every p under which the count is neither too small nor too large.
 
     >>> [round(x, 4) for x in clopper_pearson(0, 100, 0.95)], [round(x, 4) for x in clopper_pearson(3, 10, 0.95)]
     ([0.0, 0.0362], [0.0667, 0.6525])
@@ -42,7 +42,7 @@ def clopper_pearson(successes: int, n: int, confidence: float) -> tuple[float, f
 
 
 def student(x: Floats, confidence: float) -> tuple[float, float]:
-    """Mean -+ t s / sqrt(n); without a limit for fewer than two numbers.
+    """Mean -+ t s / sqrt(n); infinite for fewer than two numbers.
 
     >>> [round(end, 3) for end in student(np.array([1.0, 2.0, 3.0]), 0.95)]
     [-0.484, 4.484]
@@ -55,9 +55,9 @@ def student(x: Floats, confidence: float) -> tuple[float, float]:
 
 
 def bounded_mean(x: Floats, confidence: float) -> tuple[float, float]:
-    """Every mean m in [0, 1] against which a gambler who bets on x did not win 1/alpha.
+    """Every mean m in [0, 1] against which bets on x did not win 1/alpha.
 
-    K_n(m) = max(prod (1 + l_i(m) (x_i - m)), prod (1 - l'_i(m) (x_i - m))) / 2 with stakes that depend on what came
+    K_n(m) = max(prod (1 + l_i(m) (x_i - m)), prod (1 - l'_i(m) (x_i - m))) / 2 with stakes that depend on the numbers
     before: if m is the mean, half the sum of the two products is a martingale that starts at 1, and so exceeds
     1/alpha with probability at most alpha.
 
@@ -83,7 +83,7 @@ def bounded_mean(x: Floats, confidence: float) -> tuple[float, float]:
             squares += (value - total / (i + 2)) ** 2
             variance = squares / (i + 2)
     kept = np.flatnonzero(~lost)
-    if not len(kept):  # no mean fits: has probability alpha at most, and says that the numbers had not one mean
+    if not len(kept):  # probability at most alpha if the numbers have one mean
         return float(np.mean(x)), float(np.mean(x))
     return float(grid[max(kept[0] - 1, 0)]), float(grid[min(kept[-1] + 1, CELLS)])  # ends lie between grid points
 
@@ -92,9 +92,9 @@ def running_mean(x: Floats, confidence: float) -> tuple[float, float]:
     """An interval for (1/n) sum E[x_i | x_1 .. x_{i-1}], whatever the dependence.
 
     |sum x_i - sum E[x_i | ...]| <= min over l of (psi(l) V + ln(2 / alpha_l)) / l, with psi(l) = -ln(1 - l) - l,
-    V = sum (x_i - what was expected from those before)^2, l = 1/2, 1/4, .. and alpha_l that add up to alpha.
+    V = sum (x_i - the prediction from those before)^2, l = 1/2, 1/4, .. and alpha_l that add up to alpha.
 
-    x: [n] in [0, 1], in the order in which they came.
+    x: [n] in [0, 1], in order of time.
 
     >>> [round(end, 2) for end in running_mean(np.full(400, 0.3), 0.95)]
     [0.28, 0.32]

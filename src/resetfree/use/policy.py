@@ -1,4 +1,4 @@
-"""A policy to be used: what was learned, with everything that is done with it afterwards."""
+"""A learned policy with everything that is done with it: predict, evaluate, export, read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from resetfree.use.predictor import Predictor
 
 @dataclass(frozen=True, eq=False)
 class DeployedPolicy(Predictor):
-    """What was learned: `predict` as Stable-Baselines3 users expect it, `evaluate`, `export`."""
+    """A learned policy: `predict` with the interface of Stable-Baselines3, `evaluate`, `export`."""
 
     def evaluate(self, problem: Any = None, **options: Any) -> Evaluation:
-        """Play it; see `resetfree.use.evaluate`. Without a problem: where it was learned."""
+        """Play it; see `resetfree.use.evaluate`.  problem: default, the one that it was learned on."""
         if problem is None:
             problem = self.problem
         if problem is None:
-            raise InvalidInput("A policy is evaluated in a problem, and a file holds none: give the environment.")
+            raise InvalidInput("A policy from a file is evaluated in a problem. Got none: pass evaluate(problem).")
         return evaluate(self, problem, **options)
 
     def export(self, path: str | Path) -> Path:

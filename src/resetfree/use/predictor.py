@@ -1,4 +1,4 @@
-"""A policy to be used: observations of the environment in, actions of the environment out, nothing is learned any more.
+"""A fixed policy as a function from observations of the environment to its actions.
 
 Legend: H actions per episode, S states, A actions; h = 1..H the step of the episode.
 """
@@ -24,7 +24,7 @@ Steps = tuple[NDArray[np.int64]]  # [n] steps taken in the episode of each of n 
 
 
 class FeatureSource(NamedTuple):
-    """What features of vector states were made from."""
+    """The map that features of vector states were made with, and the bounds of the states."""
 
     map: FeatureMap
     low: Floats  # [D]
@@ -33,10 +33,10 @@ class FeatureSource(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What was learned, as a function of observations: `predict` as Stable-Baselines3 users expect it.
+    """A learned policy as a function of observations: `predict` has the interface of Stable-Baselines3.
 
-    A policy that depends on the step of the episode is told the step by the state that `predict` gives and takes; asked
-    without it, it acts as at the first step, with the whole horizon before it.
+    The `state` that `predict` takes and returns carries the step of the episode, for policies that depend on it.
+    Without it, the policy acts as at the first step, with the whole horizon ahead.
 
     >>> import resetfree as rf
     >>> policy = rf.learn("grid-v0", episodes=200, seed=1).policy
@@ -51,12 +51,12 @@ class Predictor:
     horizon: int
     about: dict[str, Any]  # where it comes from, as plain data
     features: FeatureSource | None = field(default=None, repr=False)
-    problem: Problem | None = field(default=None, repr=False)  # where it was learned, if that is at hand
+    problem: Problem | None = field(default=None, repr=False)  # where it was learned, if available
     _rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 
     @property
     def space(self) -> ActionSpace:
-        """What its actions are."""
+        """The space of its actions."""
         return self.actions if isinstance(self.actions, Box) else Choices(len(self.actions), self.actions)
 
     @property
@@ -66,7 +66,7 @@ class Predictor:
 
     @property
     def stationary(self) -> bool:
-        """Whether the step of the episode makes no difference to it."""
+        """Whether it does not depend on the step of the episode."""
         return self.rule.stationary
 
     def predict(
@@ -76,26 +76,29 @@ class Predictor:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[Any, Steps | None]:
-        """The action for an observation, or those for n of them, and the state for the next call.
+        """The action for an observation, or the actions for a batch of n, and the state for the next call.
 
-        state: what the last call gave, None at first.  episode_start: [n] where an episode begins with this action.
-        deterministic: the mode of the policy (the most probable action, the first of equals); else one is drawn, see
-          `set_random_seed`.
+        state: what the last call returned, None at first.
+        episode_start: [n] Booleans, true where an episode begins with this action.
+        deterministic: take the mode of the policy (the most probable action, the first of equals); otherwise draw one,
+          see `set_random_seed`.
+
+        Raises InvalidInput for an observation, a state or an `episode_start` of another shape or type.
         """
         deterministic = flag(deterministic, "'deterministic' of predict")
         several = self.sensor.batch(observation)
         observations = [observation] if several is None else several
         taken = self._steps(state, episode_start, len(observations))
-        asked = [(int(t) % self.horizon + 1, self.sensor(one)) for t, one in zip(taken, observations, strict=True)]
+        inputs = [(int(t) % self.horizon + 1, self.sensor(one)) for t, one in zip(taken, observations, strict=True)]
         if deterministic:
-            chosen = [self.rule.mode(h, s) for h, s in asked]
+            chosen = [self.rule.mode(h, s) for h, s in inputs]
         else:
-            chosen = [self.rule.act(h, s, self._chance()) for h, s in asked]
+            chosen = [self.rule.act(h, s, self._uniforms()) for h, s in inputs]
         after = None if self.stationary else (taken + 1,)
         return (self.action(chosen[0]) if several is None else self._actions(chosen)), after
 
     def probabilities(self, observation: Any, h: int = 1) -> Floats:
-        """[A] with which each action is taken at step h of an episode; [n, A] for n observations."""
+        """[A] probabilities of the actions at step h of an episode; [n, A] for n observations."""
         rule = self.rule
         if not isinstance(rule, ChoicePolicy):
             raise InvalidInput(f"Only a policy that chooses among actions has probabilities. Got {self.space} instead.")
@@ -108,17 +111,17 @@ class Predictor:
         return np.array(rows).reshape(len(several), self.space.n or 0)
 
     def action(self, chosen: Any) -> Any:
-        """The environment's own action that an action of the policy stands for."""
+        """The environment's own action for an action of the policy."""
         one = self.space.native(chosen)
         return one.copy() if isinstance(one, np.ndarray) else one
 
     def set_random_seed(self, seed: int) -> None:
-        """Where chance comes from in `predict(..., deterministic=False)`."""
+        """Seed the random numbers of `predict(..., deterministic=False)`."""
         seed = whole(seed, "'seed' of a policy", 0)
         self._rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def played(self, deterministic: bool = True) -> Any:
-        """In the form that `Problem.rollout` takes."""
+        """The policy in the form that `Problem.rollout` takes."""
         rule = self.rule.modal() if deterministic else self.rule
         return np.asarray(rule) if isinstance(rule, TabularPolicy) else rule
 
@@ -128,12 +131,12 @@ class Predictor:
         own = [self.space.native(one) for one in chosen]
         return np.stack(own) if isinstance(self.actions, Box) and own else own
 
-    def _chance(self) -> Any:
-        """What one action takes of it."""
+    def _uniforms(self) -> Any:
+        """The uniform random numbers that one action takes: one, or one per number of a box."""
         return self._rng.random(self.actions.size) if isinstance(self.actions, Box) else self._rng.random()
 
     def _steps(self, state: Any, episode_start: Any, n: int) -> NDArray[np.int64]:
-        """[n] actions that were taken in each episode before this one."""
+        """[n] steps taken so far in the episode of each environment."""
         if state is None:
             return np.zeros(n, dtype=np.int64)
         try:
@@ -143,7 +146,7 @@ class Predictor:
             taken = np.zeros((0, 0))
         if taken.shape != (n,) or taken.dtype.kind not in "iu" or (taken < 0).any():
             raise InvalidInput(
-                f"The 'state' must be what the last call of predict gave for {n}. Got {state!r} instead."
+                f"The 'state' must be what the last call of predict returned for {n}. Got {state!r} instead."
             )
         if episode_start is not None:
             begins = np.asarray(episode_start, dtype=np.bool_)
@@ -154,7 +157,7 @@ class Predictor:
 
 
 def table(policy: Any, horizon: int, n_states: int, n_actions: int) -> TabularPolicy:
-    """Any form of a policy that `as_policy` takes as probabilities; layers that are all equal become one.
+    """The probabilities of a policy in any form that `as_policy` takes; equal layers become one.
 
     >>> table(np.array([[0, 1], [0, 1]]), 2, 2, 2).probabilities.tolist()
     [[[1.0, 0.0], [0.0, 1.0]]]

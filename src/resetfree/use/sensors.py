@@ -1,4 +1,4 @@
-"""From an observation to the state that a policy was learned on, without the environment.
+"""Preprocessing of observations: from an observation to the state that a policy was learned on.
 
 Legend: D numbers in a vector.
 """
@@ -26,17 +26,17 @@ DEEPEST = 16  # tuples in tuples
 
 @dataclass(frozen=True, eq=False)
 class Sensor:
-    """How one observation is read, and whether several came at once."""
+    """Converts observations to states, and recognises batches of them."""
 
-    kind: str  # number: counted; numbered: told apart as they came in the run; scalar; vector
-    space: dict[str, Any] | None = None  # shape of an observation, or parts; None where nobody knows
-    first: int = 0  # of counted observations
-    count: int = 0  # how many there are, or may be
-    function: Callable[[Any], Any] | None = None  # the user's, of the raw observation
-    seen: NDArray[np.uint8] | None = field(default=None, repr=False)  # of numbered ones
+    kind: str  # number: an integer; numbered: numbered in order of first occurrence in the run; scalar; vector
+    space: dict[str, Any] | None = None  # {"shape": [...]} of an observation, or {"parts": [...]}; None: unknown
+    first: int = 0  # the least integer observation
+    count: int = 0  # number of observations, or the most there may be
+    function: Callable[[Any], Any] | None = None  # the user's own preprocessing, of the raw observation
+    seen: NDArray[np.uint8] | None = field(default=None, repr=False)  # [n, 16] digests of the numbered ones
 
     def batch(self, observation: Any) -> list[Any] | None:
-        """The single observations where several came at once, None where it is one."""
+        """The observations of a batch, None for a single observation; raises InvalidInput for another shape."""
         if isinstance(observation, list) and self.space is not None and "parts" in self.space:
             return observation
         shape = self._shape
@@ -50,7 +50,7 @@ class Sensor:
         raise InvalidInput(f"An observation must have shape {shape}, or [n] of them. Got shape {array.shape} instead.")
 
     def __call__(self, observation: Any) -> Any:
-        """The state of one observation; raises `InvalidInput`."""
+        """The state of one observation; raises InvalidInput."""
         if self.function is not None:
             observation = self.function(observation)
             if self.kind == "vector":
@@ -63,7 +63,7 @@ class Sensor:
         try:
             state = np.array(observation, dtype=np.float64) if self.kind == "scalar" else flat(self.space, observation)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"An observation must be numbers of the shape that was learned on: {error}.") from error
+            raise InvalidInput(f"An observation must be numbers of the shape of the training: {error}.") from error
         if self.kind == "scalar":
             if state.ndim:
                 raise InvalidInput(f"An observation must be one number. Got {state.size} of them instead.")
@@ -71,9 +71,9 @@ class Sensor:
         return _finite(state)
 
     def to_plain(self) -> dict[str, Any]:
-        """As data that JSON holds; what was seen goes into an array of its own."""
+        """As data for JSON; `seen` is saved as an array of its own."""
         if self.function is not None:
-            raise InvalidInput("A policy behind a function of your own cannot be written to a file: no code is kept.")
+            raise InvalidInput("A policy behind a function of your own cannot be written to a file: it holds no code.")
         if self.kind == "number":
             return {"kind": self.kind, "first": self.first, "count": self.count}
         if self.kind == "numbered":
@@ -88,7 +88,7 @@ class Sensor:
 
     @property
     def dimension(self) -> int | None:
-        """D of vector states, as far as it can be told."""
+        """D of vector states, None if unknown."""
         if self.kind == "scalar":
             return 1
         return size(self.space) if self.kind == "vector" and self.function is None and self.space else None
@@ -107,46 +107,46 @@ class Sensor:
         return state
 
     def _numbered(self, observation: Any) -> int:
-        """Its number in the run; one that never came up has the next number, which nothing was learned for."""
+        """Its number in the run; an observation that did not occur there gets the next number, which is untrained."""
         assert self.seen is not None
         numbers = Numbered(self.count)
         numbers.seen = self.seen
         try:
             return numbers(observation)
         except Unusable as error:
-            raise InvalidInput(f"The observation cannot be told apart from those of the run: it {error}.") from error
+            raise InvalidInput(f"The observation cannot be compared with those of the run: it {error}.") from error
 
 
 def sensor_from(plain: Any, seen: NDArray[Any] | None, function: Callable[[Any], Any] | None = None) -> Sensor:
-    """What `to_plain` or `Problem.description` gave, checked: it may come from a file."""
+    """The sensor of what `to_plain` or `Problem.description` returned; raises InvalidInput, as a file may be edited."""
     if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
-        raise InvalidInput("how observations are read is not written in it")
+        raise InvalidInput("it does not say how observations are read")
     kind = plain["kind"].removeprefix(FUNCTION)
     if kind != plain["kind"] and function is None:
-        raise InvalidInput("its observations go through a function of the user's, which only the problem has")
+        raise InvalidInput("its observations go through a function of your own, which only the problem has")
     space, first, count = plain.get("space"), plain.get("first", 0), plain.get("count", 0)
     if kind not in KINDS or type(first) is not int or type(count) is not int:
         raise InvalidInput(f"observations of kind {kind!r} are unknown, or badly counted")
     if kind in ("number", "numbered") and count < 1:
-        raise InvalidInput("it must count one observation at least")
+        raise InvalidInput("it must have at least one observation")
     if space is not None and not _is_space(space, DEEPEST):
         raise InvalidInput("the shape of its observations cannot be read")
     if kind == "vector" and space is None and function is None:
-        raise InvalidInput("the shape of its observations is not written in it")
+        raise InvalidInput("it does not hold the shape of its observations")
     if kind == "numbered" and (
         seen is None or seen.ndim != 2 or seen.shape[1] != 16 or seen.dtype != np.uint8 or len(seen) > count
     ):
         raise InvalidInput("the observations that it has seen cannot be read")
-    return Sensor(kind, space, first, count, function, seen if kind == "numbered" else None)
+    return Sensor(kind, space, first, count, function=function, seen=seen if kind == "numbered" else None)
 
 
 def size(space: dict[str, Any]) -> int:
-    """How many numbers an observation holds."""
+    """The number of entries of an observation of this space."""
     return sum(map(size, space["parts"])) if "parts" in space else math.prod(space["shape"])
 
 
 def flat(space: dict[str, Any] | None, observation: Any) -> Floats:
-    """All numbers of an observation, one after the other, in a new vector."""
+    """All numbers of an observation, concatenated in a new vector; raises ValueError for another shape."""
     assert space is not None
     if "parts" in space:
         if len(observation) != len(space["parts"]):

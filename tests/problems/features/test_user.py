@@ -44,11 +44,13 @@ def test_promises_are_held() -> None:
     psi = UserFeatures(radius, bound=5.0).fit(NOTHING, LOW, HIGH, 0)
     assert psi.norm_bound == 5.0
     psi(np.array([[3.0, 3.0]]))
-    with pytest.raises(InvalidInput, match=r"The 'bound' of user must be at least every .* Got 5 where one is 5.09902"):
+    with pytest.raises(
+        InvalidInput, match=r"The 'bound' of user must be at least every .* Got 5 and a norm of 5.09902"
+    ):
         psi(np.array([[3.0, 3.0], [3.0, 4.0]]))
     psi = UserFeatures(non_negative=True).fit(NOTHING, LOW, HIGH, 0)
     assert psi.non_negative
-    with pytest.raises(InvalidInput, match="must not be negative, as promised"):
+    with pytest.raises(InvalidInput, match="must not be negative with 'non_negative'"):
         psi(np.array([[1.0, -1.0]]))
     psi = UserFeatures(lambda s: s[: 1 + int(s[0] > 0)]).fit(NOTHING, LOW, HIGH, 0)
     with pytest.raises(InvalidInput, match=r"must give 1 finite numbers per state. Got"):
@@ -72,6 +74,6 @@ def test_the_run_names_the_function_and_saves_no_code() -> None:
     saved = dump(psi)
     assert "function" not in saved
     with pytest.raises(InvalidInput, match="'bound' must be what its player makes it"):
-        load(other, saved)  # what was promised is a setting, and a file cannot change it
+        load(other, saved)  # it is a setting, and a file cannot change it
     load(fresh, saved)
     np.testing.assert_array_equal(fresh(np.array([[3.0, 3.0]])), psi(np.array([[3.0, 3.0]])))

@@ -59,14 +59,14 @@ BAD: list[tuple[str, Arrays, str]] = [
     ("horizon 2.5", {"horizon": 2.5}, "positive integer. Got 2.5"),
     ("no actions", {"transition": np.zeros((3, 0, 3)), "reward": np.zeros((3, 0))}, "at least one action"),
     ("support", {"support": changed((1, 1, 2), 0.0) > 0}, "must contain every positive probability. Got support False"),
-    ("support shape", {"support": np.ones((4, 3, 2, 3))}, "must have the same shape as 'transition'"),
+    ("support shape", {"support": np.ones((4, 3, 2, 3))}, "must have the shape of 'transition'"),
     ("boundary", {"boundary": "elastic"}, 'must be "physical" or "literal". Got \'elastic\''),
     ("noise", {"noise": -0.1}, "standard deviation that is not negative. Got -0.1"),
     ("noise name", {"noise": "loud"}, "standard deviation that is not negative. Got 'loud'"),
     ("phi", {"phi": np.zeros((3, 3, 4))}, "'phi' of FiniteMDP must be finite numbers of shape (3, 2, 'd')"),
     ("xi", {"xi": np.full((3, 1), np.inf)}, "'xi' of FiniteMDP must be finite numbers"),
     ("contexts", {"contexts": np.eye(2)}, "'contexts' of FiniteMDP must be a square [m, m] with m a divisor of 3"),
-    ("contexts restart", {"contexts": np.eye(3), "restart": None}, "must be given where there are contexts"),
+    ("contexts restart", {"contexts": np.eye(3), "restart": None}, "must be given if there are contexts"),
     ("names", {"state_names": ["a"]}, "'state_names' of FiniteMDP must have 3 entries. Got 1"),
 ]
 

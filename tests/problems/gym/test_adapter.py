@@ -155,10 +155,10 @@ def test_operators_are_asked_before_the_environment_is_reset(line: Any) -> None:
 def test_an_episode_starts_where_the_environment_stands(line: Any) -> None:
     problem = rf.from_gym(line(), horizon=5)
     u = np.full(5, 0.5)
-    with pytest.raises(InvalidInput, match=r"stands \(nowhere before a reset\). Got \[0, 0\] instead"):
+    with pytest.raises(InvalidInput, match=r"environment \(none before a reset\). Got \[0, 0\] instead"):
         problem.rollout(even, np.zeros(2), u)
     start = problem.first_start(0.1)
-    with pytest.raises(InvalidInput, match="starts where the environment stands"):
+    with pytest.raises(InvalidInput, match="must start at the present state of the environment"):
         problem.rollout(even, start + 1, u)
     with pytest.raises(InvalidInput, match=r"needs 5 uniforms. Got 4 instead"):
         problem.rollout(even, start, u[:4])

@@ -25,7 +25,7 @@ def even(h: int, state: Any) -> NDArray[np.float64]:
     [
         (np.array([0.0, np.nan]), "observed nan in entry 1 of its observation"),
         (np.array([-np.inf, 0.0]), "observed -inf in entry 0 of its observation"),
-        (np.zeros(3), "observed 3 numbers, where it said 2"),
+        (np.zeros(3), "observed 3 numbers, and its observation space has 2"),
         ("far", "observed what does not fit its observation space: ValueError: could not convert string"),
         (RuntimeError("motor\nstalled"), "raised RuntimeError: motor stalled"),
     ],
@@ -109,7 +109,7 @@ def test_rewards_are_scaled_and_the_original_return_is_kept(line: Any) -> None:
 def test_functions_of_the_user_that_raise_are_named(line: Any) -> None:
     for options, sentence in (
         ({"reset_when": lambda o, r, t, i: i["nothing"]}, "could not be judged: its 'reset_when' raised KeyError"),
-        ({"reset_when": lambda o, r, t, i: None}, "'reset_when' must say True or False, and said None"),
+        ({"reset_when": lambda o, r, t, i: None}, "'reset_when' must return True or False, and returned None"),
         ({"reward": lambda o, r, t, i: 1 / 0}, "its 'reward' raised ZeroDivisionError"),
         ({"reward": lambda o, r, t, i: np.nan}, "gave the reward nan"),
     ):
@@ -117,7 +117,7 @@ def test_functions_of_the_user_that_raise_are_named(line: Any) -> None:
             list(rf.simulate(rf.from_gym(line(), **options), even, 1))
     lengths = iter([2, 2, 1])
     problem = rf.from_gym(line(), features=lambda o: np.ones(next(lengths)))
-    with pytest.raises(EnvironmentFailed, match="observed 1 numbers, where it said 2"):
+    with pytest.raises(EnvironmentFailed, match="observed 1 numbers, and its observation space has 2"):
         list(rf.simulate(problem, even, 1))
 
 
@@ -128,7 +128,7 @@ def test_after_a_failure_the_environment_stands_nowhere(line: Any) -> None:
     start = problem.first_start(0.5)
     with pytest.raises(EnvironmentFailed):
         problem.rollout(even, start, np.full(10, 0.5))
-    with pytest.raises(InvalidInput, match="nowhere before a reset"):
+    with pytest.raises(InvalidInput, match="none before a reset"):
         problem.rollout(even, start, np.full(10, 0.5))
     assert len(problem.rollout(even, problem.perform_reset(0.1, "resume"), np.full(10, 0.5)).actions) == 10
 

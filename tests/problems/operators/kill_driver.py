@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.killing import kill_often
 from tests.problems.operators.plant import Counter, Plant
 
 import resetfree as rf
@@ -77,43 +75,20 @@ def look(folder: Path) -> None:
     write(folder / "killed.jsonl", {"k": contents.k, "n": n, "resets": resets, "rewards": rewards})
 
 
-def child(folder: Path, episodes: int, session: int) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        play(folder, episodes, session)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-
-
 def main() -> None:
-    folder, episodes, wanted = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    chance = random.Random(int(sys.argv[4]))
+    folder, episodes, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     rf.learn(Plant(), Counter(), "counting", feedback="realised", episodes=3)  # compile once, before the forks
-    kills = session = 0
     asked = folder / "asked.jsonl"
-    while True:
-        before = asked.stat().st_size if asked.exists() else 0
-        pid = child(folder, episodes, session)
-        session += 1
-        if kills < wanted:
-            if chance.random() < 0.8:  # while it plays or asks; else most likely while it begins
-                while not (asked.exists() and asked.stat().st_size > before) and os.waitpid(pid, os.WNOHANG) == (0, 0):
-                    time.sleep(0.001)
-            time.sleep(chance.uniform(0.0, 0.05))
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status):
-            kills += 1
-            look(folder)
-        elif os.WEXITSTATUS(status) == 0:
-            print(kills)
-            return
-        else:
-            sys.exit("the run failed")
+    print(
+        kill_often(
+            lambda session: play(folder, episodes, session),
+            lambda: asked.stat().st_size if asked.exists() else 0,
+            kills=kills,
+            seed=seed,
+            longest=0.05,
+            look=lambda: look(folder),
+        )
+    )
 
 
 if __name__ == "__main__":

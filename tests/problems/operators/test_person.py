@@ -105,7 +105,7 @@ def test_a_function_that_fails_or_says_nonsense() -> None:
 
 def test_a_function_is_not_waited_for_longer_than_the_deadline() -> None:
     never = threading.Event()
-    with pytest.raises(OperatorTimeout, match=r"Nobody performed the reset of 'cart' within 0\.05 seconds\."):
+    with pytest.raises(OperatorTimeout, match=r"No operator performed the reset of 'cart' within 0\.05 seconds\."):
         OperatorReset(lambda request: str(never.wait(30)), 0.05).perform(FELL)
     never.set()
 
@@ -319,7 +319,7 @@ class Old(Plant):
 
 def test_an_operator_is_for_problems_that_need_one() -> None:
     operator = OperatorReset(lambda request: None)
-    with pytest.raises(InvalidInput, match="'grid-v0' resets itself: no operator can be asked"):
+    with pytest.raises(InvalidInput, match="'grid-v0' resets itself: it takes no operator"):
         rf.learn("grid-v0", episodes=3, operator=operator)
     with pytest.raises(InvalidInput, match=r"'perform_reset' of the problem 'plant' must take \(u, why, operator\)"):
         learn(Old(), operator=operator)

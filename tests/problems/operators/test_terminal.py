@@ -118,7 +118,7 @@ def test_enter_and_a_note_go_on_and_standard_output_is_one_object(sessions: list
     assert data["stopped_because"] == "max_resets"
     assert data["episodes_played"] == len(rf.load(path)) < 40
     words = " ".join(session.screen.split())
-    assert f"Ended at the most resets that were allowed (3), after {data['episodes_played']} of 40 episodes." in words
+    assert f"Ended at the allowed number of resets (3), after {data['episodes_played']} of 40 episodes." in words
     assert f"--resume --out {path} --operator terminal --max-resets 6" in words
     assert [one.detail for one in rf.load(path).interventions][1] == "the belt slipped"
 
@@ -131,7 +131,7 @@ def test_keys_from_before_the_question_answer_nothing(sessions: list[Session], t
     session.type("\n\n\n\n\n\n")
     assert session.end()[0] == 2
     assert session.screen.count(PROMPT) == 2
-    assert "Nobody performed the reset of 'plant' within 2 seconds. The run is saved. Go on with:" in session.screen
+    assert "No operator performed the reset of 'plant' within 2 seconds. The run is saved. Go on" in session.screen
     assert len(rf.load(path)) == read(path).k > 0
     assert len(rf.load(path).interventions) == 1
 
@@ -151,7 +151,7 @@ def test_ctrl_c_and_q_stop_at_once_and_it_goes_on_later(sessions: list[Session],
     assert saved.realised_resets[-1] == 1
     again = start(sessions, "--resume", "--max-resets", "2", "--out", str(path))
     again.until(PROMPT)
-    assert "the run was interrupted, and nobody knows where the system stands" in again.screen
+    assert "the run was interrupted, and the state of the system is unknown" in again.screen
     again.type("\n")
     assert again.end()[0] == 0
     assert again.screen.count(PROMPT) == 1
@@ -185,8 +185,8 @@ def test_a_terminal_that_is_gone_or_never_was(sessions: list[Session], tmp_path:
         done = subprocess.run(words, input=given, capture_output=True, text=True, check=False, env=surroundings)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            "There is no terminal at which anybody could be asked for the reset of 'plant'. "
-            "Ask by http or through a folder. Nothing was played.\n"
+            "The reset of 'plant' must be confirmed at a terminal. Got another standard input: "
+            "use the operator 'http' or a folder. Nothing was played.\n"
         )
     assert not (tmp_path / "b").exists()
 

@@ -55,7 +55,7 @@ def play(case: dict[str, Any]) -> int:
 
 
 def _stop(number: int, frame: object) -> None:
-    """As Ctrl-C, and then as nobody can ignore."""
+    """First as Ctrl-C, then in a way that cannot be ignored."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(GRACE)
     signal.raise_signal(signal.SIGINT)
@@ -101,10 +101,13 @@ def warm_up() -> None:
             ["run", "gym:FrozenLake-v1", "--episodes", "3", "--out", f"{folder}/b"],
             ["run", "gym:CartPole-v1", "--episodes", "3", "--out", f"{folder}/c"],
             ["run", "continuous-linear-v0", "--episodes", "3", "--out", f"{folder}/d"],
-            ["solve", "grid-v0", "--picture", f"{folder}/a.png"], ["check", "grid-v0", "--theorems"],
-            ["certify", out], ["evaluate", out], ["export", out, "-o", f"{folder}/a.npz"],
+            ["solve", "grid-v0", "--picture", f"{folder}/a.png"],
+            ["check", "grid-v0", "--theorems"],
+            ["certify", out],
+            ["evaluate", out],
+            ["export", out, "-o", f"{folder}/a.npz"],
             ["report", out, "-o", f"{folder}/a.html"],
-        ):  # fmt: skip
+        ):
             assert main(words) == 0, words
 
 

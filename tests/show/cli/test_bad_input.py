@@ -80,8 +80,11 @@ class Driver:
         surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("bad_input_driver.py")), str(MEMORY), str(SECONDS)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=surroundings,
+        )
 
     def __call__(self, case: dict[str, Any]) -> tuple[int, str]:
         """Status, and what was said."""

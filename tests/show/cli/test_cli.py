@@ -109,7 +109,7 @@ BAD = {
     ("solve", "grid-v0", "--set", "horizon=0"): "Got 0 instead.",
     ("solve", "grid-v0", "--starts", "99"): "must name states of the problem. Got '99' instead.",
     ("solve", "footnote-v0", "--starts", "bad"): "No reset-free policy exists from state bad",
-    ("solve", "thresholds-v0", "--picture", "x.png"): "Only problems on a map can be drawn.",
+    ("solve", "thresholds-v0", "--picture", "x.png"): "Only problems with a map can be drawn.",
     ("solve", "grid-v0", "--picture", "/dev/null/x.png"): "must go to a file that can be written.",
     ("solve", "grid-v0", "--picture", "x.docx"): "must go to a file that can be written.",
     ("check", "continuous-linear-v0"): "Only finite problems can be checked.",

@@ -141,9 +141,13 @@ def test_an_existing_file_needs_a_word(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_resume_takes_what_is_not_said_from_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     asked: dict[str, Any] = {
-        "primal": "politex", "dual": "optimistic-gradient", "episodes": 60, "seed": 9, "feedback": "realised",
+        "primal": "politex",
+        "dual": "optimistic-gradient",
+        "episodes": 60,
+        "seed": 9,
+        "feedback": "realised",
         "settings": {"problem": {"n": 4}, "primal": {"scale": 0.3}, "dual": {"hint": "last", "eta": 0.25}},
-    }  # fmt: skip
+    }
 
     def stop(game: Any, this: Any) -> None:
         if this.k == 25:
@@ -176,12 +180,12 @@ BAD = {
     ("grid-v0", "--episodes", "0"): "0 is not in the range x>=1",
     ("grid-v0", "--seed", "-1"): "-1 is not in the range x>=0",
     ("grid-v0", "--max-resets", "0"): "0 is not in the range x>=1",
-    ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: no operator can be asked.",
-    ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: no operator can be asked.",
-    ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: no operator can be asked.",
+    ("grid-v0", "--operator", "terminal"): "'grid-v0' resets itself: it takes no operator.",
+    ("grid-v0", "--operator", "http"): "'grid-v0' resets itself: it takes no operator.",
+    ("grid-v0", "--operator", "./desk"): "'grid-v0' resets itself: it takes no operator.",
     ("grid-v0", "--operator", "termnal"): "must be terminal, http, http:PORT, none or a folder",
     ("grid-v0", "--operator", "http:70000"): "must be an integer from 0 to 65535. Got 70000 instead.",
-    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator' who is waited for. Got none instead.",
+    ("grid-v0", "--operator-deadline", "5"): "needs an '--operator'. Got none instead.",
     (
         "grid-v0",
         "--operator",
@@ -191,7 +195,7 @@ BAD = {
     ): "must be a number above 0 and at most 1000000000, or None. Got 0.0",
     ("grid-v0", "--feedback", "loud"): "'loud' is not one of 'auto', 'optimistic', 'realised', 'exact'",
     ("grid-v0", "--bound", "nan"): "must be a finite number that is not negative. Got nan instead.",
-    ("grid-v0", "--set", "B=4"): "must say whose it is: primal.B or dual.B.",
+    ("grid-v0", "--set", "B=4"): "must name its owner: primal.B or dual.B.",
     ("grid-v0", "--set", "scal=4"): "There is no setting 'scal'. Did you mean 'scale'?",
     ("grid-v0", "--set", "primal.scal=4"): "Did you mean 'scale'?",
     ("grid-v0", "--set", "primal.scale=wide"): "must be a finite number that is not negative. Got 'wide' instead.",
@@ -202,7 +206,7 @@ BAD = {
     ("grid-v0", "--resume", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
     ("grid-v0", "--overwrite", "--out", "plant.py"): "is not a run file of resetfree.",
     ("grid-v0", "--out", "."): "exists.",
-    ("grid-v0", "--out", "/dev/null/x.rfrun"): "must lie in a folder. Got '/dev/null', which is none.",
+    ("grid-v0", "--out", "/dev/null/x.rfrun"): "must lie in a folder. Got '/dev/null', which is not a folder.",
     ("continuous-linear-v0",): "needs a finite problem.",
     ("continuous-linear-v0", "--primal", "uniform"): "needs a bound B on the multipliers",
     ("no_such_module:thing",): "must be a registered id or module:factory.",
@@ -248,9 +252,7 @@ def wait_for(path: Path, process: subprocess.Popen[str], rounds: int) -> None:
 def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     path = here / "a.rfrun"
     words = [sys.executable, "-m", "resetfree.show.cli", "run", "grid-v0", "--primal", "uniform", "--episodes", "60000"]
-    process = subprocess.Popen(
-        [*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )  # fmt: skip
+    process = subprocess.Popen([*words, "--out", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         wait_for(path, process, 1)
         seen = rf.load(path)
@@ -319,7 +321,7 @@ def test_no_more_resets_than_were_asked_for(capsys: pytest.CaptureFixture[str]) 
     assert data["episodes_played"] == len(rf.load("a.rfrun")) < 60
     assert data["further_resets_bound"] <= 60 - data["episodes_played"]
     again = "Go on with: resetfree run grid-v0 --resume --out a.rfrun --max-resets 8"
-    assert err.startswith(f"Ended at the most resets that were allowed (4), after {len(rf.load('a.rfrun'))} of")
+    assert err.startswith(f"Ended at the allowed number of resets (4), after {len(rf.load('a.rfrun'))} of")
     assert err.endswith(f"{again}\n")
     assert err.count("\n") == 1
     assert json.loads(run(capsys, *again.split()[5:], "--json")[1])["realised_resets"] == 8
@@ -360,8 +362,11 @@ def plant(*words: str) -> subprocess.Popen[str]:
     surroundings = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     return subprocess.Popen(
         [sys.executable, "-m", "resetfree.show.cli", "run", *PLANT, *words, "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=surroundings,
+    )
 
 
 def appear(path: Path, process: subprocess.Popen[str]) -> Any:
@@ -422,7 +427,8 @@ def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(h
         process.kill()
     assert (process.returncode, out) == (2, "")
     said = err.splitlines()[-1]
-    assert said.startswith("Nobody performed the reset of 'plant' within 3 seconds. The run is saved. Go on with: ")
+    late = "No operator performed the reset of 'plant' within 3 seconds."
+    assert said.startswith(f"{late} The run is saved. Go on with: ")
     assert said.endswith(f"--resume --out {path} --operator {desk} --operator-deadline 3")
     saved = rf.load(path)
     assert saved.realised_resets[-1] == 2
@@ -454,7 +460,7 @@ def test_a_machine_does_not_reset_itself_because_a_word_was_forgotten(
     connection.close()
     status, out, err = run(capsys, "gym:Robot-v0", "--resume", "--out", "a.rfrun")
     assert (status, out) == (2, "")
-    assert "Say '--operator' again (none: the environment resets itself)." in err
+    assert "Give '--operator' again (none: the environment resets itself)." in err
 
 
 def test_resets_beyond_the_planning_horizon_are_noted(capsys: pytest.CaptureFixture[str]) -> None:

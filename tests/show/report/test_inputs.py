@@ -167,7 +167,7 @@ def test_seeds_of_different_lengths_are_taken_over_what_all_have(files: Files, t
         "UPDATE rounds SET lam = -1e300, v_c = NULL, reward = 9e999 WHERE k = 3",
         "UPDATE spec SET json = replace(json, '\"covered\": false', '\"covered\": true')",
     ],
-)  # fmt: skip
+)
 def test_forged_numbers_are_shown_or_left_out_but_break_nothing(files: Files, tmp_path: Path, change: str) -> None:
     file = tmp_path / "forged.rfrun"
     shutil.copy(files["auto"][0], file)
@@ -189,8 +189,10 @@ def test_what_fails_stands_at_the_top(files: Files, tmp_path: Path) -> None:
 
 
 def test_interventions_are_listed(files: Files) -> None:
+    days = {k: f"2024-01-0{k}T10" for k in (1, 2)}
     done = [
-        Intervention(k, "reset", EVIL, "Ada", f"2024-01-0{k}T10:00:00", f"2024-01-0{k}T10:01:30", 90.0) for k in (1, 2)
+        Intervention(k, "reset", EVIL, "Ada", asked=f"{day}:00:00", answered=f"{day}:01:30", seconds=90.0)
+        for k, day in days.items()
     ]
     run = dataclasses.replace(rf.load(files["no_oracle"][0]), interventions=tuple(done))
     _, text = build(Collection([Group("g1", "pump", (run,))], [], []), details=True)

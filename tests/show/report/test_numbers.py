@@ -49,9 +49,12 @@ def test_curves_of_one_run_are_the_run_bit_for_bit(single: tuple[rf.Run, Page]) 
     run, page = single
     star = run.solution.lambda_hat[run.rounds.s1] + 1
     wanted = {
-        ("g1-regret", "regret"): run.regret, ("g1-regret-log", "regret"): run.regret,
-        ("g1-resets", "resets"): run.resets, ("g1-resets-log", "resets"): run.resets,
-        ("g1-resets", "realised"): run.realised_resets, ("g1-resets-log", "realised"): run.realised_resets,
+        ("g1-regret", "regret"): run.regret,
+        ("g1-regret-log", "regret"): run.regret,
+        ("g1-resets", "resets"): run.resets,
+        ("g1-resets-log", "resets"): run.resets,
+        ("g1-resets", "realised"): run.realised_resets,
+        ("g1-resets-log", "realised"): run.realised_resets,
         ("g1-resets", "upper"): np.minimum(
             anytime.resets_upper(run.realised_resets, anytime.DELTA / 2), np.arange(1, EPISODES + 1)
         ),
@@ -59,7 +62,7 @@ def test_curves_of_one_run_are_the_run_bit_for_bit(single: tuple[rf.Run, Page]) 
         ("g1-game-regret", "dual_zero"): dual_regret(run.rounds, 0.0),
         ("g1-game-resets", "dual_star"): dual_regret(run.rounds, at_starts=star),
         ("g1-reward", "reward"): np.cumsum(run.columns["reward"]) / np.arange(1, EPISODES + 1),
-    }  # fmt: skip
+    }
     for (figure, name), values in wanted.items():
         k = at(page, figure)
         assert k[0] == 1

@@ -158,7 +158,7 @@ def test_answer_a_reset_request_from_the_page(page: Page, studio: Served) -> Non
     page.click(".request .main")
     page.fill("#speed", "12")
     page.wait_for_function("(old) => document.querySelector('.request p')?.textContent !== old", arg=first)
-    page.wait_for_selector(".request")  # it was played until somebody has to come again
+    page.wait_for_selector(".request")  # it was played until the next reset request
     assert "entered" in page.inner_text(".request")
     assert page.input_value(".request input[name=who]") == "ada"  # a name is said once
     page.click(".request button[type=button]")  # enough

@@ -25,7 +25,7 @@ def test_symbols_mean_what_they_say() -> None:
     assert mdp.reward[0, :, 0].tolist() == [0, 0, 1, 0, 0]
     assert mdp.action_names == ("up", "down", "left", "right")
     assert rf.make("drawn-v0", rows="S", stay=True).action_names[-1] == "stay"
-    assert rf.make("drawn-v0", rows="R").start.tolist() == [1]  # starts where restarts are, if nobody says
+    assert rf.make("drawn-v0", rows="R").start.tolist() == [1]  # starts where restarts are, by default
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,15 @@ def test_the_page_says_what_the_library_says(rows: list[str], slip: float, horiz
         assert not (mdp.start[within].any() and mdp.restart[0][within].any())
 
 
-@pytest.mark.parametrize(
-    "grid",
-    [
-        None, [], "S", {"rows": 5}, {"rows": []}, {"rows": [""]}, {"rows": ["S", "SS"]}, {"rows": ["S?"]},
-        {"rows": ["S" * 31]}, {"rows": ["S"] * 31}, {"rows": "S/" * 100_000}, {"rows": ["S", 5]}, {"rows": ["."]},
-        {"rows": ["S"], "slip": 1.1}, {"rows": ["S"], "slip": "1"}, {"rows": ["S"], "slip": True},
-        {"rows": ["S"], "slip": float("nan")}, {"rows": ["S"], "horizon": 0}, {"rows": ["S"], "horizon": 201},
-        {"rows": ["S"], "horizon": 2.0}, {"rows": ["S"], "stay": 1}, {"rows": ["S"], "closed": "yes"},
-        {"rows": ["S"], "import": "os"}, {"rows": ["S"], "horizon": 10**400},
-    ],
-)  # fmt: skip
+BAD_GRIDS: list[Any] = [None, [], "S", {"rows": 5}, {"rows": []}, {"rows": [""]}, {"rows": ["S", "SS"]}]
+BAD_GRIDS += [{"rows": ["S" * 31]}, {"rows": ["S"] * 31}, {"rows": "S/" * 100_000}, {"rows": ["S", 5]}, {"rows": ["."]}]
+BAD_GRIDS += [{"rows": ["S"], "slip": 1.1}, {"rows": ["S"], "slip": "1"}, {"rows": ["S"], "slip": True}]
+BAD_GRIDS += [{"rows": ["S"], "slip": float("nan")}, {"rows": ["S"], "horizon": 0}, {"rows": ["S"], "horizon": 201}]
+BAD_GRIDS += [{"rows": ["S"], "horizon": 2.0}, {"rows": ["S"], "stay": 1}, {"rows": ["S"], "closed": "yes"}]
+BAD_GRIDS += [{"rows": ["S?"]}, {"rows": ["S"], "import": "os"}, {"rows": ["S"], "horizon": 10**400}]
+
+
+@pytest.mark.parametrize("grid", BAD_GRIDS)
 def test_bad_grids_are_refused_in_one_sentence(grid: Any) -> None:
     with pytest.raises(rf.InvalidInput, match=r"^The|^A grid") as refusal:
         check(grid)
@@ -123,9 +121,13 @@ def test_bad_grids_are_refused_in_one_sentence(grid: Any) -> None:
 def test_resets_by_hand_ask_for_each_and_play_the_same_model() -> None:
     asked = []
     run = rf.learn(
-        "drawn-by-hand-v0", "uniform", episodes=40, seed=3, settings={"problem": options_of(TEMPLATES["garden"])},
+        "drawn-by-hand-v0",
+        "uniform",
+        episodes=40,
+        seed=3,
+        settings={"problem": options_of(TEMPLATES["garden"])},
         operator=rf.OperatorReset(by=lambda request: asked.append(request.why), who="test"),
-    )  # fmt: skip
+    )
     resets = int(run.realised_resets[-1])
     assert resets > 0
     # One at the start; one after each reset, but for the last episode's if it was one.

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: games are saved, processes are gone, and nobody who takes long is waited for."""
+"""Ctrl-C and SIGTERM: games are saved, processes are gone, and slow requests delay nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.show.cli import main
 from resetfree.show.studio.security import is_loopback
 
-# Reports and certificates that would take ten minutes, and that nobody can hurry.
+# Reports and certificates that would take ten minutes.
 FOREVER = """
 import sys, time
 import resetfree as rf
@@ -125,7 +125,7 @@ def test_a_host_beyond_this_machine_comes_with_a_warning(tmp_path: Path, host: s
         _, errors = process.communicate(timeout=60)
     if said == "" and host == "::":
         pytest.skip("this machine has no IPv6")
-    warned = f"anybody who reaches {host} and has the token" in errors and "can start runs" in errors
+    warned = f"everyone who can reach {host} and has the token" in errors and "can start runs" in errors
     assert warned == ("token=" in said) == (not is_loopback(host))
     assert errors.count("\n") == int(warned)
     assert process.returncode == 0  # however soon the signal came
@@ -134,5 +134,5 @@ def test_a_host_beyond_this_machine_comes_with_a_warning(tmp_path: Path, host: s
 def test_the_help_says_what_another_host_means(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["studio", "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "anybody who reaches the address" in said
+    assert "everyone who can reach the address" in said
     assert "can start runs and read all run files of the folder" in said

@@ -29,13 +29,11 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "runs")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../secret", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "mine\x00", "mine\n", "%2e%2e%2fsecret", ".hidden",
-        "~", "a..b", "x" * 121, None, 5, ["mine"], "ünï",
-    ],
-)  # fmt: skip
+NOT_NAMES: list[Any] = ["../secret", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "mine\x00", "mine\n"]
+NOT_NAMES += ["%2e%2e%2fsecret", ".hidden", "~", "a..b", "x" * 121, None, 5, ["mine"], "ünï"]
+
+
+@pytest.mark.parametrize("name", NOT_NAMES)
 def test_a_name_is_never_a_path(folder: Folder, name: Any) -> None:
     with pytest.raises(rf.InvalidInput, match="name of a run"):
         folder.file(name)
@@ -97,10 +95,14 @@ def test_a_damaged_file_is_one_sentence_and_the_list_stays(folder: Folder, kind:
 @pytest.mark.parametrize(
     ("problem", "options"),
     [
-        ("pits-v0", {"n": 100_000}), ("os:system", {}), ("drawn-v0", {"rows": "S" * 5000}),
-        ("grid-v0", {"slip": [1]}), ("grid-v0", {"nope": 1}), ("random-linear-v0", {"n_states": 10**9}),
+        ("pits-v0", {"n": 100_000}),
+        ("os:system", {}),
+        ("drawn-v0", {"rows": "S" * 5000}),
+        ("grid-v0", {"slip": [1]}),
+        ("grid-v0", {"nope": 1}),
+        ("random-linear-v0", {"n_states": 10**9}),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_names_something_huge_or_code_makes_nothing(
     folder: Folder, problem: str, options: dict[str, Any]
 ) -> None:
@@ -114,7 +116,7 @@ def test_a_file_that_names_something_huge_or_code_makes_nothing(
     assert view.scene()["lanes"][0]["map"] is None
     assert view.frame(True)["lanes"][0]["k"] == 60  # its rounds are data all the same
     if problem != "os:system":
-        with pytest.raises(rf.RunError, match="not taken here"):
+        with pytest.raises(rf.RunError, match="beyond the studio"):
             folder.report("bad", folder.path.parent)
     with pytest.raises(rf.ResetFreeError):
         Sessions(folder).resume("bad", 0.0, False)
@@ -156,12 +158,17 @@ def test_two_lanes_are_one_entry_and_one_report(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        {"url": "http://example.org:80", "token": "x"}, {"url": "http://127.0.0.1:1@example.org", "token": "x"},
-        {"url": "http://127.0.0.1:99999", "token": "x"}, {"url": "file:///etc/passwd", "token": "x"},
-        {"url": "http://127.0.0.1:80/", "token": "x"}, {"url": 5, "token": "x"}, [], {"url": "http://127.0.0.1:1"},
+        {"url": "http://example.org:80", "token": "x"},
+        {"url": "http://127.0.0.1:1@example.org", "token": "x"},
+        {"url": "http://127.0.0.1:99999", "token": "x"},
+        {"url": "file:///etc/passwd", "token": "x"},
+        {"url": "http://127.0.0.1:80/", "token": "x"},
+        {"url": 5, "token": "x"},
+        [],
+        {"url": "http://127.0.0.1:1"},
         {"url": "http://127.0.0.1:9", "token": "a\r\nb"},
     ],
-)  # fmt: skip
+)
 def test_an_address_file_can_only_name_loopback(folder: Folder, said: Any) -> None:
     (folder.path / "mine.rfrun.operator.json").write_text(json.dumps(said))
     distant = Distant(folder.path / "mine.rfrun")

@@ -38,15 +38,13 @@ def goes_on(studio: Served, game: str) -> Iterator[None]:
     assert frame["lanes"][0]["state"] == "running"
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "https://127.0.0.1:{port}"},
-        {"Origin": "http://127.0.0.1:1"}, {"Host": "evil.example"}, {"Host": "evil.example:{port}"}, {"Host": ""},
-        {"Host": "127.0.0.1.evil.example:{port}"}, {"Host": "[::1"}, {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"}, {"Host": "192.168.1.1:{port}"},
-    ],
-)  # fmt: skip
+FOREIGN = [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "https://127.0.0.1:{port}"}]
+FOREIGN += [{"Origin": "http://127.0.0.1:1"}, {"Host": "evil.example"}, {"Host": "evil.example:{port}"}, {"Host": ""}]
+FOREIGN += [{"Host": "127.0.0.1.evil.example:{port}"}, {"Host": "[::1"}, {"Sec-Fetch-Site": "cross-site"}]
+FOREIGN += [{"Sec-Fetch-Site": "same-site"}, {"Host": "192.168.1.1:{port}"}]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
 @pytest.mark.parametrize(
     ("method", "path", "data"),
     [("GET", "/", None), ("GET", "/api/runs", None), ("GET", "/api/watch?name=x", None), ("POST", "/api/check", GRID)],
@@ -64,26 +62,24 @@ def test_our_own_page_may_ask(studio: Served) -> None:
         assert studio.ask("POST", "/api/check", GRID, own)[0] == 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/../../etc/passwd", "/static//etc/passwd",
-        "/api/file?name=../../etc/passwd", "/api/file?name=%2e%2e%2fsecret", "/api/report?name=../x", "/api/file",
-        "/api/watch?name=/etc/passwd", "/api/certificates?name=..", "/api/file?name=x%00", "/api/nothing",
-        "/.git/config", "/api/file?name=x%22%0d%0aEvil:1",
-    ],
-)  # fmt: skip
+OUTSIDE = ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/../../etc/passwd"]
+OUTSIDE += ["/static//etc/passwd", "/api/file?name=../../etc/passwd", "/api/file?name=%2e%2e%2fsecret"]
+OUTSIDE += ["/api/report?name=../x", "/api/file", "/api/watch?name=/etc/passwd", "/api/certificates?name=.."]
+OUTSIDE += ["/api/file?name=x%00", "/api/nothing", "/.git/config", "/api/file?name=x%22%0d%0aEvil:1"]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
 def test_no_path_leads_out_of_the_folder(studio: Served, path: str) -> None:
     sentence = studio.refusal("GET", path)
     assert "root:" not in sentence
 
 
+MALFORMED = [b"", b"{", b"null", b"[]", b"5", b'"x"', b"\xff\xfe", b"[" * 50_000, b'{"grid": {"rows": [{}]}}']
+MALFORMED += [b'{"name": 5}', b'{"name": "x", "action": "format"}', b'{"a": NaN}', b'{"rows": "S", "slip": 1e999}']
+
+
 @pytest.mark.parametrize("path", ["/api/check", "/api/start", "/api/control", "/api/answer"])
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"{", b"null", b"[]", b"5", b'"x"', b"\xff\xfe", b"[" * 50_000, b'{"grid": {"rows": [{}]}}', b'{"name": 5}',
-     b'{"name": "x", "action": "format"}', b'{"a": NaN}', b'{"rows": "S", "slip": 1e999}'],
-)  # fmt: skip
+@pytest.mark.parametrize("body", MALFORMED)
 def test_malformed_requests_are_one_sentence(studio: Served, path: str, body: bytes) -> None:
     assert len(studio.refusal("POST", path, body)) < 400
 
@@ -123,19 +119,26 @@ def test_a_body_of_100_mb_is_cut_early(studio: Served, announced: bool) -> None:
 
 def test_an_announced_size_is_refused_before_the_body(studio: Served) -> None:
     connection = _raw(
-        studio, f"POST /api/check HTTP/1.1\nHost: 127.0.0.1:{studio.port}\nContent-Type: application/json\n"
+        studio,
+        f"POST /api/check HTTP/1.1\nHost: 127.0.0.1:{studio.port}\nContent-Type: application/json\n"
         "Content-Length: 100000000\n\n",
-    )  # fmt: skip
+    )
     assert connection.recv(4096).startswith(b"HTTP/1.1 413")
     connection.close()
 
 
 @pytest.mark.parametrize(
     "head",
-    ["GARBAGE\n\n", "GET / HTTP/9.9\n\n", "GET / HTTP/1.1\n\n", "GET / HTTP/1.1\nHost: a\nHost: b\n\n",
-     "GET /" + "a" * 100_000 + " HTTP/1.1\n\n", "POST /api/check HTTP/1.1\nHost: 127.0.0.1\nContent-Length: -1\n\n",
-     "POST /api/check HTTP/1.1\nHost: 127.0.0.1\nContent-Type: application/json\nContent-Length: 9999999999999\n\n"],
-)  # fmt: skip
+    [
+        "GARBAGE\n\n",
+        "GET / HTTP/9.9\n\n",
+        "GET / HTTP/1.1\n\n",
+        "GET / HTTP/1.1\nHost: a\nHost: b\n\n",
+        "GET /" + "a" * 100_000 + " HTTP/1.1\n\n",
+        "POST /api/check HTTP/1.1\nHost: 127.0.0.1\nContent-Length: -1\n\n",
+        "POST /api/check HTTP/1.1\nHost: 127.0.0.1\nContent-Type: application/json\nContent-Length: 9999999999999\n\n",
+    ],
+)
 def test_what_is_no_request_is_refused(studio: Served, head: str) -> None:
     connection = _raw(studio, head)
     said = connection.recv(4096)
@@ -144,14 +147,17 @@ def test_what_is_no_request_is_refused(studio: Served, head: str) -> None:
 
 
 def test_two_thousand_connections_are_bounded(studio: Served, game: str) -> None:
-    """Silent, slow and half-asked ones, all held: nobody else is kept out for long, and the game goes on."""
+    """Silent, slow and half-sent requests, all held open: others are not kept out for long, and the game continues."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2_000
     if soft < wanted + 200:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, wanted + 200), hard))
     before = studio.frame(game)["lanes"][0]["k"]
-    words = [b"", b"GET / HT", b"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-             b"Content-Length: 50\r\n\r\n{"]  # fmt: skip
+    words = [
+        b"",
+        b"GET / HT",
+        b"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{",
+    ]
     held: list[socket.socket] = []
     try:
         for i in range(wanted):

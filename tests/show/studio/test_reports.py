@@ -1,4 +1,4 @@
-"""Reports are made in another process: whatever becomes of it, whoever asked gets a sentence, and games go on."""
+"""Reports are made in another process: if it fails, the response is one sentence, and games are not affected."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_only_so_many_at_once_and_none_after_the_end() -> None:
     children.close()
     for thread in threads:
         thread.join(60)
-    assert [str(error) for error in said] == ["The studio is ending."] * 2
+    assert [str(error) for error in said] == ["The studio is shutting down."] * 2
     with pytest.raises(ChildFailed, match="is ending") as late:
         children.run(script("pass"), "thing", 60.0)
     assert {busy.value.status, late.value.status} == {503}
@@ -134,7 +134,7 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
 
 
 def test_a_reporter_ends_when_its_studio_is_gone() -> None:
-    """Killed with SIGKILL, the studio can end nobody; who works for it looks for itself."""
+    """Killed with SIGKILL, the studio cannot end its children: they notice it themselves."""
     child = (
         "import os, threading, time; from resetfree.show.studio import report_jobs; report_jobs.LOOK = 0.05; "
         "threading.Thread(target=report_jobs._follow, args=(os.getppid(),)).start(); "

@@ -190,12 +190,17 @@ def test_bad_games_are_refused_in_one_sentence_and_leave_nothing(
 @pytest.mark.parametrize(
     "asked",
     [
-        {"problem": "os:system"}, {"problem": "gym:CartPole-v1"}, {"problem": "pits-v0", "options": {"n": 100_000}},
-        {"problem": "pits-v0", "options": {"n": 150}}, {"problem": "grid-v0", "options": {"slip": [1]}},
-        {"problem": "grid-v0", "options": {"nope": 1}}, {"problem": "grid-v0", "by_hand": True}, {},
+        {"problem": "os:system"},
+        {"problem": "gym:CartPole-v1"},
+        {"problem": "pits-v0", "options": {"n": 100_000}},
+        {"problem": "pits-v0", "options": {"n": 150}},
+        {"problem": "grid-v0", "options": {"slip": [1]}},
+        {"problem": "grid-v0", "options": {"nope": 1}},
+        {"problem": "grid-v0", "by_hand": True},
+        {},
         {"problem": "drawn-v0", "options": {"rows": "S" * 10_000}},
     ],
-)  # fmt: skip
+)
 def test_no_other_problem_than_a_small_registered_one_is_made(sessions: Sessions, asked: dict[str, Any]) -> None:
     with pytest.raises(rf.ResetFreeError):
         sessions.start({"lanes": [{}], **asked})

@@ -1,4 +1,4 @@
-"""Those who take their time: cut off after a while, and nobody else notices."""
+"""Slow clients: cut off after a while, without effect on others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who watch one game: a frame is made once for all of them, and one who does not read holds nobody up."""
+"""Watchers of one game: a frame is made once for all of them, and one that does not read delays no other."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_frame_is_made_once_however_many_watch(here: Here, made: list[tuple[in
     before = len(made)
     session.gate.step()
     until(lambda: session.lanes[0].k == STEPS + 2)
-    assert len(made) == before  # nobody watches: nothing is made
+    assert len(made) == before  # no watcher: nothing is made
 
 
 def test_a_file_that_many_look_at_is_drawn_once(here: Here, made: list[tuple[int, bool]], tmp_path: Path) -> None:

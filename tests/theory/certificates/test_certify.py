@@ -104,7 +104,7 @@ def test_every_dual_player_keeps_its_bound(dual: str, feedback: str) -> None:
     replayed = find(found, REPLAYED)
     assert replayed.applies == (dual != "search")
     if dual == "search":
-        assert "asks what the primal player would plan" in replayed.why
+        assert "queries the primal player" in replayed.why
     for name in ("0", "lambda*"):
         bound = find(found, f"online regret against {name} is at most its bound")
         known = dual != "counting" and (dual != "search" or feedback == "optimistic")
@@ -208,7 +208,7 @@ def test_starts_that_are_none() -> None:
     for start in (99, -1, 5):  # 5 is a pit
         found = certify(changed(play(), "s1", 7, start))
         assert not find(found, "every start is a state outside the reset set").holds
-        assert "some starts are none of this problem" in find(found, "every other claim").why
+        assert "some starts are not states of this problem" in find(found, "every other claim").why
 
 
 def test_without_an_oracle_it_says_what_needs_one() -> None:

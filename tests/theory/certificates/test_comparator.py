@@ -96,4 +96,4 @@ def test_too_many_starts_are_not_replaced_by_fewer(monkeypatch: pytest.MonkeyPat
     run = rf.learn("grid-v0", "uniform", "projected-gradient", B=40.0, feedback="realised", episodes=20)
     found = star(run)
     assert isinstance(found, str)
-    assert "must cover all 10 starts that can come about" in found
+    assert "must cover all 10 possible starts" in found

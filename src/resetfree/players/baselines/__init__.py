@@ -1,1 +1,1 @@
-"""What others do, as players of the same game: small faithful versions, each file says what was kept and changed."""
+"""Published methods as players of the same game: small faithful versions; each file lists what was kept and changed."""

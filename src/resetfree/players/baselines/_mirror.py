@@ -43,7 +43,7 @@ def begin(problem: Problem, pooled: bool, step: float, mixing: float, scale: flo
 
 
 def next_plan(state: MirrorState, s1: State, lam: float) -> Plan:
-    """The softmax of the exponents; the multiplier at hand does not enter, only those of the past."""
+    """The softmax of the exponents; the current multiplier does not enter, only past ones."""
     check_multiplier(lam)
     policy = np.empty(state.exponent.shape)
     exponential_weights(state.exponent, 1.0, policy)

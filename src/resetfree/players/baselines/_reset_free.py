@@ -10,7 +10,7 @@ from resetfree.problems.finite.transitions import Floats
 
 
 def successors(episode: Episode) -> NDArray[np.int64]:
-    """[m] where the agent stood after each action: after the last one, where the next episode starts."""
+    """[m] the state after each action; after the last one, the start of the next episode."""
     return np.append(episode.states[1 : len(episode.actions)], episode.next_start).astype(np.int64)
 
 

@@ -30,7 +30,7 @@ class ConstantSafeState:
 
 @dataclass(frozen=True)
 class ConstantSafe(PrimalPlayer[ConstantSafeState]):
-    """Safe actions only, the same in every episode; where there is none, those that are least likely to be reset.
+    """Safe actions only, the same in every episode; where no action is safe, those that are least likely to be reset.
 
     choice: "uniform" over the safe actions, or always the "first" of them.
 
@@ -45,7 +45,7 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
     choice: Literal["uniform", "first"] = "uniform"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantSafeState:
-        """Look behind the problem for the safe actions."""
+        """Read the safe actions from the exact model."""
         solution = solve(model_behind(problem), starts=[])
         safe = solution.safe_actions
         fallback = np.eye(safe.shape[2])[solution.policy]
@@ -75,4 +75,4 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
         constants: dict[str, float | str | bool] = {"choice": self.choice, "oracle": True}
         if (reachable_starts(mdp).states & ~safe_sets(mdp).states(1)).any():
             return Statement(constants, False, "some start that can occur has no reset-free policy")
-        return Statement(constants, True, "only actions of Abar are played, so no path has a reset (told the support)")
+        return Statement(constants, True, "only actions of Abar are played, so no path has a reset (given the support)")

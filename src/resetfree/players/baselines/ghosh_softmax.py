@@ -3,9 +3,9 @@
 Original: Ghosh, Zhou, Shroff, "Provably efficient model-free constrained RL with linear function approximation" (2022);
 the same authors' "Towards achieving sub-linear regret and hard constraint violation in model-free RL" (2024) keeps the
 primal part and replaces the dual.
-Kept: the regression, the order (start seen, backward pass with the multiplier at hand, softmax of the same Q in V,
+Kept: the regression, the order (start seen, backward pass with the current multiplier, softmax of the same Q in V,
   then the episode), alpha = log|A| K / (2 (1 + xi + H)), and the cap H.
-Adapted: xi is B, since its formula 2 H / gamma asks for a policy that is safe with a margin gamma, and at threshold
+Adapted: xi is B, since its formula 2 H / gamma needs a policy that is safe with a margin gamma, and at threshold
   zero there is none; the utility is a cost on arrival in [0, 1], its width a share of the reward's; the ridge is 1 as
   in the original or scale^2; data may be pooled over the steps.
 From memory: the constants of alpha and of the width.
@@ -78,7 +78,7 @@ class GhoshSoftmax(LinearUCB):
         """Never covered: the theorem of the original lacks its margin, and that of the paper its cap."""
         constants = super().statement(problem, episodes).constants
         why = (
-            "no theorem here: that of Ghosh et al. asks for one start and for a policy that is safe with a margin, and "
-            "at threshold zero there is none; that of Algorithm 1 asks for the cap H - h + 1, and here it is H"
+            "no theorem here: that of Ghosh et al. needs one start and a policy that is safe with a margin, and "
+            "at threshold zero there is none; that of Algorithm 1 needs the cap H - h + 1, and here it is H"
         )
         return Statement({**constants, "cap": float(problem.horizon)}, False, why)

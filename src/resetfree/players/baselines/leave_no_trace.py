@@ -2,7 +2,7 @@
 
 After Eysenbach, Gu, Ibarz and Levine (2018). Kept: two agents, a forward one on the task's reward and a reset agent
 whose task is to return to where episodes started (called reset states there: the good ones); Q_reset as an ensemble,
-of which the smallest member counts; before a forward action is taken, Q_reset(s, a) < q_min aborts it and hands over to
+of which the smallest member counts; before a forward action is taken, Q_reset(s, a) < q_min aborts it in favour of
 the reset agent; an abort ends nothing for the forward agent; after the forward agent the reset agent brings the system
 back (`returns`). Adapted: tables in place of deep networks, learned by Q-learning from the same steps, backwards
 through each episode, so Q_reset(s, a) is the discounted chance of coming back to a start; policies are Markov and
@@ -26,7 +26,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
 from resetfree.players.shared.method import Build, Method, penalised
-from resetfree.players.shared.requirements import restarts_are_told, sizes
+from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -48,12 +48,12 @@ class TraceState:
 
 @dataclass(frozen=True)
 class LeaveNoTrace(PrimalPlayer[TraceState]):
-    """Epsilon-greedy forward actions, except those with min Q_reset < q_min, for which the reset agent's stands in.
+    """Epsilon-greedy forward actions, except those with min Q_reset < q_min, which the reset agent's replaces.
 
     q_min: threshold of the abort.  members: of the ensemble.  epsilon: share of random forward actions.
     discount: of both agents (None: 1 - 1 / (2 H)).  rate: least learning rate.
     returns: whether the reset agent brings the system back after a forward episode that ended elsewhere, as in the
-      original; the protocol here does not ask for it, and without it nothing is spent on the way back.
+      original; the protocol here does not need it, and without it nothing is spent on the way back.
     pooled: one table for all steps, as in the original (stationary problems).
 
     >>> import resetfree as rf
@@ -74,14 +74,20 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> TraceState:
         """Forward values zero, Q_reset random above q_min."""
-        restarts_are_told(problem, self.name)
+        check_restarts(problem, self.name)
         shape = sizes(problem, self.pooled, self.name)
         draws = np.random.default_rng([seed, 0]).random((self.members, *shape))
         return TraceState(
-            np.zeros(shape), np.zeros(shape, dtype=np.int64), self.q_min + (1.0 - self.q_min) * draws,
-            np.zeros((self.members, *shape), dtype=np.int64), np.zeros(shape[1], dtype=np.bool_), 0, False, seed,
-            problem.horizon,
-        )  # fmt: skip
+            q=np.zeros(shape),
+            n=np.zeros(shape, dtype=np.int64),
+            back=self.q_min + (1.0 - self.q_min) * draws,
+            n_back=np.zeros((self.members, *shape), dtype=np.int64),
+            starts=np.zeros(shape[1], dtype=np.bool_),
+            k=0,
+            forward=False,
+            seed=seed,
+            horizon=problem.horizon,
+        )
 
     def plan(self, state: TraceState, s1: State, lam: float) -> Plan:
         """The forward policy with its aborts, or the reset agent's; no estimate of V_c, and v_c = 0 promises nothing.
@@ -120,11 +126,9 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
         everything = np.ones(m, dtype=np.bool_)
         learn_backwards(state.q, state.n, *walk, episode.rewards, dead, everything, discount, self.rate)
         used = np.random.default_rng([state.seed, 1 + state.k]).random((self.members, m)) < 0.5
+        gains, ends = home.astype(np.float64), home | dead
         for i in range(self.members):
-            learn_backwards(
-                state.back[i], state.n_back[i], *walk, home.astype(np.float64), home | dead, used[i], discount,
-                self.rate,
-            )  # fmt: skip
+            learn_backwards(state.back[i], state.n_back[i], *walk, gains, ends, used[i], discount, self.rate)
         state.k += 1
         return state
 
@@ -144,7 +148,6 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        return Statement(
-            {"q_min": self.q_min, "members": self.members, "epsilon": self.epsilon, "returns": self.returns}, False,
-            "no theorem: the original is empirical, and its tables here are tuned",
-        )  # fmt: skip
+        constants: dict[str, float | str | bool] = {"q_min": self.q_min, "members": self.members}
+        constants |= {"epsilon": self.epsilon, "returns": self.returns}
+        return Statement(constants, False, "no theorem: the original is empirical, and its tables here are tuned")

@@ -1,4 +1,4 @@
-"""MDP-EXP2: exponential weights on action values that are estimated anew in each epoch, for a life without episodes.
+"""MDP-EXP2: exponential weights on action values that are estimated in each epoch, for a life without episodes.
 
 After Wei, Jafarnia-Jahromi, Luo and Jain (2021, "Learning infinite-horizon average-reward MDPs with linear function
 approximation"). Kept: a policy is held for an epoch; of every 2N steps the first N are waited for, then one pair is
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isqrt
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class Exp2State:
     epoch: int = field(metadata={"saved": False})  # episodes per epoch
 
     def check_loaded(self) -> None:
-        """A pair and a step that there are."""
+        """Check that the pair and the step exist."""
         require(self.layer < len(self.times) and self.pair < self.times.shape[1], "pair must be among those there are")
         require(self.step < 2 * self.window, "'step' must lie within the window")
 
@@ -76,13 +76,14 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     def init(self, problem: Problem, episodes: int, seed: int) -> Exp2State:
         """Nothing summed: every action equally likely."""
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
-        phi = np.empty((0, 0)) if problem.phi is None else features_of(problem)
-        rows = (layers, n * n_actions)
-        return Exp2State(
-            np.zeros((layers, n, n_actions)), np.zeros(rows), np.zeros(rows), 0, 0, 0, 0, 0.0, phi,
-            (problem.horizon, n, n_actions), self.window or problem.horizon,
-            self.epoch or max(1, isqrt(max(episodes, 1))),
-        )  # fmt: skip
+        total, rows = np.zeros((layers, n, n_actions)), (layers, n * n_actions)
+        fixed: dict[str, Any] = {
+            "phi": np.empty((0, 0)) if problem.phi is None else features_of(problem),
+            "shape": (problem.horizon, n, n_actions),
+            "window": self.window or problem.horizon,
+            "epoch": self.epoch or max(1, isqrt(max(episodes, 1))),
+        }
+        return Exp2State(total, np.zeros(rows), np.zeros(rows), k=0, step=0, layer=0, pair=0, earned=0.0, **fixed)
 
     def plan(self, state: Exp2State, s1: State, lam: float) -> Plan:
         """The epoch's policy; it has no estimates for a start, and v_r = v_c = 0 promise nothing."""
@@ -97,10 +98,8 @@ class MdpExp2(PrimalPlayer[Exp2State]):
         episode, n_layers = round.episode, len(state.total)
         for i, a in enumerate(episode.actions):
             last = episode.reset and i == len(episode.actions) - 1
-            self._step(
-                state, i % n_layers, int(episode.states[i]) * state.shape[2] + int(a),
-                float(episode.rewards[i]) - (round.lam if last else 0.0),
-            )  # fmt: skip
+            pair = int(episode.states[i]) * state.shape[2] + int(a)
+            self._step(state, i % n_layers, pair, float(episode.rewards[i]) - (round.lam if last else 0.0))
         state.k += 1
         if state.k % state.epoch == 0:
             state.total += estimates(state.phi, state.times, state.sums).reshape(state.total.shape)
@@ -136,10 +135,9 @@ class MdpExp2(PrimalPlayer[Exp2State]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
-        return Statement(
-            {"eta": self.eta, "window": self.window or problem.horizon, "pooled": self.pooled}, False,
-            "its sqrt(T) theorem needs uniform mixing and excitation under every policy, and no resets",
-        )  # fmt: skip
+        why = "its sqrt(T) theorem needs uniform mixing and excitation under every policy, and no resets"
+        window = self.window or problem.horizon
+        return Statement({"eta": self.eta, "window": window, "pooled": self.pooled}, False, why)
 
 
 def estimates(phi: Floats, times: NDArray[np.float64], sums: Floats) -> Floats:

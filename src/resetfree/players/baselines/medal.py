@@ -23,7 +23,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, successors
 from resetfree.players.baselines.q_learning_kernel import learn_backwards
 from resetfree.players.shared.method import Method, penalised
-from resetfree.players.shared.requirements import restarts_are_told, sizes
+from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.transitions import Floats
@@ -32,7 +32,7 @@ from resetfree.theory.oracle.dynamic_programming import solve
 
 @dataclass
 class MedalState:
-    """Both agents' tables and the states that the backward agent met."""
+    """Both agents' tables and the states that the backward agent visited."""
 
     q: Floats  # [L, S, A] forward
     n: NDArray[np.int64]  # [L, S, A]
@@ -65,15 +65,21 @@ class Medal(PrimalPlayer[MedalState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MedalState:
-        """Watch the expert, and learn from it."""
-        restarts_are_told(problem, self.name)
+        """Learn from demonstrations of the optimal policy."""
+        check_restarts(problem, self.name)
         shape = sizes(problem, self.pooled, self.name)
         solution = solve(model_behind(problem), starts=[])
         rng = np.random.default_rng([seed, 0])
         state = MedalState(
-            np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
-            np.zeros(shape[1], dtype=np.int64), 0, np.zeros(shape[1]), problem.horizon,
-        )  # fmt: skip
+            q=np.zeros(shape),
+            n=np.zeros(shape, dtype=np.int64),
+            back=np.zeros(shape),
+            n_back=np.zeros(shape, dtype=np.int64),
+            visits=np.zeros(shape[1], dtype=np.int64),
+            k=0,
+            expert=np.zeros(shape[1]),
+            horizon=problem.horizon,
+        )
         for _ in range(self.demonstrations):
             shown = problem.rollout(solution.policy, problem.first_start(rng.random()), rng.random(problem.n_uniforms))
             np.add.at(state.expert, shown.states, 1.0)
@@ -82,7 +88,7 @@ class Medal(PrimalPlayer[MedalState]):
         return state
 
     def plan(self, state: MedalState, s1: State, lam: float) -> Plan:
-        """The policy of whose turn it is; no estimate of V_c, and v_c = 0 promises nothing.
+        """The policy of the agent whose turn it is; no estimate of V_c, and v_c = 0 promises nothing.
 
         The multiplier does not enter.
         """
@@ -108,10 +114,8 @@ class Medal(PrimalPlayer[MedalState]):
         dead = np.zeros(m, dtype=np.bool_)
         dead[-1] = episode.reset
         discount = 1.0 - 0.5 / state.horizon if self.discount is None else self.discount
-        learn_backwards(
-            q, n, episode.states[:m].astype(np.int64), episode.actions, successors(episode), gains, dead,
-            np.ones(m, dtype=np.bool_), discount, self.rate,
-        )  # fmt: skip
+        walk = (episode.states[:m].astype(np.int64), episode.actions, successors(episode))
+        learn_backwards(q, n, *walk, gains, dead, np.ones(m, dtype=np.bool_), discount, self.rate)
 
     @staticmethod
     def methods() -> list[Method]:
@@ -123,10 +127,8 @@ class Medal(PrimalPlayer[MedalState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        return Statement(
-            {"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True}, False,
-            "no theorem: the original is empirical, and its tables here are tuned (given trajectories of pi*)",
-        )  # fmt: skip
+        why = "no theorem: the original is empirical, and its tables here are tuned (given trajectories of pi*)"
+        return Statement({"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True}, False, why)
 
 
 def matching_reward(expert: Floats, visits: NDArray[np.int64]) -> Floats:

@@ -25,7 +25,7 @@ from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.pair_features import features_of
-from resetfree.players.shared.requirements import check_multiplier, restarts_are_told, sizes
+from resetfree.players.shared.requirements import check_multiplier, check_restarts, sizes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -60,7 +60,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OlsviState:
         """No data yet."""
-        restarts_are_told(problem, self.name)
+        check_restarts(problem, self.name)
         layers, n, n_actions = sizes(problem, self.pooled, self.name)
         phi = features_of(problem)
         d = phi.shape[1]
@@ -69,7 +69,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         regression, kept = empty(phi, 2 * n, layers, self.scale**2)
         steps = np.zeros(problem.horizon, dtype=np.int64) if self.pooled else np.arange(problem.horizon)
         shape = (problem.horizon, n, n_actions)
-        return OlsviState(regression, 0, kept, steps, shape, self.steps_of(problem, episodes))
+        return OlsviState(regression, 0, kept, steps, shape, length=self.steps_of(problem, episodes))
 
     def plan(self, state: OlsviState, s1: State, lam: float) -> Plan:
         """One pass; its values are of artificial episodes, so v_r is clipped to [0, H] and v_c = 0 promises nothing."""
@@ -77,13 +77,11 @@ class OlsviFH(PrimalPlayer[OlsviState]):
         horizon, n_states, _ = state.shape
         policy, v = np.empty((horizon, n_states), dtype=np.int16), np.zeros(n_states)
         position, beta = state.steps % state.length, self.scale * (state.length + lam)
-        unbroken_plan(
-            state.regression, state.phi, state.layer_of_step, position, state.length, beta, lam, policy, v
-        )  # fmt: skip
+        unbroken_plan(state.regression, state.phi, state.layer_of_step, position, state.length, beta, lam, policy, v)
         return Plan(policy, min(max(float(v[s1]), 0.0), float(horizon)), 0.0)
 
     def update(self, state: OlsviState, round: Round) -> OlsviState:
-        """Add the steps that were taken; a reset's sample says so."""
+        """Add the steps that were taken; after a reset the successor is n_states + the next start."""
         episode, (_, n_states, n_actions) = round.episode, state.shape
         m = len(episode.actions)
         walk = np.append(episode.states[:m], episode.next_start + (n_states if episode.reset else 0)).astype(np.int64)
@@ -113,7 +111,6 @@ class OlsviFH(PrimalPlayer[OlsviState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
-        return Statement(
-            {"scale": self.scale, "length": self.steps_of(problem, episodes), "pooled": self.pooled}, False,
-            "its T^(3/4) theorem is about the average reward of a problem without resets, with the proved width",
-        )  # fmt: skip
+        why = "its T^(3/4) theorem is about the average reward of a problem without resets, with the proved width"
+        length = self.steps_of(problem, episodes)
+        return Statement({"scale": self.scale, "length": length, "pooled": self.pooled}, False, why)

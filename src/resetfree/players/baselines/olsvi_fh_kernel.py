@@ -28,7 +28,7 @@ def unbroken_plan(
     policy: NDArray[np.int16],  # [H, S] out
     v: Floats,  # [S] out: value until the end of the artificial episode in which the real one begins
 ) -> None:
-    """Q = min(what is left, w.phi + beta |phi|), greedy; values begin anew at the end of each artificial episode."""
+    """Q = min(what is left, w.phi + beta |phi|), greedy; values restart at the end of each artificial episode."""
     horizon, n_states = policy.shape
     n_actions = r.width2.shape[1] // n_states
     m = r.cross.shape[2] if phi.size == 0 else len(phi)

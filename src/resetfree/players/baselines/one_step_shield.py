@@ -1,4 +1,4 @@
-"""A shield that looks one step ahead: it forbids the actions that can be reset at the very next step, and no others.
+"""A shield with one step of lookahead: it forbids the actions that can be reset at the very next step, and no others.
 
 Kept: the idea of one-step safety filters, whose constraint is on the next step's cost alone (as in Amani, Thrampoulidis
 and Yang 2021), inside which an optimistic learner maximises rewards. Adapted: the one-step support is given by the
@@ -35,15 +35,15 @@ class OneStepShieldState:
 class OneStepShield(PrimalPlayer[OneStepShieldState]):
     """UCBVI on rewards among actions whose next step cannot be a reset; the multiplier does not enter.
 
-    Where a danger lies several steps ahead (`doors-v0`) it walks in, as the pay is good and no single step looks bad,
-    and is reset episode after episode.
+    Where a danger lies several steps ahead (`doors-v0`) it walks into it, as rewards are good and no single step can be
+    reset, and is reset episode after episode.
 
     scale: of the bonus scale H / sqrt(n).  pooled: one set of counts for all steps (stationary problems).
 
     >>> import resetfree as rf
     >>> player = OneStepShield()
     >>> state = player.init(rf.make("doors-v0").problem(), 10, 0)
-    >>> state.allowed[0, 0].tolist()  # the fork: both doors look fine
+    >>> state.allowed[0, 0].tolist()  # the fork: both doors are allowed
     [True, True]
     """
 
@@ -52,7 +52,7 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneStepShieldState:
-        """Look behind the problem for the support of single steps."""
+        """Read the support of single steps from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
         mdp = model_behind(problem)
         allowed = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
@@ -68,20 +68,18 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
         return Plan(policy, float(v_r[s1]), 0.0)
 
     def update(self, state: OneStepShieldState, round: Round) -> OneStepShieldState:
-        """Count."""
+        """Count the steps of the episode."""
         state.seen.learn(round.episode)
         return state
 
     @staticmethod
     def methods() -> list[Method]:
-        """A shield that looks one step ahead."""
+        """A shield with one step of lookahead."""
         build = penalised(lambda s: OneStepShield(**s.own), 0.0)
         text = "UCBVI among actions that cannot be reset at the next step."
         return [Method("one-step shield", "oracle", text, build, rank=57)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
-        return Statement(
-            {"scale": self.scale, "pooled": self.pooled, "oracle": True}, False,
-            "no theorem: a state from which a reset is certain later may be entered (told the one-step support)",
-        )  # fmt: skip
+        why = "no theorem: a state from which a reset is certain later may be entered (given the one-step support)"
+        return Statement({"scale": self.scale, "pooled": self.pooled, "oracle": True}, False, why)

@@ -50,10 +50,10 @@ class Opdop(PrimalPlayer[MirrorState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
         """The uniform policy."""
         alpha = self.alpha(problem, episodes)
-        return begin(problem, self.pooled, alpha, 1.0 / episodes, self.scale, self.name)
+        return begin(problem, self.pooled, alpha, 1.0 / episodes, self.scale, name=self.name)
 
     def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
-        """The policy that the past has made; the multiplier at hand comes into the next one."""
+        """The policy of the past rounds; the current multiplier enters the next one."""
         return next_plan(state, s1, lam)
 
     def update(self, state: MirrorState, round: Round) -> MirrorState:
@@ -76,12 +76,11 @@ class Opdop(PrimalPlayer[MirrorState]):
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
-        constants: dict[str, float | str | bool] = {
-            "alpha": self.alpha(problem, episodes), "theta": 1.0 / episodes, "scale": self.scale,
-        }  # fmt: skip
+        """The constants of this run; no theorem covers them."""
+        alpha = self.alpha(problem, episodes)
+        constants: dict[str, float | str | bool] = {"alpha": alpha, "theta": 1.0 / episodes, "scale": self.scale}
         why = (
-            "no theorem here: that of Ding et al. asks for one start and for a policy that is safe with a margin, and "
+            "no theorem here: that of Ding et al. needs one start and a policy that is safe with a margin, and "
             f"at threshold zero there is none; {TRAP}"
         )
         return Statement(constants, False, why)

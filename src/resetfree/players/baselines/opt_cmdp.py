@@ -68,14 +68,14 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
     pooled: bool = False
 
     def log_term(self, problem: Problem, episodes: int) -> float:
-        """L."""
+        """L, the logarithm in the confidence intervals."""
         n_states, episodes = finite_states(problem, self.name), check_episodes(episodes, self.name)
         if self.width == "tuned":
             return self.scale**2
         return log(4.0 * n_states**2 * problem.n_actions * problem.horizon * episodes / self.p)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OptCmdpState:
-        """Nothing seen: every model is allowed."""
+        """No data yet: every model is allowed."""
         work = problem.horizon * finite_states(problem, self.name) ** 2 * problem.n_actions
         if work > LARGEST_PASS:
             raise InvalidInput(
@@ -115,9 +115,8 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Not covered: tuned intervals, or constants that are not proved here."""
-        constants: dict[str, float | str | bool] = {
-            "L": self.log_term(problem, episodes), "width": self.width, "pooled": self.pooled,
-        }  # fmt: skip
+        log_term = self.log_term(problem, episodes)
+        constants: dict[str, float | str | bool] = {"L": log_term, "width": self.width, "pooled": self.pooled}
         reason = "its intervals are tuned, not proved" if self.width == "tuned" else "its constants are not proved here"
         why = f"no theorem here: that of Efroni et al. is for one start that is the same in every episode, and {reason}"
         return Statement(constants, False, why)

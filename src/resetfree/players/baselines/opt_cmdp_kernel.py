@@ -59,7 +59,7 @@ def zero_budget_plan(
     log_term: float,  # L
     policy: NDArray[np.int16],  # [H, S] out
     v_r: Floats,  # [S] out, at step 1: the best over models and policies that are free
-    v_c: Floats,  # [S] out: 0 where there is one, else the least reset probability over models and policies
+    v_c: Floats,  # [S] out: 0 where a safe policy exists, else the least reset probability over models and policies
 ) -> None:
     """The best pair of an allowed model and a policy that never resets in it, from every state at once.
 

@@ -4,7 +4,7 @@ Original: Efroni, Mannor, Pirotta, "Exploration-exploitation in constrained MDPs
 Kept: pi^{k+1} proportional to pi^k exp(t_K (Q_r^k - lam^k Q_c^k)) with truncated optimistic values of pi^k on the data
   before round k; the multiplier lam <- [lam + V_c / t_lam]_+ without a cap (`one-multiplier` with capped=False).
 Adapted: maximised reward in place of minimised cost; one constraint, with threshold zero and a cost on arrival in
-  [0, 1]; bonuses of H scale / sqrt(n) on rewards and scale / sqrt(n) off costs, which stand for the sums of the
+  [0, 1]; bonuses of H scale / sqrt(n) on rewards and scale / sqrt(n) off costs, which replace the sums of the
   original's reward and transition bonuses; `speed` multiplies the step.
 From memory: t_K = sqrt(2 log A / (H^2 (1 + rho^2) K)) and t_lam = H sqrt(K) / rho, where rho bounds the best
   multiplier: here B.
@@ -51,10 +51,10 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
         """The uniform policy."""
-        return begin(problem, self.pooled, self.step(problem, episodes), 0.0, self.scale, self.name)
+        return begin(problem, self.pooled, self.step(problem, episodes), 0.0, self.scale, name=self.name)
 
     def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
-        """The policy that the past has made; the multiplier at hand comes into the next one."""
+        """The policy of the past rounds; the current multiplier enters the next one."""
         return next_plan(state, s1, lam)
 
     def update(self, state: MirrorState, round: Round) -> MirrorState:
@@ -77,10 +77,10 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
         ]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
+        """The constants of this run; no theorem covers them."""
         constants: dict[str, float | str | bool] = {"t_K": self.step(problem, episodes), "scale": self.scale}
         why = (
-            "no theorem here: that of Efroni et al. asks for one start and for a policy that is safe with a margin, "
+            "no theorem here: that of Efroni et al. needs one start and a policy that is safe with a margin, "
             f"and at threshold zero there is none; {TRAP}"
         )
         return Statement(constants, False, why)

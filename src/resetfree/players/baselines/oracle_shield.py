@@ -53,7 +53,7 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OracleShieldState:
-        """Look behind the problem for the safe actions."""
+        """Read the safe actions from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
         mdp = model_behind(problem)
         safe = safe_sets(mdp)
@@ -69,13 +69,13 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
         return Plan(policy, float(v_r[s1]), 0.0)
 
     def update(self, state: OracleShieldState, round: Round) -> OracleShieldState:
-        """Count."""
+        """Count the steps of the episode."""
         state.seen.learn(round.episode)
         return state
 
     @staticmethod
     def methods() -> list[Method]:
-        """Never reset."""
+        """The oracle line of the comparison: no resets."""
         text = "UCBVI among the truly safe actions: no resets at all."
         build = penalised(lambda s: OracleShield(**s.own), 0.0)
         return [Method("shield with known support", "oracle", text, build, rank=56, guaranteed=True)]
@@ -88,5 +88,5 @@ class OracleShield(PrimalPlayer[OracleShieldState]):
         if (starts & ~safe_sets(mdp).states(1)).any():
             return Statement(constants, False, "some start that can occur has no reset-free policy")
         return Statement(
-            constants, True, "only actions of Abar are played, so no path has a reset (told the support; regret tuned)"
+            constants, True, "only actions of Abar are played, so no path has a reset (given the support; regret tuned)"
         )

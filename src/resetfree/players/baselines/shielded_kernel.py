@@ -80,7 +80,7 @@ def one_step_actions(
     m: Model,
     allowed: Bools,  # [H, S, A] out: no successor is a reset state (on arrival at the end, one that calls for a reset)
 ) -> None:
-    """What a shield that looks one step ahead lets through, from the support alone."""
+    """The actions that a shield with one step of lookahead allows, from the support alone."""
     horizon, n_states, n_actions = allowed.shape
     for h in range(horizon):
         dead = m.last_reset if h == m.n_transitions - 1 else m.reset

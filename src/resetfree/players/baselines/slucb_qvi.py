@@ -7,7 +7,7 @@ the others is bounded from above by its confidence set, and a distribution over 
 is at most tau, so that the safe set grows from the known action; optimistic values of rewards, inflated by
 kappa = 2 H / (tau - tau_0) + 1 (`inflated`). Adapted: one-hot features, for which taking out the safe action's
 direction leaves the other pairs' counts as they are; the known action is the first safe one of the oracle, so
-tau_0 = 0; where the problem has none, its assumption fails and the action least likely to be reset stands in; tuned
+tau_0 = 0; where the problem has none, its assumption fails and the action least likely to be reset replaces it; tuned
 widths scale H / sqrt(n) and scale / sqrt(n). From memory: kappa and the regression on the orthogonal complement.
 
 With tau = 0 only the known action's bound is ever small enough: the safe set never grows, and nothing is learned. And a
@@ -54,7 +54,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     >>> SlucbQvi(tau=0.1).kappa(problem.horizon)
     161.0
     >>> SlucbQvi(tau=0.0).statement(problem, 100).why
-    'at threshold zero its safe set never grows: it plays the known safe action for ever (told a safe action per state)'
+    'at threshold zero its safe set never grows: it always plays the known safe action (given a safe action per state)'
     """
 
     name: ClassVar[str] = "slucb-qvi"
@@ -64,7 +64,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     pooled: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SlucbState:
-        """Look behind the problem for the safe actions."""
+        """Read the safe actions from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
         return SlucbState(seen, known_safe(model_behind(problem)), problem.n_actions)
 
@@ -79,7 +79,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
         return Plan(policy, float(v_r[s1]), 0.0)
 
     def update(self, state: SlucbState, round: Round) -> SlucbState:
-        """Count."""
+        """Count the steps of the episode."""
         state.seen.learn(round.episode)
         return state
 
@@ -107,7 +107,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
         def build(tau: float) -> Build:
             return penalised(lambda s: SlucbQvi(**s.own, tau=tau), 0.0)
 
-        text = "Each step's risk at most 1/20, told a safe action per state."
+        text = "Each step's risk at most 1/20, given a safe action per state."
         same, name = "The same with the threshold of the reset-free problem.", "slucb-qvi, tau ="
         return [
             Method(f"{name} 1/20", "oracle", text, build(0.05), rank=55, inapplicable=needs_safe_actions),
@@ -116,17 +116,15 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another constraint."""
-        constants: dict[str, float | str | bool] = {
-            "tau": self.tau, "scale": self.scale, "kappa": self.kappa(problem.horizon), "inflated": self.inflated,
-            "oracle": True,
-        }  # fmt: skip
+        constants: dict[str, float | str | bool] = {"tau": self.tau, "scale": self.scale}
+        constants |= {"kappa": self.kappa(problem.horizon), "inflated": self.inflated, "oracle": True}
         if self.tau == 0:
-            why = "at threshold zero its safe set never grows: it plays the known safe action for ever"
+            why = "at threshold zero its safe set never grows: it always plays the known safe action"
         else:
             why = (
                 "its theorem bounds each step's risk by tau > 0, with proved widths; resets may then grow like K H tau"
             )
-        return Statement(constants, False, why + " (told a safe action per state)")
+        return Statement(constants, False, why + " (given a safe action per state)")
 
 
 def known_safe(mdp: FiniteMDP) -> NDArray[np.int16]:
@@ -141,7 +139,7 @@ def known_safe(mdp: FiniteMDP) -> NDArray[np.int16]:
 
 
 def without_safe_action(mdp: FiniteMDP) -> tuple[int, int] | None:
-    """A step (from 1) and a state in which every action can be reset at once, if there is one."""
+    """A step (from 1) and a state in which every action can be reset at once, or None if no state is like that."""
     at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
     one_step_actions(mdp.model, at_once)
     found = np.argwhere(~at_once.any(axis=2) & ~mdp.reset)

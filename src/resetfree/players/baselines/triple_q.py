@@ -51,7 +51,7 @@ class TripleQState:
 
 @dataclass(frozen=True)
 class TripleQ(PrimalPlayer[TripleQState]):
-    """a_h = argmax_a Q_h(s,a) - lam (1 - C_h(s,a) / H); Q and C by Q-learning with bonuses, begun anew in frames.
+    """a_h = argmax_a Q_h(s,a) - lam (1 - C_h(s,a) / H); Q and C by Q-learning with bonuses, restarted in frames.
 
     scale: of the bonus.
 
@@ -72,10 +72,9 @@ class TripleQ(PrimalPlayer[TripleQState]):
             raise InvalidInput(f"A table of triple-q must have at most {LARGEST:,} entries. Got {entries:,}.")
         frame, root = frames(episodes)
         top = float(horizon)
-        return TripleQState(
-            np.full(shape, top), np.full(shape, top), np.zeros(shape, dtype=np.int64), 0, frame, root,
-            self.scale * top, 8.0 * self.scale * top / root,
-        )  # fmt: skip
+        q, c, n = np.full(shape, top), np.full(shape, top), np.zeros(shape, dtype=np.int64)
+        lift = 8.0 * self.scale * top / root
+        return TripleQState(q, c, n, k=0, frame=frame, chi=root, bonus=self.scale * top, lift=lift)
 
     def plan(self, state: TripleQState, s1: State, lam: float) -> Plan:
         """Greedy, ties to the first action; the estimates are the entries of the action it takes first."""
@@ -105,13 +104,12 @@ class TripleQ(PrimalPlayer[TripleQState]):
         return [Method("Triple-Q", "baseline", text, build, rank=14, pools=False)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
+        """The constants of this run; no theorem covers them."""
         frame, root = frames(episodes)
-        constants: dict[str, float | str | bool] = {
-            "frame": float(frame), "chi": root, "eta": root, "scale": self.scale, "eps": 0.0,
-        }  # fmt: skip
+        constants: dict[str, float | str | bool] = {"frame": float(frame), "chi": root, "eta": root}
+        constants |= {"scale": self.scale, "eps": 0.0}
         why = (
-            "no theorem here: that of Wei, Liu and Ying asks for a policy that is safe with a margin, and at threshold "
+            "no theorem here: that of Wei, Liu and Ying needs a policy that is safe with a margin, and at threshold "
             "zero there is none; its constants are rescaled"
         )
         return Statement(constants, False, why)

@@ -4,7 +4,7 @@ After Jaksch, Ortner and Auer (2010). Kept: L1 balls of radius sqrt(14 S ln(2 A 
 transitions and intervals of half-width sqrt(7 ln(2 S A t / delta) / (2 n)) around the mean rewards, extended value
 iteration, epochs that end when some pair's count has doubled, t and the counts frozen at the start of an epoch.
 Adapted: the planning horizon is H with backward induction instead of average reward; whether a count has doubled is
-asked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
+checked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
 is worth -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memory: the constants 14 and 7/2.
 """
 
@@ -59,7 +59,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     def init(self, problem: Problem, episodes: int, seed: int) -> UCRL2State:
         """No data yet."""
         seen = Counted.nothing(problem, self.pooled, self.name)
-        return UCRL2State(seen, seen.copy(), 0, 0, 1, problem.horizon)
+        return UCRL2State(seen, seen.copy(), t=0, steps=0, epoch=1, horizon=problem.horizon)
 
     def plan(self, state: UCRL2State, s1: State, lam: float) -> Plan:
         """One pass on the epoch's counts; it has no estimate of V_c of its own, and v_c = 0 promises nothing."""
@@ -104,8 +104,6 @@ class UCRL2(PrimalPlayer[UCRL2State]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
-        return Statement(
-            {"scale": self.scale, "delta": self.delta, "pooled": self.pooled}, False,
-            "its theorem is about the average reward of a communicating stationary problem without resets"
-            + ("" if self.scale == 1.0 else ", and with the radii as they were"),
-        )  # fmt: skip
+        why = "its theorem is about the average reward of a communicating stationary problem without resets"
+        why += "" if self.scale == 1.0 else ", and with the radii as they were"
+        return Statement({"scale": self.scale, "delta": self.delta, "pooled": self.pooled}, False, why)

@@ -33,7 +33,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class AdagradState:
-    """Where the ascent stands, and how much it has been pushed so far."""
+    """The iterate of the ascent, and the sum of its squared gradients."""
 
     theta: Theta
     total: float  # sum of |x_i|^2
@@ -46,7 +46,7 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
     """theta <- P_U(theta + eta_k x_k) with eta_k = gamma / sqrt(|x_1|^2 + ... + |x_k|^2).
 
     Dual regret against any u in U: at most (D_u^2 / (2 gamma) + gamma) sqrt(sum_k |x_k|^2), D_u = max_k |theta_k - u|;
-    that is sqrt(2) D sqrt(sum_k |x_k|^2) by default. Rounds without cost cost nothing: told the realised resets, its
+    that is sqrt(2) D sqrt(sum_k |x_k|^2) by default. Rounds without cost cost nothing: on realised resets, its
     regret grows with the square root of their number and no longer with K.
 
     B: bound on |theta*|.  gamma: scale of the steps (default: D / sqrt(2)).  feasible_set: see `functions`.

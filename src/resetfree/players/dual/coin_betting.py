@@ -24,7 +24,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class CoinBettingState:
-    """The bettor's books."""
+    """Wealth, summed signals and number of bets."""
 
     total: float  # sum of the signals bet on
     wealth: float  # W = eps + sum of signal times bet
@@ -35,14 +35,14 @@ class CoinBettingState:
 class CoinBetting(DualPlayer[CoinBettingState]):
     """The Krichevsky-Trofimov bettor: w = (sum of g) / (N + 1) * W, then W <- W + g w.
 
-    One multiplier for all starts (xi = 1, which asks for the least B), whatever xi the problem has.
+    One multiplier for all starts (xi = 1, which needs the least B), whatever xi the problem has.
     Dual regret against any constant u in [0, ceiling], with no B given:
     at most u sqrt(N ln(1 + 24 N^2 u^2 / eps^2)) + eps (Orabona and Pal, 2016, for the bettor on all real numbers).
 
     Why the bound survives here.
-      Rounds with g = 0 add nothing to the regret, so the bettor may sit them out, and N stands for K. One that bets in
+      Rounds with g = 0 add nothing to the regret, so the bettor may skip them, and N replaces K. One that bets in
       every round has the bound with K, and its multiplier falls like 1/k while nothing happens: it forgets.
-      From all numbers to [0, ceiling]: play lam = clip(w, 0, ceiling) and tell the bettor g' = g, but g' = 0 if w is
+      From all numbers to [0, ceiling]: play lam = clip(w, 0, ceiling) and pass the bettor g' = g, but g' = 0 if w is
       above the ceiling. Then g (u - lam) <= g' (u - w) for every u in [0, ceiling]: it is an equality if w is inside,
       and above the ceiling the left side is g (u - ceiling) <= 0 = g' (u - w). The case w < 0 never comes: signals are
       not negative, so neither are the total, the bets and what they win.
@@ -53,8 +53,8 @@ class CoinBetting(DualPlayer[CoinBettingState]):
     ceiling: where lam stops; it must lie above every multiplier that could be needed.
     every_round: whether the bettor bets in rounds without cost too, as in the literature.
 
-    >>> books = [(0.0, 1.0, 0), (1.0, 1.0, 1), (2.0, 1.5, 2), (3.0, 2.5, 3)]
-    >>> states = [CoinBettingState(total, wealth, n) for total, wealth, n in books]
+    >>> past = [(0.0, 1.0, 0), (1.0, 1.0, 1), (2.0, 1.5, 2), (3.0, 2.5, 3)]
+    >>> states = [CoinBettingState(total, wealth, n) for total, wealth, n in past]
     >>> [CoinBetting().multiplier(state, 0, lambda lam: None) for state in states]   # after 0, 1, 2, 3 resets
     [0.0, 0.5, 1.0, 1.875]
     """
@@ -65,7 +65,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
     every_round: bool = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CoinBettingState:
-        """Nothing bet yet."""
+        """The bettor before the first bet."""
         return CoinBettingState(0.0, self.eps, 0)
 
     def multiplier(self, state: CoinBettingState, s1: State, ask: Callable[[float], Plan]) -> float:
@@ -74,7 +74,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
         return w if w <= self.ceiling else self.ceiling
 
     def update(self, state: CoinBettingState, round: Round) -> CoinBettingState:
-        """Win g w; above the ceiling the bettor is told that nothing happened."""
+        """Win g w; above the ceiling the bettor gets g = 0."""
         w = state.total / (state.n + 1) * state.wealth
         g = signal(round) if w <= self.ceiling else 0.0
         if g > 0.0 or self.every_round:
@@ -84,7 +84,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
         return state
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """The ceiling."""
+        """The ceiling of the multiplier."""
         return self.ceiling
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:

@@ -23,7 +23,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class ConstantPenaltyState:
-    """Nothing is learned; the penalty is kept where `multiplier` finds it."""
+    """Nothing is learned; the penalty, for `multiplier`."""
 
     lam: float
 
@@ -59,11 +59,11 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
         return ConstantPenaltyState(self._penalty())
 
     def multiplier(self, state: ConstantPenaltyState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """C."""
+        """The penalty C."""
         return state.lam
 
     def update(self, state: ConstantPenaltyState, round: Round) -> ConstantPenaltyState:
-        """Nothing."""
+        """Nothing is learned."""
         return state
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
@@ -94,5 +94,5 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
         constants: dict[str, float | str | bool] = {"B": B, "C": C, "tuned": C != B}
         if C < B:
             return Statement(constants, False, "C is below B, so it may be below some lambda*(s)")
-        why = "its dual regret is at most 0, as C >= B >= lambda*(s) at every start; in the primal part C stands for B"
+        why = "its dual regret is at most 0, as C >= B >= lambda*(s) at every start; in the primal part C replaces B"
         return Statement({**constants, "dual_regret_bound": 0.0}, True, why)

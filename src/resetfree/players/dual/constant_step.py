@@ -33,7 +33,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class ConstantStepState:
-    """Where the ascent stands."""
+    """The iterate of the ascent."""
 
     theta: Theta
     eta: float = field(metadata={"saved": False})
@@ -73,7 +73,7 @@ class ConstantStep(FunctionPlayer[ConstantStepState]):
         return state.among.at(state.theta, s1)
 
     def update(self, state: ConstantStepState, round: Round) -> ConstantStepState:
-        """One step."""
+        """One step of projected gradient ascent."""
         g = signal(round)
         if g > 0.0:
             state.theta = state.among.moved(state.theta, round.s1, state.eta * g)

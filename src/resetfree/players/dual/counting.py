@@ -1,4 +1,4 @@
-"""The multiplier counts resets: no bound B, and nothing to be told but the resets that happened.
+"""The multiplier counts resets: no bound B, and no feedback but the resets that happened.
 
 Legend: N the resets so far, eta what each adds, lambda_hat(s) the smallest optimal multiplier, H the horizon, X such
 that the primal player's regret is at most (H + max lam) X.
@@ -18,7 +18,7 @@ from resetfree.problems.contract import Problem, State
 
 @dataclass(slots=True)
 class CountingState:
-    """The count."""
+    """The number of resets so far."""
 
     n: int  # N
 
@@ -62,7 +62,7 @@ class Counting(DualPlayer[CountingState]):
         return BatchedForm(ResetCount(), {"eta": float(self.eta)})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Not the paper's."""
+        """The step eta; the theorem of the paper does not cover it."""
         return Statement(
             {"eta": self.eta, "tuned": True},
             False,

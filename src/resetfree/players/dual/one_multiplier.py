@@ -42,7 +42,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
     B: bound on the multipliers.  step: "bound" (eta = B / (H sqrt(K))) or "unit" (eta = 1 / sqrt(K)).
     capped: whether Y stays in [0, B].
     first_start_only: learn only in episodes that begin where the first one did. That is how a method for a fixed
-      initial state fails here: its constraint speaks of V_c at s_1^1, and what happens from other starts is not heard.
+      initial state fails here: its constraint is about V_c at s_1^1, and what happens from other starts does not enter.
       (The original reads off V at s_1^1 in every episode, since every episode begins there. Finite problems only.)
 
     >>> import resetfree as rf
@@ -61,14 +61,14 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
         return (B / problem.horizon if self.step == "bound" else 1.0) / root(episodes)
 
     def init(self, problem: Problem, episodes: int, seed: int) -> OneMultiplierState:
-        """Start at 0."""
+        """The multiplier 0."""
         if self.first_start_only and problem.n_states is None:
-            raise InvalidInput(f"The 'first_start_only' of {self.name} must be false where states are not finite.")
+            raise InvalidInput(f"The 'first_start_only' of {self.name} must be false for vector states. Got True.")
         eta = self._eta(problem, episodes)
         return OneMultiplierState(0.0, -1, eta, bound_of(self) if self.capped else inf)
 
     def multiplier(self, state: OneMultiplierState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """Y."""
+        """The multiplier Y, the same at every start."""
         return state.Y
 
     def update(self, state: OneMultiplierState, round: Round) -> OneMultiplierState:
@@ -90,7 +90,7 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
         return BatchedForm(One(self.first_start_only), {"eta": fresh.eta, "cap": fresh.cap})
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start is heard."""
+        """Dual regret at most u^2 / (2 eta) + eta K / 2 against a constant u in [0, B], if every start counts."""
         B, eta = bound_of(self), self._eta(problem, episodes)
         constants: dict[str, float | str | bool] = {"B": B, "eta": eta, "capped": self.capped}
         if self.first_start_only:

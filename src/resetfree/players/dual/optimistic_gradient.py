@@ -34,7 +34,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass(slots=True)
 class OptimisticGradientState:
-    """Where the ascent stands without hints, and the hints."""
+    """The iterate without hints, and the hints."""
 
     y: Theta
     hint: Floats  # [S] h(s); [1] where states are not finite: one hint for all starts
@@ -80,9 +80,8 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
         among = functions(problem, bound_of(self), self.feasible_set, self.name)
         n = problem.n_states or 1
         finite = problem.n_states is not None
-        return OptimisticGradientState(
-            among.zero(), np.zeros(n), np.zeros(n, dtype=np.int64), self._eta(episodes), finite, among
-        )
+        eta, seen = self._eta(episodes), np.zeros(n, dtype=np.int64)
+        return OptimisticGradientState(among.zero(), np.zeros(n), seen, eta, finite, among=among)
 
     def multiplier(self, state: OptimisticGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta_k>, 0, B)."""
@@ -91,7 +90,7 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
         return state.among.at(theta, s1)
 
     def update(self, state: OptimisticGradientState, round: Round) -> OptimisticGradientState:
-        """The step that the hint stood in for, and a new hint."""
+        """The step that the hint replaced, and a new hint."""
         g, i = signal(round), round.s1 if state.finite else 0
         if g > 0.0:
             state.y = state.among.moved(state.y, round.s1, state.eta * g)
@@ -101,11 +100,11 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
         return state
 
     def parameter(self, state: OptimisticGradientState) -> Theta:
-        """Where it stands without the hint."""
+        """The iterate without the hint."""
         return state.y
 
     def expected_cost(self, state: OptimisticGradientState, s1: State) -> float:
-        """h(s1)."""
+        """The hint h(s1)."""
         return state.hint.item(s1 if state.finite else 0)
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:

@@ -39,7 +39,7 @@ from resetfree.theory.sets import Ball, OrthantBall
 
 @dataclass(slots=True)
 class ProjectedGradientState:
-    """Where the ascent stands."""
+    """The iterate of the ascent."""
 
     theta: Theta
     among: Functions = field(metadata={"saved": False}, repr=False)

@@ -34,7 +34,7 @@ class SearchState:
 class Search(DualPlayer[SearchState]):
     """The smallest lam in [0, B] whose plan has v_c <= tol, up to B / 2^n_steps; B if even B does not reach it.
 
-    0 is tried first, then B, then the middle of what is left. What is played has itself been asked, so v_c <= tol holds
+    0 is tried first, then B, then the middle of what is left. What is played was planned for, so v_c <= tol holds
     for it even where v_c does not fall with lam (then it need not be the smallest).
     Dual regret against any u in [0, B], counted in the v_c of the plans: at most B tol K, because in each round either
     v_c <= tol or lam = B >= u; that is B sqrt(K) by default. It costs up to n_steps + 2 plans per episode, and while
@@ -62,7 +62,7 @@ class Search(DualPlayer[SearchState]):
         return SearchState(B, self._tolerance(episodes))
 
     def multiplier(self, state: SearchState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """Bisection; `high` is always a multiplier that was asked and found safe enough."""
+        """Bisection; `high` is always a multiplier whose plan was found safe enough."""
         tol = state.tol
         if ask(0.0).v_c <= tol:
             return 0.0
@@ -78,18 +78,20 @@ class Search(DualPlayer[SearchState]):
         return high
 
     def update(self, state: SearchState, round: Round) -> SearchState:
-        """Nothing."""
+        """Nothing is learned."""
         return state
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """B."""
+        """The bound B, the end of the search."""
         return bound_of(self)
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
         """B tol k, if the signals are v_c of its plans."""
         B = bound_of(self)
         if met.feedback != "optimistic":
-            raise NotCertifiable(f"The bound of '{self.name}' is about the costs of its plans, and it was told others.")
+            raise NotCertifiable(
+                f"The bound of '{self.name}' needs the costs of its plans as feedback. Got other costs."
+            )
         if against.size > B:
             raise NotCertifiable(f"The comparator {against.size:.6g} is above B = {B:.6g}.")
         return np.asarray(B * self._tolerance(met.episodes) * met.k)

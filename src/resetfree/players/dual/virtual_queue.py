@@ -49,7 +49,7 @@ class VirtualQueue(DualPlayer[VirtualQueueState]):
         return VirtualQueueState(0.0, 0.0, frame, eta, float(problem.horizon))
 
     def multiplier(self, state: VirtualQueueState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """H Z / eta."""
+        """The multiplier H Z / eta."""
         return state.horizon * state.queue / state.eta
 
     def update(self, state: VirtualQueueState, round: Round) -> VirtualQueueState:
@@ -61,10 +61,10 @@ class VirtualQueue(DualPlayer[VirtualQueueState]):
         return state
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Never covered."""
+        """The constants of this run; no theorem covers them."""
         frame, eta = frames(episodes)
         why = (
-            "no theorem here: that of Wei, Liu and Ying asks for a policy that is safe with a margin, and at threshold "
+            "no theorem here: that of Wei, Liu and Ying needs a policy that is safe with a margin, and at threshold "
             "zero there is none"
         )
         return Statement({"frame": float(frame), "eta": eta}, False, why)

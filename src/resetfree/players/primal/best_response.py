@@ -30,7 +30,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     """pi^k = argmax_pi V_r^pi - lam^k V_c^pi by dynamic programming on the true model; ties go to smaller V_c.
 
     It is the best at every state and step, so its policy depends on the multiplier alone and not on the start. It is
-    no learner: it looks at the model, and refuses problems that have no exact oracle.
+    no learner: it reads the model, and refuses problems that have no exact oracle.
 
     >>> import resetfree as rf
     >>> player = BestResponse()
@@ -42,7 +42,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     name: ClassVar[str] = "best-response"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> BestResponseState:
-        """Look behind the problem."""
+        """Read the exact model; raises if the problem has none."""
         mdp = model_behind(problem)
         return BestResponseState(mdp.model, solve(mdp, starts=[]).policy)
 
@@ -57,7 +57,7 @@ class BestResponse(PrimalPlayer[BestResponseState]):
         return Plan(policy, min(max(earned, 0.0), float(horizon)), min(max(cost, 0.0), 1.0), earned - lam * cost)
 
     def update(self, state: BestResponseState, round: Round) -> BestResponseState:
-        """Learns nothing: nothing is left to learn."""
+        """Nothing is learned: the model is known."""
         return state
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
@@ -67,5 +67,5 @@ class BestResponse(PrimalPlayer[BestResponseState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its regret against any policy is at most zero in every round."""
         return Statement(
-            {}, True, "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is told the model)"
+            {}, True, "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is given the model)"
         )

@@ -33,9 +33,9 @@ NO_NOISE = np.empty((0, 0))
 
 @dataclass
 class Kept:
-    """The plan that is played until the next switch (empty arrays where every episode plans anew)."""
+    """The plan that is played until the next switch (empty arrays where every episode is planned)."""
 
-    level: float  # its multiplier; -1 where there is none, or it is out of date
+    level: float  # its multiplier; -1 if no plan is kept or it is out of date
     log_det: Floats  # [L] the determinants when it was made
     policy: Floats  # [H, S, A]
     v: Floats  # [S] at step 1
@@ -62,8 +62,8 @@ class GreedyState:
 class GreedyComposite(PrimalPlayer[GreedyState]):
     """Q = clip(w.phi + (beta_r + lam beta_c) width, -lam, H-h+1), greedy, with w the regression of r + V(s').
 
-    The optimistic value is of the composite alone, so the dual should be told the realised resets: v_r and v_c are what
-    the same regression says of the greedy policy without any bonus, estimates that are neither above nor below.
+    The optimistic value is of the composite alone, so the dual should get the realised resets: v_r and v_c are
+    the same regression's estimates for the greedy policy without any bonus, biased neither up nor down.
 
     With width "theory" (one regression per step, ridge 1, |phi| <= 1, measures of total variation at most sqrt(d),
     multipliers at most B, a linear MDP with rewards in [0, 1]) V(s_1) is above V_r - lam V_c of every policy
@@ -117,11 +117,8 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         horizon, n_states, n_actions = data.shape
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        greedy_plan(
-            data.regression, data.phi, data.layer_of_step, data.n_transitions, state.beta_r, state.beta_c,
-            self.variance_aware and self.width == "tuned", NO_NOISE, lam, data.known, data.known_last, policy, q, v,
-            v_r, v_c,
-        )  # fmt: skip
+        widths = (state.beta_r, state.beta_c, self.variance_aware and self.width == "tuned", NO_NOISE)
+        greedy_plan(*data.fitted, *widths, lam, data.known, data.known_last, policy, q, v, v_r, v_c)
         return policy, v, v_r, v_c, q
 
     def update(self, state: GreedyState, round: Round) -> GreedyState:
@@ -161,7 +158,7 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
 
     def bound(self) -> float:
-        """B, or a sentence that it is needed."""
+        """B; raises InvalidInput if it is missing."""
         return bound_of(self)
 
     @classmethod
@@ -216,10 +213,8 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         phi = features_of(problem)
         # Without the proved width no multiplier is too large, and B may be none.
         limit = {"B": self.bound()} if self.width == "theory" else {}
-        constants: dict[str, Any] = {
-            **limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p, "width": self.width,
-            "switching": self.switching, "d": phi.shape[1],
-        }  # fmt: skip
+        constants: dict[str, Any] = {**limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p}
+        constants |= {"width": self.width, "switching": self.switching, "d": phi.shape[1]}
         lacks = [
             reason
             for reason, there in (

@@ -18,6 +18,7 @@ from resetfree.core.settings import Bound, NonNegative, Positive, Probability, R
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
@@ -62,24 +63,21 @@ class LinearState:
         policy = np.empty(self.shape)
         q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
         v_r, v_c = np.empty(n_states), np.empty(n_states)
-        softmax_plan(
-            self.regression, self.phi, self.layer_of_step, self.n_transitions, widths.beta_r, widths.beta_c,
-            widths.alpha, widths.lam, self.known, self.known_last, caps, self.old, policy, q_r, q_c, v_r, v_c,
-        )  # fmt: skip
+        fitted = (self.regression, self.phi, self.layer_of_step, self.n_transitions)
+        made = (policy, q_r, q_c, v_r, v_c)
+        softmax_plan(*fitted, *widths[1:], self.known, self.known_last, caps, self.old, *made)
         return policy, v_r, v_c, q_r, q_c
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
         episode = round.episode
-        learn_episode(
-            self.regression, self.phi, self.layer_of_step, self.shape[2], episode.states, episode.actions,
-            episode.rewards,
-        )  # fmt: skip
+        fitted, walk = (
+            (self.regression, self.phi, self.layer_of_step),
+            (episode.states, episode.actions, episode.rewards),
+        )
+        learn_episode(*fitted, self.shape[2], *walk)
         if episode.reset:
-            where = episode.states[-1]
-            self.known_last[where] = True
-            if not self.end_resets or len(episode.actions) < self.n_transitions:
-                self.known[where] = True
+            mark_reset(self, episode)
         if self.old.size:
             self.old = np.asarray(round.plan.policy)
 
@@ -96,7 +94,7 @@ class LargeLinearState:
     alpha: float = field(metadata={"saved": False})
 
     def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[SoftmaxPass, float, float]:
-        """The policy, worked out where it is asked for, and its estimated V_r and V_c at s1."""
+        """The policy, computed on request, and its estimated V_r and V_c at s1."""
         policy = SoftmaxPass(self.seen, self.shape, widths, caps)
         return policy, *policy.values(s1)
 
@@ -119,11 +117,11 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
     lagged: average the new Q with the old policy, as printed (readings.md, A1).
     pooled: one regression for all steps (only for stationary problems), not one per step.
     reg: the ridge; None for 1 (proved and paper) or scale^2 (tuned). With ridge 1 and a small width an untried action
-      looks worse than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
+      has a smaller value than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
 
     Large problems without features: one-hot features make the regression a matter of counts, and the pass goes only
-    where the episode can be (`_lazy`): the same algorithm, exactly, in time and memory of what was seen. Every episode
-    is planned anew: the multiplier and the data of each enter its policy, and the theorem speaks of that policy, so
+    where the episode can be (`lazy_plans`): exactly the same algorithm, in time and memory of what was seen. Each
+    episode is planned: its multiplier and data enter its policy, and the theorem is about that policy, so
     switching rarely is not used here (`greedy-composite` and `lsvi-ucb-pp` have proofs for it). `lagged` is not for
     large problems: it needs the old policy everywhere.
 
@@ -155,17 +153,25 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         size = 8 * n_layers * (width**2 + n_states * width)
         beta_r, beta_c = self.betas(problem, episodes)
         if size > SMALL and problem.phi is None and not self.lagged:
-            return LargeLinearState(
-                0, SeenCounts.nothing(problem, self.pooled), shape, beta_r, beta_c, self.temperature(problem, episodes)
-            )
+            seen, alpha = SeenCounts.nothing(problem, self.pooled), self.temperature(problem, episodes)
+            return LargeLinearState(0, seen, shape, beta_r, beta_c, alpha=alpha)
         check_room(problem, self.name, size, "regression", "use features of smaller dimension")
         regression, kept = empty(features_of(problem), n_states, n_layers, self.ridge())
         return LinearState(
-            0, regression, np.zeros(shape[1], dtype=np.bool_), np.zeros(shape[1], dtype=np.bool_),
-            np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)), kept,
-            np.zeros(shape[0], dtype=np.int64) if self.pooled else np.arange(shape[0]), shape, problem.n_transitions,
-            problem.end_resets, beta_r, beta_c, self.temperature(problem, episodes),
-        )  # fmt: skip
+            k=0,
+            regression=regression,
+            known=np.zeros(shape[1], dtype=np.bool_),
+            known_last=np.zeros(shape[1], dtype=np.bool_),
+            old=np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)),
+            phi=kept,
+            layer_of_step=np.zeros(shape[0], dtype=np.int64) if self.pooled else np.arange(shape[0]),
+            shape=shape,
+            n_transitions=problem.n_transitions,
+            end_resets=problem.end_resets,
+            beta_r=beta_r,
+            beta_c=beta_c,
+            alpha=self.temperature(problem, episodes),
+        )
 
     def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
@@ -211,11 +217,12 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         if self.width == "tuned":
             beta_r, beta_c = self.scale * horizon, self.scale
         elif self.width == "paper":
-            beta_r = beta_c = paper_beta(self.constant, d, horizon, episodes, n_actions, self.p)
+            beta_r = beta_c = paper_beta(self.constant, d, horizon, episodes, n_actions, p=self.p)
         else:
             alpha = self.temperature(problem, episodes) * (episodes if self.anytime else 1)
             beta_r, beta_c = (
-                theory_beta(d, horizon, episodes, self.bound(), self.p, alpha, r) for r in (float(horizon), 1.0)
+                theory_beta(d, horizon, episodes, self.bound(), self.p, alpha=alpha, target_range=r)
+                for r in (float(horizon), 1.0)
             )
         return beta_r, beta_c if self.split else beta_r
 
@@ -226,7 +233,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
 
     def bound(self) -> float:
-        """B, or a sentence that it is needed."""
+        """B; raises InvalidInput if it is missing."""
         return bound_of(self)
 
     @classmethod
@@ -294,7 +301,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         lines: list[tuple[str, Kind, str, Build]] = [
             ("algorithm 1", "paper", text, gradient("optimistic", reg=1.0)),
             ("algorithm 1, ridge b^2", "paper", ridge, gradient("optimistic")),
-            ("algorithm 1, realised", "paper", "The same, the dual told the realised resets.", gradient("realised")),
+            ("algorithm 1, realised", "paper", "The same, on realised resets.", gradient("realised")),
             ("fixed penalty B/4", "baseline", f"{its} against a constant multiplier B/4.", penalty(0.25)),
             ("fixed penalty B", "baseline", f"{its} against a constant multiplier B.", penalty(1.0)),
             ("fixed penalty 4B", "baseline", f"{its} against a constant multiplier 4B.", penalty(4.0)),
@@ -306,10 +313,8 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         """Constants of this run, and what is proved with them."""
         beta_r, beta_c = self.betas(problem, episodes)
         alpha = self.temperature(problem, episodes)
-        constants: dict[str, Any] = {
-            "beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge(), "p": self.p, "width": self.width,
-            "B": self.bound(), "d": _dimension(problem),
-        }  # fmt: skip
+        constants: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge()}
+        constants |= {"p": self.p, "width": self.width, "B": self.bound(), "d": _dimension(problem)}
         lacks = [
             reason
             for reason, there in (

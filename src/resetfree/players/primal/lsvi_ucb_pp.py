@@ -70,8 +70,8 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
 
     The structure follows LSVI-UCB++ (He et al. 2023), whose theorem has the rate d sqrt(H^3 K); it is written from
     memory of that structure, with its constants (of the width, of the variance's corrections, of the ridge) replaced by
-    `scale`. So no theorem is claimed. v_r and v_c are what the regression says of the greedy policy without bonus; the
-    dual should be told the realised resets.
+    `scale`. So no theorem is claimed. v_r and v_c are the regression's values of the greedy policy without bonus; the
+    dual's feedback should be the realised resets.
 
     scale: of the bonuses.  pooled: one regression for all steps (stationary problems).  reg: ridge; None for scale^2.
     switching: "every" plans in every episode, "rare" (as in the original) when a determinant has doubled, after a
@@ -92,7 +92,7 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         for array in last:
             array[...] = 0.0
         last.q[...] = horizon - np.arange(horizon)[:, None]
-        return WeightedState(data, last, 0.0, -1.0, np.zeros(len(data.log_det)), 0)
+        return WeightedState(data, last, top=0.0, level=-1.0, log_det=np.zeros(len(data.log_det)), passes=0)
 
     def plan(self, state: WeightedState, s1: State, lam: float) -> Plan:
         """The last pass, if it may still be played; else a new one."""
@@ -106,10 +106,7 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         above, under = np.full_like(made.q, np.inf), np.full_like(made.q, -np.inf)
         if self.running:
             above, under = state.last.q, state.last.q_check - (lam - state.top)
-        monotone_plan(
-            data.regression, data.phi, data.layer_of_step, data.n_transitions, self.scale, lam, data.known,
-            data.known_last, above, under, *made,
-        )  # fmt: skip
+        monotone_plan(*data.fitted, self.scale, lam, data.known, data.known_last, above, under, *made)
         return made
 
     def update(self, state: WeightedState, round: Round) -> WeightedState:
@@ -121,11 +118,10 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
             state.level, state.top = level, max(level, state.top)
             state.log_det = data.log_det.copy()
             state.passes += 1
-        learn_by_variance(
-            data.regression, data.phi, data.log_det, data.layer_of_step, state.last.values, state.last.below,
-            self.scale, 1.0 / data.shape[0], level, data.shape[2], episode.states, episode.actions, episode.rewards,
-            np.empty(len(episode.actions)),
-        )  # fmt: skip
+        fitted = (data.regression, data.phi, data.log_det, data.layer_of_step, state.last.values, state.last.below)
+        constants = (self.scale, 1.0 / data.shape[0], level, data.shape[2])
+        walk = (episode.states, episode.actions, episode.rewards)
+        learn_by_variance(*fitted, *constants, *walk, np.empty(len(episode.actions)))
         remember(data, episode)
         if self.switching == "every" or episode.reset or doubled(data, state.log_det):
             state.level = -1.0
@@ -156,10 +152,8 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
-        constants: dict[str, Any] = {
-            "scale": self.scale, "reg": self.ridge(), "width": "tuned", "switching": self.switching,
-            "d": features_of(problem).shape[1],
-        }  # fmt: skip
+        constants: dict[str, Any] = {"scale": self.scale, "reg": self.ridge(), "width": "tuned"}
+        constants |= {"switching": self.switching, "d": features_of(problem).shape[1]}
         return Statement(constants, False, "no theorem covers this run: its constants are tuned, not those of a proof")
 
 
@@ -167,7 +161,5 @@ def _room(shape: tuple[int, int, int]) -> Pass:
     """Arrays for a pass, not yet filled."""
     horizon, n_states, n_actions = shape
     pairs, arrivals = (horizon, n_states * n_actions), (horizon, n_states)
-    return Pass(
-        np.empty(shape), np.empty(pairs), np.empty(pairs), np.empty(arrivals), np.empty(arrivals),
-        *(np.empty(n_states) for _ in range(3)),
-    )  # fmt: skip
+    arrays = (np.empty(size) for size in (shape, pairs, pairs, arrivals, arrivals, *[(n_states,)] * 3))
+    return Pass(*arrays)

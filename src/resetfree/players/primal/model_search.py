@@ -25,15 +25,15 @@ from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
 
-FAR = 50.0  # where z is cut if not at the bounds of states: a model that runs away says nothing any more
-NEIGHBOURS = 10  # states beside each reset state that tell how far it reaches
+FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
+NEIGHBOURS = 10  # states beside each reset state that decide how far it reaches
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
-LEAST_SPREAD = 0.05  # of the search's normal distribution: it never stops looking around
+LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
 
 
 @dataclass
 class LinearScores(ChoicePolicy):
-    """The action of largest weight[a].s + offset[a]; with no weights yet, every action alike."""
+    """The action of largest weight[a].s + offset[a]; without weights, every action is equally likely."""
 
     kind = "LinearScores"
     axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A"}
@@ -77,20 +77,20 @@ class ModelSearchState:
 
 @dataclass(frozen=True)
 class ModelSearch(PrimalPlayer[ModelSearchState]):
-    """The best response to lam in a model of the world that all transitions were fitted to.
+    """The best response to lam in a model that is fitted to all transitions.
 
     The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
-    leaves open; the policy is linear in z, found by the cross-entropy method on lives imagined in the model, from where
-    lives began, where the agent stands, and states it has been in. A state counts as a reset state if its nearest known
+    leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model, from where
+    lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest known
     state is one; and to leave the box of all states lived in is risky in proportion to how far (`caution`). Imagined
     states are cut at the bounds of the problem's states.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.
 
-    planning: P, how far lives are imagined; the policy is the same at every step, so danger may lie beyond an episode.
+    planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
     waves: cosines in the model, `bandwidth` their scale.  reg: ridge of the model, on rows of about unit size.
-    growth: plan anew when there are so many times the rows; a reset always leads to a new plan.
+    growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
     population, rounds, starts: the search.
     """
 
@@ -115,9 +115,8 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
             )
         check_pooling(problem, self.name)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return ModelSearchState(
-            no_rows(problem), nothing, 0, 0.0, False, problem.horizon, seed, problem.low, problem.high, {}, {}
-        )  # fmt: skip
+        world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
+        return ModelSearchState(no_rows(problem), nothing, at=0, lam=0.0, stale=False, **world, models={}, found={})
 
     def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
@@ -125,12 +124,12 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
             if int((state.rows.action[:n] != NO_ACTION).sum()) < self.least:
-                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action alike
+                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action equally likely
             policy = self.search(state, n, lam)
         return Plan(policy, *self.foresee(state, n, policy, s1))
 
     def update(self, state: ModelSearchState, round: Round) -> ModelSearchState:
-        """Keep the policy that was played, add the steps that were taken, and see whether it is time for a new one."""
+        """Keep the policy that was played, add the steps that were taken, and decide whether it is stale."""
         rows = state.rows
         if round.plan.policy is not state.policy:
             state.policy, state.at, state.lam, state.stale = round.plan.policy, rows.n, round.lam, False
@@ -178,7 +177,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         inputs = np.concatenate([np.ones((len(taken), 1)), z[taken], height * np.cos(z[taken] @ wave + phase)], axis=1)
         targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
         ridge = np.full(inputs.shape[1], self.reg)
-        ridge[: 1 + size] /= 10.0  # straight lines first
+        ridge[: 1 + size] /= 10.0  # prefer linear terms
         shared = _ridge(inputs, targets, ridge)
         coefficient = np.tile(shared, (len(state.policy.offset), 1, 1))
         spread = np.zeros((len(coefficient), size))
@@ -193,14 +192,12 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         # What the bounds of the states rule out is not imagined: a fitted model does not keep to them by itself.
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (state.low, state.high))
         state.models.clear()
-        state.models[n] = (
-            scaling,
-            Model(wave, phase, coefficient, spread, known, int(dead.sum()), low, high, least, most, self.caution),
-        )
+        dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
+        state.models[n] = scaling, Model(*dynamics, known, int(dead.sum()), *bounds, self.caution)
         return state.models[n]
 
     def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
-        """What the model of the first n rows says of one episode from s1: its reward, the probability of a reset."""
+        """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
         scaling, model = self.model(state, n)
         out = np.empty(2)
         start = scaling(vectors(np.asarray([s1])))[0]
@@ -223,7 +220,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         return Suited(2, why, partner, {"planning": ahead})
 
     def steps_ahead(self, horizon: int) -> int:
-        """P."""
+        """P, the steps of a rollout in the model."""
         return self.planning
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
@@ -246,7 +243,7 @@ def _judges(dead: Floats, lived: Floats) -> Floats:
 
 
 def _starts(rows: Rows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last three lives began, where the agent stands, and states that it has been in."""
+    """Where the last three lives began, the agent's state, and states that it has visited."""
     lived = np.flatnonzero(~rows.dead[:n])
     began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]
     return np.asarray(rows.state[np.concatenate([began, lived[-1:], rng.choice(lived, count)])])

@@ -18,14 +18,14 @@ Floats = NDArray[np.float64]
 
 
 class Model(NamedTuple):
-    """What was learned about a world."""
+    """A fitted model of the dynamics, rewards and reset states."""
 
     wave: Floats  # [D, f]
     phase: Floats  # [f]
     coefficient: Floats  # [A, 1 + D + f, D + 1] of z' - z, and of the reward in the last column
     spread: Floats  # [A, D] of what the model leaves open, per step
     known: Floats  # [q, D] states by whose nearest a state is judged
-    n_dead: int  # the first so many of them are reset states
+    n_dead: int  # this many of them, the first, are reset states
     low: Floats  # [D] the box of all states that were lived in
     high: Floats  # [D]
     least: Floats  # [D] what z cannot leave
@@ -71,7 +71,7 @@ def choose(scores: Floats, z: Floats) -> int:
 
 @jit
 def imagine(model: Model, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
-    """One life of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
+    """One rollout of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
 
     noise: [P, D] standard normal numbers.
     """

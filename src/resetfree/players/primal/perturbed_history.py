@@ -23,7 +23,7 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass
 class PerturbedState:
-    """What has been learned, and where the noise comes from."""
+    """The samples, and the seed of the noise."""
 
     data: Samples
     seed: int = field(metadata={"saved": False})
@@ -38,9 +38,9 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
     The composite is perturbed as a whole. Each layer of data has its own noise, so pooled data share theirs.
 
     The noise of episode k comes from the run's seed and k alone: planning is repeatable, and plans for different
-    multipliers share it. v_r and v_c are what the regression says of the greedy policy without noise.
+    multipliers share it. v_r and v_c are the regression's estimates for the greedy policy without noise.
     Its width is tuned; no theorem is claimed (known bounds take other constants and a known reward range), and none is
-    known for the cost alone, so the dual should be told the realised resets.
+    known for the cost alone, so the dual's feedback should be the realised resets.
 
     scale: size of the noise.  draws: M, the largest of M draws is used per pair (1: plain sampling).
     pooled: one regression for all steps (only for stationary problems).  reg: the ridge; None for scale^2.
@@ -81,10 +81,8 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         horizon, n_states, n_actions = data.shape
         policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
         v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        greedy_plan(
-            data.regression, data.phi, data.layer_of_step, data.n_transitions, self.scale, 0.0, False, noise, lam,
-            data.known, data.known_last, policy, q, v, v_r, v_c,
-        )  # fmt: skip
+        widths = (self.scale, 0.0, False, noise)
+        greedy_plan(*data.fitted, *widths, lam, data.known, data.known_last, policy, q, v, v_r, v_c)
         return policy, v, v_r, v_c, q
 
     def update(self, state: PerturbedState, round: Round) -> PerturbedState:
@@ -106,8 +104,6 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
-        constants: dict[str, Any] = {
-            "scale": self.scale, "draws": self.draws, "reg": self.ridge(), "width": "tuned",
-            "d": features_of(problem).shape[1],
-        }  # fmt: skip
+        constants: dict[str, Any] = {"scale": self.scale, "draws": self.draws, "reg": self.ridge(), "width": "tuned"}
+        constants["d"] = features_of(problem).shape[1]
         return Statement(constants, False, "no theorem covers this run: the size of the noise is tuned, not proved")

@@ -17,8 +17,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
-from resetfree.players.shared.kernels.action_values import Counts, counted_values, true_values
+from resetfree.players.shared.counts import GROWING, HasCounts, absorb, empty_counts
+from resetfree.players.shared.kernels.action_values import counted_values, true_values
 from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, exponential_weights
@@ -31,7 +31,7 @@ LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (40
 
 
 @dataclass
-class PolitexState:
+class PolitexState(HasCounts):
     """Summed values, and the counts from which values are estimated (empty where the model is known)."""
 
     total: Floats  # [1 or S, H, S, A] sum of qhat_i, one for all starts or one per start
@@ -47,15 +47,6 @@ class PolitexState:
     end_resets: bool = field(metadata={"saved": False})
     model: Model | None = field(metadata={"saved": False})  # the truth, if it is known
 
-    @property
-    def counts(self) -> Counts:
-        """The counts as one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
-
-    def check_loaded(self) -> None:
-        """See `check_successors`."""
-        check_successors(self)
-
 
 @dataclass(frozen=True)
 class Politex(PrimalPlayer[PolitexState]):
@@ -63,7 +54,7 @@ class Politex(PrimalPlayer[PolitexState]):
 
     Paper: variation of POLITEX (other instantiations).
 
-    B: bound on the multipliers (None: filled in by whoever sets up the run).
+    B: bound on the multipliers (None: filled in when a run is set up).
     model: "counts" estimates the values from what was seen, with a bonus of scale H / sqrt(n) on rewards and
       scale / sqrt(n) off costs; "exact" takes them from the true model (an oracle player, for experiments).
     scale: of the bonus; 0 leaves exploration to chance.
@@ -73,7 +64,7 @@ class Politex(PrimalPlayer[PolitexState]):
     is how often pi* visits the state from that episode's start. Where the multiplier depends on the start, many
     harmless starts, whose multiplier stays 0, outvote a rare dangerous one for ever, and resets grow linearly
     (`politex-trap-v0`). Ways out: `copies=True` (resets grow like sqrt(K), times the number of starts), a multiplier
-    that is the same for every start (xi = 1), a fixed penalty, or a best response to the multiplier at hand.
+    that is the same for every start (xi = 1), a fixed penalty, or a best response to the current multiplier.
 
     >>> import resetfree as rf
     >>> problem = rf.make("politex-trap-v0").problem()
@@ -99,15 +90,18 @@ class Politex(PrimalPlayer[PolitexState]):
             )
         known = self.model == "exact"
         rows = (0, 0, 0) if known else (1 if problem.stationary else problem.horizon, n, n_actions)
+        counts = empty_counts(rows) | {name: np.zeros(n, dtype=np.bool_) for name in ("known", "known_last")}
         return PolitexState(
-            np.zeros(shape), np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
-            np.zeros((*rows, ROOM), dtype=np.int32), np.zeros((*rows, ROOM), dtype=np.int64),
-            np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), self.eta(problem, episodes),
-            problem.n_transitions, problem.end_resets, model_behind(problem).model if known else None,
-        )  # fmt: skip
+            total=np.zeros(shape),
+            **counts,
+            eta=self.eta(problem, episodes),
+            n_transitions=problem.n_transitions,
+            end_resets=problem.end_resets,
+            model=model_behind(problem).model if known else None,
+        )
 
     def plan(self, state: PolitexState, s1: State, lam: float) -> Plan:
-        """The exponential weights for this start; the multiplier at hand does not enter, only those of the past."""
+        """The exponential weights for this start; the current multiplier does not enter, only past ones."""
         check_multiplier(lam)
         total = self._total(state, s1)
         policy = np.empty(total.shape)
@@ -133,7 +127,7 @@ class Politex(PrimalPlayer[PolitexState]):
         return sqrt(8.0 * log(problem.n_actions) / episodes) / (problem.horizon + self.bound())
 
     def bound(self) -> float:
-        """B, or a sentence that it is needed."""
+        """B; raises InvalidInput if it is missing."""
         return bound_of(self)
 
     def proof(self, problem: Problem) -> Proof:
@@ -151,9 +145,8 @@ class Politex(PrimalPlayer[PolitexState]):
         Per sum and step exponential weights lose at most ln A / eta + eta (H + B)^2 K_n / 8 over its K_n rounds.
         """
         eta = self.eta(problem, episodes)
-        constants: dict[str, float | str | bool] = {
-            "eta": eta, "B": self.bound(), "model": self.model, "scale": self.scale, "copies": self.copies,
-        }  # fmt: skip
+        constants: dict[str, float | str | bool] = {"eta": eta, "B": self.bound(), "model": self.model}
+        constants |= {"scale": self.scale, "copies": self.copies}
         trap = (
             "values are summed over episodes from different starts, whose multipliers differ: resets can grow linearly "
             "(politex-trap-v0)"
@@ -167,7 +160,9 @@ class Politex(PrimalPlayer[PolitexState]):
         horizon, root = problem.horizon, sqrt(episodes * log(problem.n_actions) / 8.0)
         constants["primal_regret_bound"] = (n_starts + 1) * horizon * (horizon + self.bound()) * root
         return Statement(
-            constants, True, "exponential weights per start on exact values (told the model), for multipliers in [0, B]"
+            constants,
+            True,
+            "exponential weights per start on exact values (given the model), for multipliers in [0, B]",
         )
 
     def _total(self, state: PolitexState, s1: State) -> Floats:

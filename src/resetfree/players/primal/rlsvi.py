@@ -24,7 +24,7 @@ from resetfree.problems.contract import Problem, State
 class RLSVI(PrimalPlayer[CountState]):
     """Q = clip(rhat + Phat V + sigma z, -lam, H - h + 1), z ~ N(0, 1), sigma = scale (rest + lam) / sqrt(n); greedy.
 
-    One z per pair and layer of the counts (per step unless pooled), drawn anew each episode from (seed, k) alone, so
+    One z per pair and layer of the counts (per step unless pooled), drawn for each episode from (seed, k) alone, so
     that planning twice gives the same policy. The composite is perturbed, not reward and cost apart. What was never
     tried has Q = H - h + 1, and a known reset state has V = -lam on arrival.
 
@@ -54,9 +54,9 @@ class RLSVI(PrimalPlayer[CountState]):
     ties: Ties = "learned"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CountState:
-        """Nothing seen: everything is as good as can be."""
+        """No data yet: every value is at its cap."""
         check_episodes(episodes, self.name)
-        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, self.noise, seed)
+        return fresh(problem, self.name, self.pooled, self.ties, 2.0 * self.scale**2, noise=self.noise, seed=seed)
 
     def plan(self, state: CountState, s1: State, lam: float) -> Plan:
         """One draw and one backward pass; `v_r` and `v_c` are the policy's values on the counts alone."""
@@ -78,9 +78,8 @@ class RLSVI(PrimalPlayer[CountState]):
         return [Method("rlsvi", "ours", text, build, rank=61)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Tuned."""
+        """The constants of this run; the noise is tuned, so no theorem covers it."""
         check_episodes(episodes, self.name)
-        return Statement(
-            {"scale": self.scale, "cost_part": self.cost_part, "noise": self.noise, "pooled": self.pooled},
-            False, "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then",
-        )  # fmt: skip
+        why = "no theorem covers this run: the noise is tuned, and a draw is optimistic only now and then"
+        constants: dict[str, float | str | bool] = {"scale": self.scale, "cost_part": self.cost_part}
+        return Statement(constants | {"noise": self.noise, "pooled": self.pooled}, False, why)

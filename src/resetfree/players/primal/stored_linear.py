@@ -7,7 +7,7 @@ actions in an episode, P the planning horizon; V = max_a Q in [-lam, t].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, log, log2
 from typing import Annotated, Any, ClassVar
 
@@ -38,8 +38,8 @@ from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.transitions import Floats
 
-MOST_FEATURES = 2000  # matrices of so many features squared are still inverted in seconds
-SHARE = 0.05  # by which log det grows per feature between two plans, where nothing else is said
+MOST_FEATURES = 2000  # matrices of this many features squared are inverted in seconds
+SHARE = 0.05  # by which log det grows per feature between two plans, by default
 MOST_BYTES = 8_000_000_000  # of features of rows, which are all in memory
 
 
@@ -57,7 +57,7 @@ class LinearValues(ChoicePolicy):
     root: Floats  # [A, d, d] Lam_a^-1 = root_a^T root_a
     cap: Floats  # [H] or [1] steps to go
     floor: float  # -lam
-    bonus: float  # what a width counts
+    bonus: float  # weight of a width
     size: int  # D
 
     def __call__(self, h: int, s: Any) -> Floats:
@@ -88,7 +88,7 @@ class Planned:
     """What one pass leaves."""
 
     values: LinearValues
-    told: LinearValues  # of the steps to go for which v_r and v_c are told
+    estimated: LinearValues  # of the steps to go for which v_r and v_c are estimated
     weight_r: Floats  # [d, A]
     weight_c: Floats  # [d, A]
     table: Floats | None  # [H, S, A] the policy where states are finite
@@ -107,7 +107,7 @@ class Table(Features):
 
     @property
     def norm_bound(self) -> float:
-        """The longest row."""
+        """The largest norm of a row of the table."""
         return float(np.sqrt((self.table**2).sum(axis=1).max()))
 
     def __call__(self, states: Floats) -> Floats:
@@ -117,7 +117,7 @@ class Table(Features):
 
 @dataclass(frozen=True)
 class PlayedWorld:
-    """What is asked of the problem after `init`."""
+    """What is needed of the problem after `init`."""
 
     horizon: int
     n_states: int | None
@@ -126,7 +126,7 @@ class PlayedWorld:
     low: Floats
     high: Floats
     seed: int
-    most: int  # rows that there can be
+    most: int  # largest number of rows
 
 
 @dataclass
@@ -136,9 +136,9 @@ class StoredState:
     rows: Rows
     ridge: Ridge
     next_refit: int  # rows; 0 for never
-    switches: int  # how often plans were thrown away
+    switches: int  # how often plans were discarded
     world: PlayedWorld = field(metadata={"saved": False})
-    plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: nothing that is not in the rest
+    plans: dict[float, Planned] = field(metadata={"saved": False})  # by multiplier: a cache, made from the rest
 
     def check_loaded(self) -> None:
         """Actions and states that there are, and a fit that ends with an episode."""
@@ -157,20 +157,20 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     The mathematics of `greedy-composite`, pooled, on transitions that are kept one by one, so that states may be
     vectors: the features are those of the problem (`Problem.features`), fitted to the states seen and fitted again each
-    time their number has doubled; finite states have theirs, or one-hot ones. v_r and v_c are what the regressions say
-    of the greedy policy without bonus, with min(H, P) steps to go; the dual should be told the realised resets.
+    time their number has doubled; finite states have theirs, or one-hot ones. v_r, v_c are the regressions' estimates
+    for the greedy policy without bonus, with min(H, P) steps to go; the dual's feedback should be the realised resets.
 
     A plan is made from the transitions at the last switch and kept until the next one; multipliers are then rounded up
     to one of 0, 1, 2, 4, .... One pass costs about 3 P n d (A + 1) operations for n rows. Between switches the number
     of rows grows by a fixed share, so that the cost of an episode stays the same on average. Linear algebra is done on
-    one thread (`_threads`): how many cores there are does not change a bit.
+    one thread (`shared.threads`): how many cores there are does not change a bit.
 
     scale: of the bonus; 0 for none.  reg: the ridge; None for scale^2: then an untried action just reaches its cap.
     planning: None for the paper's way: P = H, and at step h the weights of H - h + 1 steps to go are played. A number:
       the long-run mode, P steps ahead at every step: for dangers that lie beyond the end of an episode.
-    switching: "rare" plans anew when the determinant of some Lam_a is `growth` times what it was, after a reset, and
+    switching: "rare" plans again when the determinant of some Lam_a is `growth` times what it was, after a reset, and
       when features were fitted again; "every" in every episode, for the multiplier as it is.
-    growth: 2 is the rule of the theory, by which hundreds of features are planned anew in every episode for long. None
+    growth: 2 is the rule of the theory, by which hundreds of features are planned in every episode for long. None
       for the larger of 2 and e^(d/20): until the directions of some action were seen a twentieth more, on average.
     refit: fit the features at so many rows and at each doubling; 0 for never.
 
@@ -206,27 +206,29 @@ class StoredLinear(PrimalPlayer[StoredState]):
         moves_last = problem.n_transitions == problem.horizon
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
-        world = PlayedWorld(problem.horizon, problem.n_states, moves_last, feature_map, low, high, seed, most)
+        sizes = (problem.horizon, problem.n_states, moves_last)
+        world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed, most=most)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit
-        return StoredState(rows, no_ridge(features, problem.n_actions, self.ridge()), next_refit, 0, world, {})
+        ridge = no_ridge(features, problem.n_actions, self.ridge())
+        return StoredState(rows, ridge, next_refit, switches=0, world=world, plans={})
 
     @on_one_thread
     def plan(self, state: StoredState, s1: State, lam: float) -> Plan:
         """The greedy policy for the data at the last switch; one pass for each multiplier until the next one."""
         planned, horizon = self._planned(state, self.level(check_multiplier(lam))), state.world.horizon
         states, _ = as_states(s1, state.rows.state.shape[1])
-        actions, q = planned.told.best(1, states)
-        psi, a = planned.told.features(states)[0], actions[0]
-        v_r = min(max(float(psi @ planned.weight_r[:, a]), 0.0), planned.told.cap[0])
+        actions, q = planned.estimated.best(1, states)
+        psi, a = planned.estimated.features(states)[0], actions[0]
+        v_r = min(max(float(psi @ planned.weight_r[:, a]), 0.0), planned.estimated.cap[0])
         v_c = min(max(float(psi @ planned.weight_c[:, a]), 0.0), 1.0)
-        upper = float(q[0, a]) if planned.told.cap[0] >= horizon else float("nan")
+        upper = float(q[0, a]) if planned.estimated.cap[0] >= horizon else float("nan")
         return Plan(planned.values if planned.table is None else planned.table, v_r, v_c, upper)
 
     @on_one_thread
     def update(self, state: StoredState, round: Round) -> StoredState:
-        """Add the transitions; where it is time, fit the features and the regressions to all of them."""
+        """Add the transitions; when due, fit the features and the regressions to all of them."""
         rows, first = state.rows, state.rows.n
         rows.add(round.episode)
         refit = 0 < state.next_refit <= rows.n
@@ -246,7 +248,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     @on_one_thread
     def greedy(self, state: StoredState, lam: float) -> LinearValues:
-        """The policy without any bonus, from the data at the last switch: for when learning is over."""
+        """The policy without any bonus, from the data at the last switch: for use after learning."""
         return self._pass(state, check_multiplier(lam), 0.0).values
 
     def level(self, lam: float) -> float:
@@ -267,7 +269,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """All vectors."""
+        """Problems whose states are vectors with known bounds."""
         if problem.actions.n is None or problem.n_states is not None or problem.low is None:
             return None
         ahead = suitability.steps_ahead(problem)
@@ -280,12 +282,11 @@ class StoredLinear(PrimalPlayer[StoredState]):
         return self.planning or horizon
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
-        """Constants of this run; none of it is proved."""
+        """Constants of this run; no theorem covers them."""
         ahead = self.planning or problem.horizon
-        constants: dict[str, float | str | bool] = {
-            "beta_r": self.scale * ahead, "beta_c": self.scale, "reg": self.ridge(), "planning": float(ahead),
-            "growth": "tuned" if self.growth is None else self.growth, "switching": self.switching,
-        }  # fmt: skip
+        constants: dict[str, float | str | bool] = {"beta_r": self.scale * ahead, "beta_c": self.scale}
+        constants |= {"reg": self.ridge(), "planning": float(ahead)}
+        constants |= {"growth": "tuned" if self.growth is None else self.growth, "switching": self.switching}
         lacks = ["the width is tuned, not proved", "data are pooled over the steps"]
         if known_features(problem) is None and self.refit:
             lacks.append("features are fitted to the data")
@@ -294,7 +295,7 @@ class StoredLinear(PrimalPlayer[StoredState]):
         return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
 
     def _planned(self, state: StoredState, lam: float) -> Planned:
-        """A pass, or what it gave when the same was asked before."""
+        """The backward pass for a multiplier, cached until the next switch."""
         if lam not in state.plans:
             state.plans[lam] = self._pass(state, lam, self.scale * ((self.planning or state.world.horizon) + lam))
         return state.plans[lam]
@@ -304,21 +305,19 @@ class StoredLinear(PrimalPlayer[StoredState]):
         rows, ridge, world = state.rows, state.ridge, state.world
         horizon = world.horizon
         steps = self.planning or horizon
-        told, played = min(horizon, steps), steps if self.planning is None else 1
+        estimated, played = min(horizon, steps), steps if self.planning is None else 1
         n_actions, d, _ = ridge.root.shape
         n, psi = ridge.fitted, features_of_rows(ridge, rows)
-        weight = np.zeros((max(played, steps - told + 1), d, n_actions))
+        weight = np.zeros((max(played, steps - estimated + 1), d, n_actions))
         weight_r, weight_c = np.zeros((d, n_actions)), np.zeros((d, n_actions))
-        plan_stored(
-            psi[:n], rows.action[:n], rows.reward[:n], rows.dead[:n], ridge.width2[:n], ridge.root, bonus, lam,
-            world.moves_last or self.planning is not None, told, weight, weight_r, weight_c, steps,
-        )  # fmt: skip
+        fitted_rows = (psi[:n], rows.action[:n], rows.reward[:n], rows.dead[:n], ridge.width2[:n])
+        moves_last = world.moves_last or self.planning is not None
+        weights = (weight, weight_r, weight_c)
+        plan_stored(*fitted_rows, ridge.root, bonus, lam, moves_last, estimated, *weights, steps)
         root, size = ridge.root.copy(), rows.state.shape[1]
         cap = np.arange(steps, steps - played, -1, dtype=np.float64)
-        values = LinearValues(ridge.features, weight[:played].copy(), root, cap, -lam, bonus, size)
-        at = LinearValues(
-            ridge.features, weight[steps - told][None].copy(), root, np.array([float(told)]), -lam, bonus, size
-        )
+        values = LinearValues(ridge.features, weight[:played].copy(), root, cap, floor=-lam, bonus=bonus, size=size)
+        at = replace(values, weight=weight[steps - estimated][None].copy(), cap=np.array([float(estimated)]))
         table = None if world.n_states is None else _table(values, horizon, world.n_states)
         return Planned(values, at, weight_r, weight_c, table)
 

@@ -51,17 +51,17 @@ def solve_all(root: Floats, total: Floats, w: Floats) -> None:
 @jit
 def plan_stored(
     psi: Floats,  # [N, d]
-    action: Ints,  # [N] negative where there is none
+    action: Ints,  # [N] negative if no action was taken
     reward: Floats,  # [N]
     dead: Bools,  # [N]
     width2: Floats,  # [N, A] squared widths
     root: Floats,  # [A, d, d] Lam_a^-1 = root_a^T root_a
-    bonus: float,  # what a width counts in the composite
+    bonus: float,  # weight of a width in the composite
     lam: float,
     moves_last: bool,  # whether the action with one step to go moves the agent
-    told: int,  # steps to go of which V_r and V_c are wanted
+    estimated: int,  # steps to go for which V_r and V_c are estimated
     weight: Floats,  # [K, d, A] out: composite weights of the K largest numbers of steps to go, the largest first
-    weight_r: Floats,  # [d, A] out, with `told` steps to go
+    weight_r: Floats,  # [d, A] out, with `estimated` steps to go
     weight_c: Floats,  # [d, A] out
     steps: int,  # the planning horizon
 ) -> None:
@@ -77,7 +77,7 @@ def plan_stored(
             solve_all(root, total, w)
             if t > steps - len(weight):
                 weight[steps - t] = w[:, :n_actions]
-            if t == told:
+            if t == estimated:
                 weight_r[:] = w[:, n_actions : 2 * n_actions]
                 weight_c[:] = w[:, 2 * n_actions :]
             if t == steps:

@@ -34,7 +34,7 @@ class EliminationState:
 
     data: CountState
     allowed: Bools  # [1 or H, S, A]: one for a life without end, or one per step of an episode
-    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
+    endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside the allowed actions."""
@@ -77,7 +77,7 @@ class LargeEliminationState:
         self.sets.learn(self.data.seen, round)
 
     def check_loaded(self) -> None:
-        """The sets speak of the states that were seen."""
+        """The sets are about the states that were seen."""
         n = int(self.data.seen.size[STATES])
         require(n <= len(self.sets.head), "sets must have all states that were seen")
         require(within(self.sets.before[: self.sets.n_edges], 0, n), "predecessors must be states that were seen")
@@ -93,8 +93,8 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     allowed action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
 
     Large problems: the sets follow the news of each episode (new edges, a new reset state, and the predecessors of what
-    turned bad), and the plan goes only where the episode can be (`_lazy`): sets and plans are those of the passes over
-    everything, so both guarantees are kept. Planning anew only when some pair was tried twice as often would keep them
+    turned bad), and the plan goes only where the episode can be (`lazy_plans`): both equal those of passes over
+    everything, so both guarantees are kept. Planning only when some pair was tried twice as often would keep them
     too, since the sets do not wait for a plan, but it saves nothing here: as long as there is much to see, every
     episode tries some pair for the first time, and afterwards a plan costs less than the episode.
 
@@ -102,7 +102,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
       "theory": rest sqrt(L / 2n) + noise sqrt(2 L / n) with L = log(m S A H K / p) (pooled: H K samples per pair, so K
       becomes H K), optimistic for pi* with probability 1 - p: pi* is among the allowed actions, and only its value must
       concentrate (m = 1), and the mean of the rewards where these are random (m = 2).
-    noise: see `ucbvi`; with width "theory" it is never less than what the problem says of its rewards.
+    noise: see `ucbvi`; with width "theory" it is never less than what the problem declares for its rewards.
     pooled: one set of counts for all steps where the dynamics are stationary; None for "where that is so".
     ties: see `ucbvi`: among untried actions, which is risked first.
 
@@ -121,11 +121,11 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
-        """Nothing seen: everything can be safe."""
+        """No data yet: every action can be safe."""
         check_episodes(episodes, self.name)
         pooled = problem.stationary if self.pooled is None else self.pooled
         log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
-        data = begin(problem, self.name, pooled, self.ties, log_term, noise, seed)
+        data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
         endless = self._endless(problem)
         n_sets = 1 if endless else problem.horizon
         if isinstance(data, LargeCounts):
@@ -141,7 +141,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     def update(
         self, state: EliminationState | LargeEliminationState, round: Round
     ) -> EliminationState | LargeEliminationState:
-        """Count the steps; if a new edge or a new reset state appeared, say anew what can still be safe."""
+        """Count the steps; after a new edge or a new reset state compute again which actions can be safe."""
         state.learn(round)
         return state
 
@@ -191,22 +191,21 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         endless, pairs = self._endless(problem), (problem.n_states or 0) * problem.n_actions
         most = float(pairs * (1 if endless else problem.horizon))
         eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
-        constants: dict[str, float | str | bool] = {
-            "scale": self.scale, "width": self.width, "p": self.p, "eliminates": eliminates,
-            "noise": noise_of(problem, self.noise, self.width),
-        }  # fmt: skip
+        noise = noise_of(problem, self.noise, self.width)
+        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
+        constants |= {"eliminates": eliminates, "noise": noise}
         path = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
         if self.width == "theory":
             return Statement(constants, True, f"{path}; optimistic with probability 1 - p", most)
         return Statement(constants, False, f"{path}; its regret is tuned", most)
 
     def _endless(self, problem: Problem) -> bool:
-        """Safety may be read as for ever where nothing changes with the step, the context or the end of an episode."""
+        """Whether safety may mean a life without end: nothing changes with the step, the context or at the end."""
         pooled = problem.stationary if self.pooled is None else self.pooled
         return pooled and problem.n_contexts == 1 and not problem.end_resets
 
     def _log_term(self, problem: Problem, episodes: int, pooled: bool) -> float:
-        """L of the widths."""
+        """L, the logarithm in the widths."""
         if self.width == "tuned":
             return 2.0 * self.scale**2
         m = 2 if noise_of(problem, self.noise, self.width) > 0 else 1

@@ -1,7 +1,7 @@
 """Optimistic value iteration on counts, for the composite r - lam c, with optimism only where the comparator needs it.
 
 Legend: n how often a pair was tried; rest = H - h the reward that can follow step h (h from 1); L the logarithm of the
-union bound; lam the multiplier of this episode; m how many inequalities the union bound asks of each cell.
+union bound; lam the multiplier of this episode; m how many inequalities the union bound needs of each cell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UCBVI(PrimalPlayer[CountData]):
     """Q = min(H - h + 1, rhat + Phat V + b), V = max_a Q, V(known reset) = -lam, never tried: Q = H - h + 1.
 
     Greedy; composite values within 1e-9 of each other are ties, which go to the pair tried more often: among untried
-    and tried actions that look equally good nothing is risked.
+    and tried actions that are equally good nothing is risked.
 
     bonus "hoeffding": b = (rest + lam) sqrt(L / 2n). Optimism is needed only for pi*, so only two fixed functions must
       concentrate, f_r = V_r^{pi*} in [0, rest] and f_c = V_c^{pi*} in [0, 1]: by induction V >= f_r - lam f_c, since
@@ -53,16 +53,16 @@ class UCBVI(PrimalPlayer[CountData]):
     noise: sub-Gaussian constant of the noise in rewards, which adds noise sqrt(2 L / n): the mean of n rewards is
       farther below its expectation than that with probability at most exp(-L), for each cell and n (one more in m). 0
       where they are deterministic, 0.5 is right for anything within [0, 1] (Hoeffding's lemma: Bernoulli rewards too).
-      With width "theory" it is never less than what the problem says of its rewards (`Problem.reward_noise`).
+      With width "theory" it is never less than what the problem declares for its rewards (`Problem.reward_noise`).
     pooled: one set of counts for all steps; only for stationary problems.
     monotone: plan with the largest multiplier named so far.
-    ties: among actions that look equally good and were tried equally often: "first" the first, "random" one drawn once
+    ties: among actions that are equally good and were tried equally often: "first" the first, "random" one drawn once
       per pair, "learned" the one that elsewhere found more new states and was reset less often, per pair tried. This
       changes no bound, but what is untried always ties, so it decides what is risked first. "learned" helps where an
       action means the same everywhere (moves on a map); where it does not, it is as good as "random".
 
-    Large problems: the same pass, exactly, over the states that were seen and can matter (`_lazy`). Every episode is
-    planned anew, since `upper` and the policy belong to the multiplier that the dual player names for it.
+    Large problems: the same pass, exactly, over the states seen that can matter (`lazy_plans`). Each episode is
+    planned again, since `upper` and the policy belong to the multiplier that the dual player names for it.
 
     >>> import resetfree as rf
     >>> problem = rf.make("grid-v0").problem()
@@ -96,11 +96,11 @@ class UCBVI(PrimalPlayer[CountData]):
         return BERNSTEIN if self.width == "tuned" else TWO_SIDED
 
     def init(self, problem: Problem, episodes: int, seed: int) -> CountData:
-        """Nothing seen: everything is as good as can be."""
+        """No data yet: every value is at its cap."""
         check_episodes(episodes, self.name)
         sizes(problem, self.pooled, self.name)
         log_term, noise = self.log_term(problem, episodes), noise_of(problem, self.noise, self.width)
-        return begin(problem, self.name, self.pooled, self.ties, log_term, noise, seed)
+        return begin(problem, self.name, self.pooled, self.ties, log_term, noise=noise, seed=seed)
 
     def plan(self, state: CountData, s1: State, lam: float) -> Plan:
         """One backward pass; `upper` is V(s1), `v_r` and `v_c` are the policy's values on the counts alone."""
@@ -140,7 +140,7 @@ class UCBVI(PrimalPlayer[CountData]):
 
     @staticmethod
     def methods() -> list[Method]:
-        """Against the fixed penalty C = B, with no width for the cost, which who is never reset does not need.
+        """Against the fixed penalty C = B, with no width for the cost, which a comparator without resets does not need.
 
         The realised dual and the fixed penalty then play nearly the same games (the first reset throws the multiplier
         close to B); the penalty has the better bound.
@@ -165,10 +165,14 @@ class UCBVI(PrimalPlayer[CountData]):
         """Constants of this run, and what is proved with them."""
         check_episodes(episodes, self.name)
         noise = noise_of(problem, self.noise, self.width)
+        log_term = self.log_term(problem, episodes)
         constants: dict[str, float | str | bool] = {
-            "bonus": self.bonus, "width": self.width, "L": self.log_term(problem, episodes), "p": self.p,
-            "noise": noise, "cost_part": self.cost_part, "pooled": self.pooled,
-        }  # fmt: skip
+            "bonus": self.bonus,
+            "width": self.width,
+            "L": log_term,
+            "p": self.p,
+        }
+        constants |= {"noise": noise, "cost_part": self.cost_part, "pooled": self.pooled}
         if self.width == "tuned":
             return Statement(constants | {"scale": self.scale}, False, "no theorem covers this run: the width is tuned")
         where = "for any multipliers" if self.cost_part else "for any multipliers where every start is feasible"

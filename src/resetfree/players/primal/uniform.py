@@ -46,11 +46,11 @@ class Uniform(PrimalPlayer[UniformState]):
         return Plan(rows if rows.ndim == 3 else lambda h, s: rows, 0.0, 0.0)
 
     def update(self, state: UniformState, round: Round) -> UniformState:
-        """Learns nothing."""
+        """Nothing is learned."""
         return state
 
     @staticmethod
     def methods() -> list[Method]:
-        """The floor."""
+        """The floor of every comparison."""
         build = penalised(lambda s: Uniform(), 0.0)
         return [Method("uniform", "baseline", "Every action equally likely.", build, rank=59, widths=(), pools=False)]

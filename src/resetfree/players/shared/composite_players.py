@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.composite import learn_counted
 from resetfree.players.shared.kernels.ridge import Regression, empty
 from resetfree.players.shared.pair_features import features_of
@@ -19,7 +20,7 @@ from resetfree.players.shared.requirements import check_room, sizes
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
-Switching: TypeAlias = Literal["every", "rare"]  # when a player plans anew
+Switching: TypeAlias = Literal["every", "rare"]  # when a player plans again
 
 
 @dataclass
@@ -36,6 +37,11 @@ class Samples:
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
     n_transitions: int = field(metadata={"saved": False})
     end_resets: bool = field(metadata={"saved": False})
+
+    @property
+    def fitted(self) -> tuple[Regression, Floats, NDArray[np.int64], int]:
+        """What every backward pass reads first."""
+        return self.regression, self.phi, self.layer_of_step, self.n_transitions
 
 
 def no_samples(problem: Problem, name: str, *, pooled: bool, reg: float, by_features: bool = False) -> Samples:
@@ -57,28 +63,30 @@ def no_samples(problem: Problem, name: str, *, pooled: bool, reg: float, by_feat
     else:
         regression, phi = empty(phi, n_states, n_layers, reg)
     return Samples(
-        0, regression, np.zeros(n_layers), np.zeros(n_states, dtype=np.bool_), np.zeros(n_states, dtype=np.bool_), phi,
-        np.zeros(horizon, dtype=np.int64) if pooled else np.arange(horizon), (horizon, n_states, problem.n_actions),
-        problem.n_transitions, problem.end_resets,
-    )  # fmt: skip
+        k=0,
+        regression=regression,
+        log_det=np.zeros(n_layers),
+        known=np.zeros(n_states, dtype=np.bool_),
+        known_last=np.zeros(n_states, dtype=np.bool_),
+        phi=phi,
+        layer_of_step=np.zeros(horizon, dtype=np.int64) if pooled else np.arange(horizon),
+        shape=(horizon, n_states, problem.n_actions),
+        n_transitions=problem.n_transitions,
+        end_resets=problem.end_resets,
+    )
 
 
 def add(data: Samples, episode: Episode) -> None:
     """Add the steps that were taken; remember which states turned out to be reset states."""
-    learn_counted(
-        data.regression, data.phi, data.log_det, data.layer_of_step, data.shape[2], episode.states, episode.actions,
-        episode.rewards,
-    )  # fmt: skip
+    fitted = (data.regression, data.phi, data.log_det, data.layer_of_step, data.shape[2])
+    learn_counted(*fitted, episode.states, episode.actions, episode.rewards)
     remember(data, episode)
 
 
 def remember(data: Samples, episode: Episode) -> None:
     """One more episode, and the reset state in which it ended, if it did."""
     if episode.reset:
-        where = episode.states[-1]
-        data.known_last[where] = True
-        if not data.end_resets or len(episode.actions) < data.n_transitions:
-            data.known[where] = True
+        mark_reset(data, episode)
     data.k += 1
 
 

@@ -1,7 +1,7 @@
 """What the players on counts share: one interface of counts, and the form of it that keeps all pairs.
 
 `CountState` keeps every pair, and its passes go over all states: fastest where the problem is small.
-`large_problems.LargeCounts` keeps what was seen. Both give the same numbers, and a player never asks which it has.
+`large_problems.LargeCounts` keeps what was seen. Both give the same numbers, so players need not distinguish them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import GROWING, ROOM, absorb, check_successors
-from resetfree.players.shared.kernels.action_values import Counts
+from resetfree.players.shared.counts import GROWING, ROOM, HasCounts, absorb, empty_counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem, State
@@ -45,7 +44,7 @@ class CountData(ABC):
 
 
 @dataclass
-class CountState(CountData):
+class CountState(HasCounts, CountData):
     """The counts of all pairs."""
 
     k: int  # episodes seen
@@ -72,11 +71,6 @@ class CountState(CountData):
     jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
     ties: Ties = field(metadata={"saved": False})
 
-    @property
-    def counts(self) -> Counts:
-        """The counts as one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
-
     def learn(self, round: Round) -> None:
         """See `CountData`."""
         episode = round.episode
@@ -91,21 +85,15 @@ class CountState(CountData):
         """See `CountData`, inside the actions that are allowed; draw [L, S, A]: multiples of the width to add."""
         n_states, n_actions = self.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((self.horizon, n_states, n_actions)), *np.empty((3, n_states))
-        composite_plan(
-            self.counts, self.n_transitions, *bonus, self.nothing if draw is None else draw, self.prefer, allowed,
-            policy, v, v_r, v_c,
-        )  # fmt: skip
+        stretch = self.nothing if draw is None else draw
+        composite_plan(self.counts, self.n_transitions, *bonus, stretch, self.prefer, allowed, policy, v, v_r, v_c)
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
-
-    def check_loaded(self) -> None:
-        """See `check_successors`."""
-        check_successors(self)
 
 
 def fresh(
     problem: Problem, name: str, pooled: bool, ties: Ties, log_term: float, noise: float, seed: int
 ) -> CountState:
-    """Nothing seen yet; refuses what is not finite, pooling over steps that differ, and what does not fit."""
+    """No data yet; refuses what is not finite, pooling over steps that differ, and what does not fit in memory."""
     shape = sizes(problem, pooled, name)
     check(seed, Count, f"'seed' of {name}")
     size = whole_size(problem, shape)
@@ -113,13 +101,24 @@ def fresh(
     n, pairs = shape[1], shape[1:]
     chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
     return CountState(
-        0, 0.0, np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape, dtype=np.int64),
-        np.zeros((*shape, ROOM), dtype=np.int32), np.zeros((*shape, ROOM), dtype=np.int64),
-        np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
-        np.zeros(pairs, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(shape[2]), chance.copy(),
-        problem.horizon, problem.n_transitions, problem.end_resets, log_term, noise, seed, np.zeros((0, 0, 0)), chance,
-        ties,
-    )  # fmt: skip
+        k=0,
+        largest_lam=0.0,
+        **empty_counts(shape),
+        opened=np.zeros(pairs, dtype=np.bool_),
+        fatal=np.zeros(pairs, dtype=np.bool_),
+        visited=np.zeros(n, dtype=np.bool_),
+        found=np.zeros(shape[2]),
+        prefer=chance.copy(),
+        horizon=problem.horizon,
+        n_transitions=problem.n_transitions,
+        end_resets=problem.end_resets,
+        log_term=log_term,
+        noise=noise,
+        seed=seed,
+        nothing=np.zeros((0, 0, 0)),
+        jitter=chance,
+        ties=ties,
+    )
 
 
 def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:

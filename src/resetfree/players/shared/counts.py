@@ -20,9 +20,23 @@ GROWING = {"grows": (3,)}  # successors per pair
 LARGEST = 50_000_000  # entries of counts that are still sensible (400 MB)
 
 
+class HasCounts:
+    """A state with the fields of `Counts` among its own."""
+
+    @property
+    def counts(self: Any) -> Counts:
+        """The counts as one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+    def check_loaded(self: Any) -> None:
+        """Check loaded counts: successors are states."""
+        require(self.successor.shape == self.seen.shape, "successors and their numbers must have one shape")
+        require(within(self.successor, 0, len(self.known)), "successors must be states")
+
+
 @dataclass
-class Counted:
-    """How often what was seen, pooled over the steps (one layer) or not."""
+class Counted(HasCounts):
+    """How often each transition was seen, pooled over the steps (one layer) or not."""
 
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
@@ -41,33 +55,28 @@ class Counted:
         entries = ROOM * rows[0] * rows[1] * rows[2]
         if entries > LARGEST or 24 * entries > problem.room:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
-        return cls(
-            np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64),
-            np.zeros((*rows, ROOM), dtype=np.int32), np.zeros((*rows, ROOM), dtype=np.int64),
-            np.zeros(rows[1], dtype=np.bool_), np.zeros(rows[1], dtype=np.bool_), problem.n_transitions,
-            problem.end_resets,
-        )  # fmt: skip
-
-    @property
-    def counts(self) -> Counts:
-        """As one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+        return cls(**empty_counts(rows), n_transitions=problem.n_transitions, end_resets=problem.end_resets)
 
     def learn(self, episode: Episode) -> None:
         """See `absorb`."""
         absorb(self, episode)
 
-    def check_loaded(self) -> None:
-        """See `check_successors`."""
-        check_successors(self)
-
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
-        return replace(
-            self, tried=self.tried.copy(), earned=self.earned.copy(), moved=self.moved.copy(),
-            successor=self.successor.copy(), seen=self.seen.copy(), known=self.known.copy(),
-            known_last=self.known_last.copy(),
-        )  # fmt: skip
+        return replace(self, **{name: array.copy() for name, array in self.counts._asdict().items()})
+
+
+def empty_counts(rows: tuple[int, int, int]) -> dict[str, Any]:
+    """The fields of `Counts` without data, by name; rows: L, S, A."""
+    return {
+        "tried": np.zeros(rows, dtype=np.int64),
+        "earned": np.zeros(rows),
+        "moved": np.zeros(rows, dtype=np.int64),
+        "successor": np.zeros((*rows, ROOM), dtype=np.int32),
+        "seen": np.zeros((*rows, ROOM), dtype=np.int64),
+        "known": np.zeros(rows[1], dtype=np.bool_),
+        "known_last": np.zeros(rows[1], dtype=np.bool_),
+    }
 
 
 def absorb(state: Any, episode: Episode) -> None:
@@ -81,13 +90,15 @@ def absorb(state: Any, episode: Episode) -> None:
         state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
         h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
     if episode.reset:
-        where = episode.states[-1]
-        state.known_last[where] = True
-        if not state.end_resets or len(episode.actions) < state.n_transitions:
-            state.known[where] = True
+        mark_reset(state, episode)
 
 
-def check_successors(state: Any) -> None:
-    """What was loaded into anything with the fields of `Counted`: successors are states."""
-    require(state.successor.shape == state.seen.shape, "successors and their numbers must have one shape")
-    require(within(state.successor, 0, len(state.known)), "successors must be states")
+def mark_reset(state: Any, episode: Episode) -> None:
+    """Remember the last state of an episode that was reset: at the end only, if only the end of one can reset there.
+
+    state: anything with the fields `known`, `known_last`, `end_resets` and `n_transitions` of `Counted`.
+    """
+    where = episode.states[-1]
+    state.known_last[where] = True
+    if not state.end_resets or len(episode.actions) < state.n_transitions:
+        state.known[where] = True

@@ -1,4 +1,4 @@
-"""What dual players share that choose lambda(s) = <xi(s), theta> with theta in U, as far as others ask for it."""
+"""The common base of dual players that choose lambda(s) = <xi(s), theta> with theta in U."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ S = TypeVar("S", bound=FunctionState)
 
 
 class FunctionPlayer(DualPlayer[S]):
-    """A dual player whose state has `among` and, unless it says otherwise in `parameter`, `theta`."""
+    """A dual player whose state has `among` and, unless it overrides `parameter`, `theta`."""
 
     def functions(self, state: S) -> Functions:
         """Among which it chooses."""
         return state.among
 
     def parameter(self, state: S) -> Theta:
-        """Its theta."""
+        """The parameter theta of its present function."""
         return state.theta  # type: ignore[attr-defined]
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
-        """B."""
+        """The bound B of the functions it chooses among."""
         return self.init(problem, episodes, 0).among.cap

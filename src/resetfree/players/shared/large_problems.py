@@ -13,7 +13,7 @@ from resetfree.players.shared.count_players import JITTER, CountData, CountState
 from resetfree.players.shared.kernels.count_planning import Bonus
 from resetfree.players.shared.kernels.lazy_composite import link, spread
 from resetfree.players.shared.kernels.visited import NEWS, STATES, Numbers
-from resetfree.players.shared.lazy_plans import CompositePass
+from resetfree.players.shared.lazy_plans import CompositePass, TieBreak
 from resetfree.players.shared.requirements import sizes
 from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problems.contract import Problem, State
@@ -56,9 +56,10 @@ class LargeCounts(CountData):
         self.largest_lam = max(self.largest_lam, float(round.lam))
 
     def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
-        """The optimistic plan, worked out where it is asked for."""
+        """The optimistic plan, computed on request."""
         # The score changes with the next episode, and a plan must not.
-        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, self.score.copy(), self.weight, self.jitter)
+        ties = TieBreak(self.score.copy(), self.weight, self.jitter)
+        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, ties=ties)
         return Plan(policy, *policy.values(s1))
 
 
@@ -71,15 +72,19 @@ class Bad:
     before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
     follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int
-    endless: bool = field(metadata={"saved": False})  # the number of layers does not tell where H = 1
+    endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
 
     @classmethod
     def nothing(cls, n_layers: int, endless: bool) -> Bad:
         """Everything can be safe."""
         return cls(
-            np.zeros((ROOM, n_layers), dtype=np.bool_), np.full(ROOM, -1, dtype=np.int64),
-            np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64), 0, endless,
-        )  # fmt: skip
+            bad=np.zeros((ROOM, n_layers), dtype=np.bool_),
+            head=np.full(ROOM, -1, dtype=np.int64),
+            before=np.zeros(ROOM, dtype=np.int32),
+            follow=np.zeros(ROOM, dtype=np.int64),
+            n_edges=0,
+            endless=endless,
+        )
 
     def check_loaded(self) -> None:
         """Every edge is in one list of predecessors, and each list ends."""
@@ -104,10 +109,9 @@ class Bad:
         last = int(data.number[episode.states[-1]])
         known, at_end = bool(data.known[last]), bool(data.known_last[last])
         if data.size[NEWS] or episode.reset:
-            spread(
-                counts, data.n_transitions, self.head, self.before, self.follow, self.n_edges, last if known else -1,
-                last if at_end else -1, self.bad, self.endless,
-            )  # fmt: skip
+            at = (last if known else -1, last if at_end else -1)
+            lists = (self.head, self.before, self.follow, self.n_edges)
+            spread(counts, data.n_transitions, *lists, *at, self.bad, self.endless)
 
 
 def begin(
@@ -116,11 +120,24 @@ def begin(
     """Nothing seen yet, in the form that suits the size of the problem."""
     shape = sizes(problem, pooled, name)
     if whole_size(problem, shape) <= SMALL or seed < 0:
-        return fresh(problem, name, pooled, ties, log_term, noise, seed)
+        return fresh(problem, name, pooled, ties, log_term, noise=noise, seed=seed)
     n, pairs = shape[1], shape[1:]
     found, n_opened, n_fatal, score = np.zeros((4, shape[2]))
     return LargeCounts(
-        0, 0.0, SeenCounts.nothing(problem, pooled), np.zeros(pairs, dtype=np.bool_), np.zeros(pairs, dtype=np.bool_),
-        np.zeros(n, dtype=np.bool_), found, n_opened, n_fatal, score, 1.0, (problem.horizon, *pairs), log_term,
-        noise, np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs), ties,
-    )  # fmt: skip
+        k=0,
+        largest_lam=0.0,
+        seen=SeenCounts.nothing(problem, pooled),
+        opened=np.zeros(pairs, dtype=np.bool_),
+        fatal=np.zeros(pairs, dtype=np.bool_),
+        visited=np.zeros(n, dtype=np.bool_),
+        found=found,
+        n_opened=n_opened,
+        n_fatal=n_fatal,
+        score=score,
+        weight=1.0,
+        shape=(problem.horizon, *pairs),
+        log_term=log_term,
+        noise=noise,
+        jitter=np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs),
+        ties=ties,
+    )

@@ -1,4 +1,4 @@
-"""Backward passes that go only where somebody asks: exact, and as large as what was seen.
+"""Backward passes over the requested states only: exact, and as large as what was seen.
 
 A plan at (h, s) depends on counts alone, and only on those of the places that observed edges lead to from (h, s) in the
 steps that are left: by induction from the last step, Q of a tried pair is a function of the values of its observed
@@ -10,7 +10,7 @@ episode may leave them, through an edge that was never seen before; then the pas
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.players.shared.kernels.count_planning import Bonus
 from resetfree.players.shared.kernels.lazy_composite import composite_places
 from resetfree.players.shared.kernels.lazy_softmax import Widths, softmax_places, softmax_step
-from resetfree.players.shared.kernels.visited import FIRST, STATES, Numbers, ask, reach
+from resetfree.players.shared.kernels.visited import FIRST, STATES, Numbers, give_places, reach
 from resetfree.players.shared.sparse_counts import SeenCounts, longer
 from resetfree.problems.contract import State
 from resetfree.problems.finite.tabular_policy import LazyPolicy
@@ -29,26 +29,26 @@ ROOM = 256  # places to begin with
 
 
 class LazyPass(LazyPolicy):
-    """The places of a plan that were asked about so far, and those that their values need."""
+    """The places of a plan that were requested so far, and those that their values need."""
 
     def __init__(self, counts: SeenCounts, shape: tuple[int, int, int]) -> None:
         super().__init__(shape)
         self._counts, self._version = counts, counts.version
-        self._seen = counts.counts  # the arrays of now; they only grow and are only added to, and `version` tells
+        self._seen = counts.counts  # the present arrays; they only grow, and `version` counts their changes
         self._n_seen = int(counts.size[STATES])
-        self._place: Numbers = np.zeros((shape[0], self._n_seen), dtype=np.int32)  # pages come when they are written to
-        self._who: Numbers = np.zeros(ROOM, dtype=np.int32)
+        self._place: Numbers = np.zeros((shape[0], self._n_seen), dtype=np.int32)  # pages are allocated on first write
+        self._state_at: Numbers = np.zeros(ROOM, dtype=np.int32)
         self.n_places = FIRST
 
     def work_out(self, h: int, numbers: Numbers) -> None:
-        """Make places for some states (-1: none) at step h, and work out the values there."""
+        """Make places for some states (-1: none) at step h, and compute the values there."""
         if self._version != self._counts.version:
             raise InvalidInput(
-                "A policy that is worked out where it is asked for must be asked before its player learns more: "
+                "A policy that is computed on request must be used before its player learns more: "
                 "take it as an array if it is to be kept."
             )
-        self._who = longer(self._who, self.n_places + len(numbers))
-        end = int(ask(self._place, self._who, h, numbers, self.n_places))
+        self._state_at = longer(self._state_at, self.n_places + len(numbers))
+        end = int(give_places(self._place, self._state_at, h, numbers, self.n_places))
         if end > self.n_places:
             self._extend(h, end)
 
@@ -66,26 +66,28 @@ class LazyPass(LazyPolicy):
     def touched(self) -> int:
         """How many edges (non-zeros of the observed model) the pass has gone along, where data are pooled."""
         edges = self._seen.used.sum(axis=1, dtype=np.int64)
-        rows = self._seen.row[self._who[FIRST : self.n_places], 0]
+        rows = self._seen.row[self._state_at[FIRST : self.n_places], 0]
         return int(edges[rows[rows >= 0]].sum())
 
     def _extend(self, h: int, end: int) -> None:
-        """Work out the new places of step h, and those that they need."""
+        """Compute the new places of step h, and those that they need."""
         begin = self.n_places
         bounds = np.full(self.shape[0] + 1, end, dtype=np.int64)
         bounds[: h + 1] = begin
         step, at, n = h, begin, end
         while True:
-            step, at, n = reach(self._seen, self._counts.n_transitions, self._place, self._who, bounds, step, at, n)
+            step, at, n = reach(
+                self._seen, self._counts.n_transitions, self._place, self._state_at, bounds, step, at, n
+            )
             if step == self.shape[0]:
                 break
-            self._who = longer(self._who, n + 1)
+            self._state_at = longer(self._state_at, n + 1)
         self.n_places = n
         self._fill(bounds, h)
 
     @abstractmethod
     def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
-        """Work out the values and rows of the new places."""
+        """Compute the values of the new places."""
 
 
 class SoftmaxPass(LazyPass):
@@ -99,16 +101,14 @@ class SoftmaxPass(LazyPass):
 
     def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
         self._v_r, self._v_c = longer(self._v_r, self.n_places), longer(self._v_c, self.n_places)
-        softmax_places(self._seen, *self._fixed, self._place, self._v_r, self._v_c, self._who, bounds, first)
+        softmax_places(self._seen, *self._fixed, self._place, self._v_r, self._v_c, self._state_at, bounds, first)
 
     def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
-        """Uniform where nothing was seen: there all actions look equally good."""
+        """Uniform where nothing was seen: there all actions are equally good."""
         rows, numbers = np.empty((len(states), self.shape[2])), self.numbers(states)
         self.work_out(h, numbers)
         now_r, now_c = np.empty((2, len(states)))
-        softmax_step(
-            self._seen, *self._fixed, self._place, self._v_r, self._v_c, h, numbers, now_r, now_c, rows
-        )  # fmt: skip
+        softmax_step(self._seen, *self._fixed, self._place, self._v_r, self._v_c, h, numbers, now_r, now_c, rows)
         return rows
 
     def values(self, s1: State) -> tuple[float, float]:
@@ -120,40 +120,38 @@ class SoftmaxPass(LazyPass):
         return float(self._v_r[at]), float(self._v_c[at])
 
 
+class TieBreak(NamedTuple):
+    """Which of equally good actions to take: the one with the largest score + weight jitter."""
+
+    score: Floats  # [A]
+    weight: float
+    jitter: Floats  # [S, A]
+
+
 class CompositePass(LazyPass):
     """The optimistic pass on counts for one multiplier, inside the actions that can still be safe."""
 
     def __init__(
-        self,
-        counts: SeenCounts,
-        shape: tuple[int, int, int],
-        bonus: Bonus,
-        bad: Bools,
-        endless: bool,
-        score: Floats,
-        weight: float,
-        jitter: Floats,
+        self, counts: SeenCounts, shape: tuple[int, int, int], bonus: Bonus, bad: Bools, endless: bool, ties: TieBreak
     ) -> None:
         super().__init__(counts, shape)
         self._bonus, self._bad, self._endless = bonus, bad, endless
-        self._score, self._weight, self._jitter = score, weight, jitter
+        self._ties = ties
         self._v, self._v_r, self._v_c, self._low = np.empty((4, ROOM))
         self._action: Numbers = np.empty(ROOM, dtype=np.int32)
 
     def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
         for name in ("_v", "_v_r", "_v_c", "_low", "_action"):
             setattr(self, name, longer(getattr(self, name), self.n_places))
-        composite_places(
-            self._seen, self._bad, self._endless, self._counts.n_transitions, self._bonus, self._score, self._weight,
-            self._jitter, self._place, self._who, bounds, first, self._v, self._v_r, self._v_c, self._low,
-            self._action,
-        )  # fmt: skip
+        within = (self._bad, self._endless, self._counts.n_transitions, self._bonus, *self._ties)
+        made = (self._v, self._v_r, self._v_c, self._low, self._action)
+        composite_places(self._seen, *within, self._place, self._state_at, bounds, first, *made)
 
     def rows(self, h: int, states: NDArray[np.int64]) -> Floats:
-        """The preferred action where nothing was seen: there all actions look equally good."""
+        """The preferred action where nothing was seen: there all actions are equally good."""
         numbers = self.numbers(states)
         seen = numbers >= 0
-        actions = (self._score + self._weight * self._jitter[states]).argmax(axis=1)
+        actions = (self._ties.score + self._ties.weight * self._ties.jitter[states]).argmax(axis=1)
         if seen.any():
             at = self.places(h, numbers[seen])  # first: it may make the arrays longer
             actions[seen] = self._action[at]

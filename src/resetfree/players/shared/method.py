@@ -1,7 +1,7 @@
-"""A method of the comparison: two players and what the dual is told, made for a problem, a width and pooling or not.
+"""A method of the comparison: two players and the dual's feedback, made for a problem, a width and pooling or not.
 
-A player may say the lines under which it is compared with others: a static method `methods()` of its class returns
-them. A line that takes two players is said by the primal one, which names the other.
+A player may declare the methods under which it is compared with others: a static method `methods()` returns
+them. A method with two players is declared by the primal one, which names the other.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Build: TypeAlias = Callable[[Setting], Players]
 class Method:
     """A row of the comparison.
 
-    build: makes the players for a setting, and says what the dual is told.
-    rank: tables list methods by rank; those of one rank stay in the order in which their player says them.
+    build: makes the players for a setting, and chooses the dual's feedback.
+    rank: tables list methods by rank; those of one rank stay in the order in which their player declares them.
     widths: the sweep its width is chosen from, on other instances than those reported; () if it has no width.
     pools: whether it has a pooled version.
     guaranteed: whether a theorem covers its resets or its regret with the constants used here (else tuned).
@@ -62,12 +62,12 @@ class Method:
 
 
 def against(primal: PrimalPlayer[Any], dual: str, feedback: str = "realised", **settings: Any) -> Players:
-    """A primal player and a dual player that is named, with its settings, and what that is told."""
+    """A primal player and a named dual player, with its settings and its feedback."""
     return primal, make_player("dual", dual, settings), feedback
 
 
 def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | None = None) -> Build:
-    """A primal player against a constant multiplier: B, or `factor` times B; 0 where resets are free or not asked."""
+    """A primal player against a constant multiplier: B, or `factor` times B; 0 where resets are free."""
 
     def build(s: Setting) -> Players:
         penalty: dict[str, Any] = {"B": s.B} if factor is None else {"C": factor * s.B}
@@ -77,5 +77,5 @@ def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | No
 
 
 def own_methods(cls: Any) -> list[Method]:
-    """The lines that a class of players says itself; those of a class that it comes from are not repeated."""
+    """The methods that a class of players declares itself; those of its base classes are not repeated."""
     return list(cls.methods()) if "methods" in vars(cls) else []

@@ -4,8 +4,8 @@ Legend: xi(s) [d'] features of starts (the number 1 where the problem gives none
 bound on |theta| and so on every multiplier, g in [0, 1] the cost signal, G = max |xi(s)|, D the diameter of U.
 
 `Line` is d' = 1 in plain numbers, because most problems have xi = 1 and an episode has few microseconds; `Space` is any
-d' in arrays. Both have the same methods, and a player never asks which of them it has. Where states are vectors xi is
-fitted `Features`, which a `Space` asks at each start.
+d' in arrays. Both have the same methods, so players need not distinguish them. Where states are vectors xi is
+fitted `Features`, which a `Space` evaluates at each start.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Functions(Protocol):
 
     @property
     def cap(self) -> float:
-        """B."""
+        """B, the largest value of every function."""
 
     @property
     def kind(self) -> str:
-        """What U is, in words."""
+        """A description of U."""
 
     @property
     def diameter(self) -> float:
-        """D."""
+        """D, the largest distance of two parameters in U."""
 
     @property
     def largest_xi(self) -> float:
-        """G."""
+        """G, the largest |xi(s)| over the starts."""
 
     def zero(self) -> Theta:
         """The parameter 0, a fresh value."""
@@ -59,7 +59,7 @@ class Functions(Protocol):
         """P_U(theta + step xi(s1)), a fresh value."""
 
     def squared(self, s1: State) -> float:
-        """|xi(s1)|^2."""
+        """The squared norm |xi(s1)|^2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Line:
 
     @property
     def kind(self) -> str:
-        """The interval."""
+        """The interval as text."""
         return f"[{self.low:g}, {self.high:g}]"
 
     @property
@@ -83,11 +83,11 @@ class Line:
 
     @property
     def largest_xi(self) -> float:
-        """Largest |xi(s)|."""
+        """G, the largest |xi(s)|."""
         return 1.0 if self.xi is None else max(map(abs, self.xi))
 
     def zero(self) -> float:
-        """0.0."""
+        """The parameter 0.0."""
         return 0.0
 
     def at(self, theta: float, s1: State) -> float:
@@ -105,7 +105,7 @@ class Line:
         return theta if theta <= self.high else self.high
 
     def squared(self, s1: State) -> float:
-        """xi(s1)^2."""
+        """The square xi(s1)^2."""
         return 1.0 if self.xi is None else self.xi[s1] ** 2
 
 
@@ -129,7 +129,7 @@ class Space:
         return self.members.diameter
 
     def zero(self) -> Floats:
-        """Zeros [d']."""
+        """The parameter of zeros [d']."""
         return np.zeros(self.members.dim)
 
     def at(self, theta: Floats, s1: State) -> float:
@@ -141,7 +141,7 @@ class Space:
         return self.members.project(theta + step * self.xi(s1))
 
     def squared(self, s1: State) -> float:
-        """|xi(s1)|^2."""
+        """The squared norm |xi(s1)|^2."""
         row = self.xi(s1)
         return float(row @ row)
 
@@ -153,7 +153,7 @@ def functions(problem: Problem, B: float, feasible_set: FeasibleSet, name: str) 
       played is max(0, .), and since costs are not negative a multiplier that is raised only lowers the dual regret), or
       "sum-of-squares" (positive semidefinite matrices, for xi made by `sets.svec_features`).
 
-    Where xi is `Features` of vectors, no finite number of rows says where a function is negative. Then "auto" takes
+    Where xi is `Features` of vectors, no finite number of rows shows where a function is negative. Then "auto" takes
     what is certain: the orthant with the ball if the features are not negative (this may lack theta* unless they are
     one-hot, see `sets.for_features`), else the ball alone.
     """
@@ -233,13 +233,13 @@ def signal(round: Round) -> float:
 
 
 def bounded(constants: dict[str, float | str | bool], bound: float, B: float, episodes: int, G: float) -> Statement:
-    """What a player says whose dual regret is at most `bound`: whether that is what the theorem's dual part needs.
+    """The statement of a player whose dual regret is at most `bound`: whether the theorem's dual part allows that.
 
     The paper puts O(B sqrt(K)) there; 3 B sqrt(K) is what its own player has for any U of radius B.
     """
     constants = {**constants, "dual_regret_bound": bound}
     if G > 1.0 + SLACK:
-        return Statement(constants, False, f"the theorem asks for |xi(s)| at most 1, and here it is up to {G:.6g}")
+        return Statement(constants, False, f"the theorem needs |xi(s)| at most 1, and here it is up to {G:.6g}")
     rate = bound / (B * root(episodes))
     held = f"dual regret at most {rate:.4g} B sqrt(K) on the cost signals, against any theta in U"
     if rate > 3.0 + SLACK:

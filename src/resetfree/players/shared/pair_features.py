@@ -19,5 +19,8 @@ def features_of(problem: Problem) -> Floats:
     assert problem.n_states is not None
     n = problem.n_states * problem.n_actions
     if problem.phi is None and 8 * n * n > problem.room:
-        raise InvalidInput(f"One-hot features of {n:,} pairs take {8e-9 * n * n:.1f} GB, which is too much.")
+        raise InvalidInput(
+            f"One-hot features must take at most {problem.room / 1e9:.0f} GB. Got {n:,} pairs, which take "
+            f"{8e-9 * n * n:.1f} GB: give the problem features 'phi' of smaller dimension."
+        )
     return np.eye(n) if problem.phi is None else np.ascontiguousarray(problem.phi.reshape(n, -1))

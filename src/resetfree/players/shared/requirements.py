@@ -11,17 +11,17 @@ from resetfree.problems.contract import Problem
 
 
 def finite_states(problem: Problem, name: str) -> int:
-    """S, or a sentence that there must be one."""
+    """The number of states S; raises NotCertifiable if states are a continuum."""
     if problem.n_states is None:
         raise NotCertifiable(f"The player '{name}' needs a finite problem. Got a continuum of states instead.")
     return problem.n_states
 
 
 def sizes(problem: Problem, pooled: bool, name: str) -> tuple[int, int, int]:
-    """Layers, states and actions of a table; a sentence where there can be none."""
+    """Layers, states and actions of a table; raises if the problem has no such table."""
     n_states = finite_states(problem, name)
     if pooled and not problem.stationary:
-        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step.")
+        raise InvalidInput(f"The 'pooled' of {name} must be false for dynamics that change with the step. Got True.")
     return 1 if pooled else problem.horizon, n_states, problem.n_actions
 
 
@@ -41,21 +41,21 @@ def check_episodes(episodes: int, name: str) -> int:
 
 
 def check_multiplier(lam: float) -> float:
-    """`lam` as a float, or a sentence that it is no multiplier."""
+    """`lam` as a float; raises InvalidInput if it is no multiplier."""
     if not (lam >= 0 and isfinite(lam)):
         raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
     return float(lam)
 
 
 def bound_of(player: Any) -> float:
-    """B, the player's bound on the multipliers; a run fills it in where an oracle knows it."""
+    """B, the player's bound on the multipliers; a run fills it in from the oracle."""
     if player.B is None:
         raise InvalidInput(f"The 'B' of {player.name} must be a bound on the multipliers. Got None instead.")
     return float(player.B)
 
 
-def restarts_are_told(problem: Problem, name: str) -> None:
-    """Refuse problems in which an episode that is reset does not say where the next one starts."""
+def check_restarts(problem: Problem, name: str) -> None:
+    """Refuse problems in which a reset episode does not report where the next one starts."""
     if problem.persistent:
         raise NotCertifiable(
             f"The player '{name}' must see where a reset puts the agent. Got '{problem.name}', in which an operator "

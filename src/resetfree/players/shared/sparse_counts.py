@@ -15,16 +15,14 @@ from resetfree.problems.finite.transitions import Bools, Floats
 
 ROOM = 1024  # entries of each array to begin with
 GROWING = {"grows": (0,)}
-BY_STATE, BY_ROW, BY_EDGE = (
-    ("state", "known", "known_last", "row"), ("tried", "earned", "moved", "begin", "room", "used"),
-    ("successor", "times"),
-)  # fmt: skip
+BY_STATE, BY_EDGE = ("state", "known", "known_last", "row"), ("successor", "times")
+BY_ROW = ("tried", "earned", "moved", "begin", "room", "used")
 SMALL = 10_000_000  # bytes up to which a player keeps the data of all pairs, and its passes go over all states
 
 
 @dataclass
 class SeenCounts:
-    """The arrays of `kernels.seen.Seen`, whose first axis grows where it is full."""
+    """The arrays of `kernels.visited.Seen`, whose first axis grows where it is full."""
 
     number: Numbers = field(metadata={"least": -1})
     state: Numbers = field(metadata=GROWING)
@@ -51,15 +49,25 @@ class SeenCounts:
         assert problem.n_states is not None
         pairs = (ROOM, problem.n_actions)
         return cls(
-            np.full(problem.n_states, -1, dtype=np.int32), np.zeros(ROOM, dtype=np.int32),
-            np.zeros(ROOM, dtype=np.bool_), np.zeros(ROOM, dtype=np.bool_),
-            np.full((ROOM, 1 if pooled else problem.horizon), -1, dtype=np.int32),
-            np.zeros(pairs, dtype=np.int64), np.zeros(pairs), np.zeros(pairs, dtype=np.int64),
-            np.zeros(pairs, dtype=np.int64), np.zeros(pairs, dtype=np.int32), np.zeros(pairs, dtype=np.int32),
-            np.zeros(ROOM, dtype=np.int32), np.zeros(ROOM, dtype=np.int64),
-            np.zeros((problem.horizon, 2), dtype=np.int32), np.zeros(4, dtype=np.int64), 0,
-            problem.n_transitions, problem.end_resets,
-        )  # fmt: skip
+            number=np.full(problem.n_states, -1, dtype=np.int32),
+            state=np.zeros(ROOM, dtype=np.int32),
+            known=np.zeros(ROOM, dtype=np.bool_),
+            known_last=np.zeros(ROOM, dtype=np.bool_),
+            row=np.full((ROOM, 1 if pooled else problem.horizon), -1, dtype=np.int32),
+            tried=np.zeros(pairs, dtype=np.int64),
+            earned=np.zeros(pairs),
+            moved=np.zeros(pairs, dtype=np.int64),
+            begin=np.zeros(pairs, dtype=np.int64),
+            room=np.zeros(pairs, dtype=np.int32),
+            used=np.zeros(pairs, dtype=np.int32),
+            successor=np.zeros(ROOM, dtype=np.int32),
+            times=np.zeros(ROOM, dtype=np.int64),
+            news=np.zeros((problem.horizon, 2), dtype=np.int32),
+            size=np.zeros(4, dtype=np.int64),
+            version=0,
+            n_transitions=problem.n_transitions,
+            end_resets=problem.end_resets,
+        )
 
     @property
     def counts(self) -> Seen:

@@ -1,7 +1,7 @@
 """One ridge regression per action on stored rows: features, determinants and the width of every row.
 
 Legend: psi [n, d] features of rows; Lam_a = reg I + sum psi psi^T over the rows with action a; width2 [n, A] the
-squared widths psi^T Lam_a^-1 psi of all rows, which are kept and corrected for new data, not computed anew.
+squared widths psi^T Lam_a^-1 psi of all rows, which are kept and corrected for new data, not computed again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Ridge:
     fitted: int
     root: Floats = field(metadata=BY_FEATURE)  # [A, d, d] lower, Lam_a^-1 = root_a^T root_a of `fitted` rows
     log_det: Floats  # [A] log det Lam_a of the first `fitted` rows
-    width2: Floats = field(metadata={"grows": (0,)})  # [fitted, A]: how they came about does not follow from the rows
+    width2: Floats = field(metadata={"grows": (0,)})  # [fitted, A]: they do not follow from the rows alone
     reg: float = field(metadata={"saved": False})
     seen: int = field(metadata={"saved": False})  # rows whose features are in `psi`: after loading, none
-    psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where nobody acts
+    psi: Floats = field(metadata={"saved": False})  # [room, d] 0 in reset states, where no action is taken
 
     def check_loaded(self) -> None:
         """Matrices of as many features as there are, which may depend on what was seen, and widths of all rows."""
@@ -49,7 +49,8 @@ def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:
     eye = np.eye(d)
     gram, root = np.tile(reg * eye, (n_actions, 1, 1)), np.tile(eye / np.sqrt(reg), (n_actions, 1, 1))
     log_det = np.full(n_actions, d * np.log(reg))
-    return Ridge(features, gram, 0, root, log_det, np.zeros((0, n_actions)), reg, 0, np.zeros((1, d)))
+    width2, psi = np.zeros((0, n_actions)), np.zeros((1, d))
+    return Ridge(features, gram, 0, root, log_det, width2=width2, reg=reg, seen=0, psi=psi)
 
 
 def features_of_rows(ridge: Ridge, rows: Rows) -> Floats:
@@ -81,7 +82,7 @@ def add_rows(ridge: Ridge, rows: Rows, first: int) -> None:
 
 
 def use_features(ridge: Ridge, rows: Rows, features: Features) -> Ridge:
-    """Everything anew, seen through other features."""
+    """Replace the features, and compute everything again."""
     new = no_ridge(features, len(ridge.gram), ridge.reg)
     add_rows(new, rows, 0)
     fit(new, rows)

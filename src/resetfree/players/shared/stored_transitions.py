@@ -1,4 +1,4 @@
-"""Every transition that was seen, for players that look at all of them again.
+"""Every transition that was seen, for players that use all of them again.
 
 Legend: row j is a state in the order of visit; its action leads to row j + 1. The last row of an episode has no action.
 """
@@ -23,7 +23,7 @@ REPLAYED = {"replayed": True}
 
 @dataclass
 class Rows:
-    """Arrays with room to spare; the first `n` rows count. A checkpoint says how many, the run file has the rest."""
+    """Arrays with room to spare; the first `n` rows count. A checkpoint stores how many, the run file the rest."""
 
     n: int = field(metadata={"fixed": True})
     state: Floats = field(metadata=REPLAYED)  # [room, D]

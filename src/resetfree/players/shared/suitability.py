@@ -1,4 +1,4 @@
-"""What primal players say alike about the problems that suit them, for `auto`."""
+"""Sentences that primal players share about the problems that suit them, for `auto`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ AHEAD = 200  # steps that are planned ahead where states are vectors: danger may
 
 
 def steps_ahead(problem: Problem) -> int:
-    """How far to plan where states are vectors; a reset is charged the same, the most that so many steps can earn."""
+    """How far to plan where states are vectors; a reset is charged the same, the most that that many steps can earn."""
     return max(AHEAD, problem.horizon)
 
 
@@ -20,4 +20,4 @@ def vectors_words(size: int, ahead: int) -> str:
 def features_words(dimension: int, pooled: bool) -> str:
     """Why players for features of pairs are chosen."""
     data = "pooled over the steps, as the dynamics are stationary" if pooled else "one regression per step"
-    return f"features of dimension {dimension} are given, so one pair speaks of others; {data}"
+    return f"features of dimension {dimension} are given, so one pair informs about others; {data}"

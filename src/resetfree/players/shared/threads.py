@@ -1,7 +1,7 @@
 """One thread for linear algebra, so that a run has the same bits on one core and on many.
 
 OpenBLAS, which NumPy and SciPy bring, splits products and factorisations among threads, and sums that are split
-otherwise round otherwise. The wheels' libraries are told to use one thread while a player works; with another BLAS
+otherwise round otherwise. The wheels' libraries are set to one thread while a player works; with another BLAS
 (conda's MKL, a distribution's own), set its number of threads to 1 in the environment to get the same bits everywhere.
 """
 
@@ -25,7 +25,7 @@ _before: list[tuple[Callable[[int], Any], int]] = []  # what to call with which 
 
 
 class OneThread:
-    """Linear algebra on one thread meanwhile, in all threads of this process; blocks may be nested.
+    """A block in which linear algebra uses one thread, in all threads of this process; blocks may be nested.
 
     >>> with one_thread:
     ...     all(threads() == 1 for threads, _ in libraries())
@@ -56,7 +56,7 @@ one_thread = OneThread()
 
 
 def on_one_thread(method: F) -> F:
-    """A method that works on one thread."""
+    """Wrap a method so that its linear algebra uses one thread."""
 
     @wraps(method)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -64,6 +64,9 @@ def on_one_thread(method: F) -> F:
             return method(*args, **kwargs)
 
     return wrapped  # type: ignore[return-value]
+
+
+NAMES = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
 
 
 @cache
@@ -74,9 +77,8 @@ def libraries() -> list[tuple[Callable[[], int], Callable[[int], Any]]]:
         home = Path(str(package.__file__)).parent
         for folder in (home.parent / f"{home.name}.libs", home / ".dylibs", home / ".libs"):
             for file in sorted(folder.glob("*openblas*")):
-                library = ctypes.CDLL(str(file))  # loaded already: this is the one in use
-                for name in ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
-                             "openblas_{}_num_threads64_", "openblas_{}_num_threads"):  # fmt: skip
+                library = ctypes.CDLL(str(file))  # already loaded: the one in use
+                for name in NAMES:
                     if hasattr(library, name.format("set")):
                         found.append((getattr(library, name.format("get")), getattr(library, name.format("set"))))
                         break

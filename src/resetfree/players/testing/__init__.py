@@ -1,1 +1,1 @@
-"""The contract battery: checks that every player must pass, and that anybody can run on a player of their own."""
+"""The contract battery: checks that every player must pass, to run on players of your own as well."""

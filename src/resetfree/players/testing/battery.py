@@ -1,4 +1,4 @@
-"""The contract that every player keeps, as checks that anybody can run on a player of their own.
+"""The contract of every player, as checks to run on players of your own.
 
     from resetfree.players.testing.battery import check_primal, primal_checks
 
@@ -10,7 +10,7 @@
         check(MyPlayer())                         # one test per clause of the contract
 
 A hyperparameter `B` that is None is filled in from the oracle. A player that is not meant to learn (a constant, a
-baseline) declares `learns: ClassVar[bool] = False` in its class, and is then not asked to solve the trivial problem.
+baseline) declares `learns: ClassVar[bool] = False` in its class, and then need not solve the trivial problem.
 A player that cannot play some problem names its corner in `refuses`, and must then refuse it with an error of resetfree
 in `init`; a primal player may refuse vector states without saying so. One that takes nothing but vector states declares
 `vectors_only: ClassVar[bool] = True`: it is tried on those, and must refuse every finite corner. A primal player is
@@ -33,7 +33,7 @@ __all__ = ["Check", "ContractBroken", "check_dual", "check_primal", "dual_checks
 
 
 class ContractBroken(ResetFreeError, AssertionError):
-    """A player does not do what every player must; the sentence says what, and what came."""
+    """A player breaks the contract; the sentence names what was expected and what came."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Check:
 
     name: str
     demand: str  # "The player 'x' must ..."
-    find: Callable[[Any, Problem], str | None]  # what is wrong, in words that follow "Got"
+    find: Callable[[Any, Problem], str | None]  # what is wrong, as it follows "Got"
     corner: str | None = None  # the problem that the check brings, if it is about that problem
 
     def __call__(self, player: Any, problem: Problem | None = None) -> None:
@@ -114,7 +114,7 @@ def _with_common(own: list[Check], seats: clauses.Seats, side: str) -> dict[str,
     works = [
         Check(
             f"works-{corner}",
-            f"play the problem '{corner}', or refuse it with an error of resetfree if it says so",
+            f"play the problem '{corner}', or refuse it with an error of resetfree if it declares so",
             partial(clauses.works, seats, corner, side == "primal" and corner == VECTORS),
             corner,
         )

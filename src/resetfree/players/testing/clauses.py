@@ -1,4 +1,4 @@
-"""What the contract battery looks for: each function says what is wrong with a player (after "Got"), or None."""
+"""The checks of the contract battery: each returns what is wrong with a player (after "Got"), or None."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.tabular_policy import as_policy
 
 TOLERANCE = 1e-9
-MULTIPLIERS = (0.0, 3.0, 0.1, 40.0)  # asked in between, to see whether asking leaves a trace
-Seats: TypeAlias = Callable[[Any], tuple[Any, Any]]  # who sits where: (primal, dual)
+MULTIPLIERS = (0.0, 3.0, 0.1, 40.0)  # planned for in between, to see whether a plan leaves a trace
+Seats: TypeAlias = Callable[[Any], tuple[Any, Any]]  # which player has which role: (primal, dual)
 
 
 # Checks of both roles.
@@ -95,17 +95,17 @@ def _first_difference(one: list[Round], other: list[Round]) -> str | None:
 
 
 def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Problem) -> str | None:
-    """A few rounds, or an error of resetfree before the first of them where the player says that it refuses this.
+    """A few rounds, or an error of resetfree before the first of them if the player declares that it refuses this.
 
-    lenient: whether it may refuse without having said so (finite players, vectors).
+    lenient: whether it may refuse without declaring it (finite players, vectors).
     """
     says_so = refused(player, corner, problem)
     try:
         if says_so:
             if isinstance(player, PrimalPlayer):
-                check_actions(player, problem)  # as a game does before it asks the player
+                check_actions(player, problem)  # as a game does before it calls the player
             fill(player, problem).init(problem, 12, 7)
-            return "no error from 'init', though it says that it refuses this"
+            return "no error from 'init', though it declares that it refuses this"
         played(problem, *seats(player), 12)
     except ResetFreeError:
         if not (says_so or (lenient and not getattr(player, "vectors_only", False))):
@@ -114,7 +114,7 @@ def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Proble
 
 
 def refused(player: Any, corner: str, problem: Problem) -> bool:
-    """Whether a player says that it refuses a corner: by name, all finite ones, or by what its actions are."""
+    """Whether a player declares that it refuses a corner: by name, all finite ones, or by its action space."""
     finite = getattr(player, "vectors_only", False) and problem.n_states is not None
     return corner in getattr(player, "refuses", ()) or finite or not isinstance(problem.actions, spaces(player))
 
@@ -126,7 +126,7 @@ def spaces(player: Any) -> tuple[type, ...]:
 
 
 def usual(player: Any) -> str:
-    """The corner in which a player is tried that the check says nothing of."""
+    """The corner in which a player is tried where a check does not choose one."""
     if Choices not in spaces(player):
         return BOX
     return VECTORS if getattr(player, "vectors_only", False) else "physical"
@@ -141,7 +141,7 @@ def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
             replace(player, B=bad).init(problem, 10, 0)
         except ResetFreeError:
             continue
-        return f"B = {bad} taken without a word"
+        return f"B = {bad} accepted without an error"
     return None
 
 
@@ -182,26 +182,26 @@ def ranges(player: Any, problem: Problem) -> str | None:
 
 
 def planning(player: Any, problem: Problem) -> str | None:
-    """State and answers are the same however often, and whatever else, is asked."""
+    """State and plans are the same however often, and for whatever else, it plans."""
     game, rounds = played(problem, player, Scripted(), 8)
     player = fill(player, problem)
     before = snapshot(game.primal)
     first = player.plan(game.primal, game.s1, 0.5)
-    kept = _said(first, rounds)
+    kept = _probabilities(first, rounds)
     for lam in MULTIPLIERS:
         player.plan(game.primal, rounds[0].s1, lam)
     if not same(before, snapshot(game.primal)):
         return "a state that planning changed"
-    if not equal(kept, _said(first, rounds)):
+    if not equal(kept, _probabilities(first, rounds)):
         return "a policy that a later plan has overwritten"
     again = player.plan(game.primal, game.s1, 0.5)
     if not (equal(first.v_r, again.v_r) and equal(first.v_c, again.v_c)):
-        return "other estimates when asked again"
-    return None if equal(kept, _said(again, rounds)) else "another policy when asked again"
+        return "other estimates when it plans again"
+    return None if equal(kept, _probabilities(again, rounds)) else "another policy when it plans again"
 
 
-def _said(plan: Plan, rounds: list[Round]) -> Any:
-    """A copy of a policy, or what it says in the states of some rounds where it is a function."""
+def _probabilities(plan: Plan, rounds: list[Round]) -> Any:
+    """A copy of a policy; of a function, its probabilities in the states of some rounds."""
     return seen_rows(plan.policy, rounds) if is_function(plan.policy) else np.array(plan.policy)
 
 
@@ -234,9 +234,9 @@ def primal_bad_input(player: Any, problem: Problem) -> str | None:
         f"lam = {lam}": partial(player.plan, game.primal, game.s1, lam) for lam in (float("nan"), -1.0)
     }
     questions["0 episodes"] = lambda: player.plan(player.init(problem, 0, 0), game.s1, 0.5)
-    for what, ask in questions.items():
+    for what, plan_for in questions.items():
         try:
-            plan = ask()
+            plan = plan_for()
         except ResetFreeError:
             continue
         numbers = [plan.v_r, plan.v_c] if is_function(plan.policy) else [plan.v_r, plan.v_c, *np.ravel(plan.policy)]
@@ -249,14 +249,14 @@ def primal_bad_input(player: Any, problem: Problem) -> str | None:
 
 
 def _asker(problem: Problem, s1: Any) -> Callable[[float], Plan]:
-    """What the game hands to a dual player, with a scripted opponent behind it."""
+    """What the game passes to a dual player, with a scripted opponent behind it."""
     opponent: PrimalPlayer[Any] = Yielding()
     state = opponent.init(problem, 10, 0)
     return lambda lam: opponent.plan(state, s1, lam)
 
 
 def multipliers(player: Any, problem: Problem) -> str | None:
-    """Every multiplier of a game against an opponent who yields."""
+    """Every multiplier of a game against an opponent that yields."""
     _, rounds = played(problem, Yielding(), player, 60)
     for this in rounds:
         if not (np.isfinite(this.lam) and this.lam >= 0):
@@ -265,7 +265,7 @@ def multipliers(player: Any, problem: Problem) -> str | None:
 
 
 def naming(player: Any, problem: Problem) -> str | None:
-    """State and answers are the same however often, and for whatever starts, is asked."""
+    """State and multipliers are the same however often, and for whatever starts, they are computed."""
     game, rounds = played(problem, Yielding(), player, 8)
     player = fill(player, problem)
     before = snapshot(game.dual)
@@ -273,9 +273,9 @@ def naming(player: Any, problem: Problem) -> str | None:
     for this in rounds:
         player.multiplier(game.dual, this.s1, _asker(problem, this.s1))
     if not same(before, snapshot(game.dual)):
-        return "a state that asking changed"
+        return "a state that changed without an update"
     again = player.multiplier(game.dual, game.s1, _asker(problem, game.s1))
-    return None if equal(first, again) else f"{again} after {first} when asked again"
+    return None if equal(first, again) else f"{again} after {first} for the same start again"
 
 
 def learns_to_stop(player: Any, problem: Problem) -> str | None:

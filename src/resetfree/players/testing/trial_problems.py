@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,7 +91,7 @@ class Plane(SteppedProblem):
         return Step(np.array([x, 2.0 * u[1] - 1.0]), paid, bool(x > 1.0))
 
     def leave(self, state: State, reset: bool, u: Floats) -> State:
-        """Where it stands; anew after a reset."""
+        """The current state; a start after a reset."""
         return self.first_start(u[0]) if reset else state
 
 
@@ -144,11 +145,11 @@ class Scripted(DualPlayer[Turns]):
         return Turns()
 
     def multiplier(self, state: Turns, s1: State, ask: Callable[[float], Plan]) -> float:
-        """The next one."""
+        """The next multiplier of the list."""
         return self.multipliers[state.k % len(self.multipliers)]
 
     def update(self, state: Turns, round: Round) -> Turns:
-        """One further."""
+        """Move on by one multiplier."""
         state.k += 1
         return state
 
@@ -169,13 +170,13 @@ class Constant(Policy):
     action: Floats  # [A]
 
     def act(self, h: int, s: State, u: Any) -> Floats:
-        """Always the same."""
+        """The same action in every state."""
         return self.action
 
 
 @dataclass(frozen=True)
 class Yielding(PrimalPlayer[Seat]):
-    """Plays the actions after the first with a weight that falls with the multiplier, and says so in its estimates."""
+    """Plays the actions after the first with a weight that falls with the multiplier; its estimates fall too."""
 
     name: ClassVar[str] = "yielding"
     action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
@@ -196,7 +197,7 @@ class Yielding(PrimalPlayer[Seat]):
         return Plan(policy, state.horizon / 2.0, float(risk))
 
     def update(self, state: Seat, round: Round) -> Seat:
-        """Learns nothing."""
+        """Nothing is learned."""
         return state
 
 
@@ -207,7 +208,7 @@ class Tempted(Yielding):
     name: ClassVar[str] = "tempted"
 
     def plan(self, state: Seat, s1: State, lam: float) -> Plan:
-        """All or nothing."""
+        """The risky action for multipliers below 1, with its exact values."""
         risky = int(lam < 1.0)
         return Plan(np.full((state.horizon, state.n_states), risky), float(risky), float(risky))
 
@@ -218,7 +219,7 @@ def has_bound(player: Any) -> bool:
 
 
 def fill(player: Any, problem: Problem) -> Any:
-    """The player with a `B` that is None replaced by what the oracle says, or by H + 1 where there is none."""
+    """The player with a `B` that is None replaced by the oracle's bound, or by H + 1 without an oracle."""
     if not has_bound(player) or player.B is not None:
         return player
     bound: float | None = problem.horizon + 1.0
@@ -268,12 +269,8 @@ def equal(one: Any, other: Any) -> bool:
 
 def same_round(one: Round, other: Round) -> bool:
     """Whether two rounds agree in everything that can be compared."""
-    pairs = [
-        (one.k, other.k), (one.s1, other.s1), (one.lam, other.lam), (one.plan.v_r, other.plan.v_r),
-        (one.plan.v_c, other.plan.v_c), (one.plan.upper, other.plan.upper), (one.cost_signal, other.cost_signal),
-        (one.episode.states, other.episode.states), (one.episode.actions, other.episode.actions),
-        (one.episode.next_start, other.episode.next_start),
-    ]  # fmt: skip
+    names = "k s1 lam cost_signal plan.v_r plan.v_c plan.upper episode.states episode.actions episode.next_start"
+    pairs = [(attrgetter(name)(one), attrgetter(name)(other)) for name in names.split()]
     if isinstance(one.plan.policy, Policy) and one.plan.policy.kind:
         pairs.append((True, one.plan.policy.same(other.plan.policy)))
     elif not is_function(one.plan.policy):
@@ -284,18 +281,20 @@ def same_round(one: Round, other: Round) -> bool:
 
 
 def seen_rows(policy: Any, rounds: list[Round]) -> Floats:
-    """[n, A] what a policy that is a function says in every state in which the agent acted in these rounds.
+    """[n, A] a policy function's probabilities in every state in which the agent acted in these rounds.
 
     Of a policy that gives actions of a box, [3 n, A] those of three chances in each state.
     """
-    asked = [(h + 1, this.episode.states[h]) for this in rounds for h in range(len(this.episode.actions))]
+    visited = [(h + 1, this.episode.states[h]) for this in rounds for h in range(len(this.episode.actions))]
     if callable(policy):
-        return np.array([policy(h, s) for h, s in asked], dtype=np.float64)
-    sizes = [np.size(policy.mode(h, s)) for h, s in asked]
-    told = [policy.act(h, s, np.full(n, u)) for (h, s), n in zip(asked, sizes, strict=True) for u in (0.1, 0.5, 0.9)]
-    return np.array(told, dtype=np.float64)
+        return np.array([policy(h, s) for h, s in visited], dtype=np.float64)
+    sizes = [np.size(policy.mode(h, s)) for h, s in visited]
+    actions = [
+        policy.act(h, s, np.full(n, u)) for (h, s), n in zip(visited, sizes, strict=True) for u in (0.1, 0.5, 0.9)
+    ]
+    return np.array(actions, dtype=np.float64)
 
 
 def is_function(policy: Any) -> bool:
-    """Whether a policy is asked state by state: a function or a `Policy`, no array."""
+    """Whether a policy is evaluated state by state: a function or a `Policy`, no array."""
     return callable(policy) or isinstance(policy, Policy)

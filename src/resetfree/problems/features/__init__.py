@@ -1,8 +1,8 @@
-"""Features of states for linear players, one map per file, found by looking into the folder and at entry points.
+"""Features of states for linear players, one map per file, found in the folder and by entry points.
 
-A map is a frozen dataclass of settings; `fit` looks at states that were seen and gives `Features`, a dataclass of
-arrays and numbers that is saved with the run. A linear player takes phi(s, a) = psi(s) in the block of action a, a dual
-player takes xi = psi. docs/features.md says which map is good for what.
+A map is a frozen dataclass of settings; `fit` takes the states seen so far and returns `Features`, a dataclass of
+arrays and numbers that is saved with the run. A linear player uses phi(s, a) = psi(s) in the block of action a, a dual
+player xi = psi. docs/features.md compares the maps.
 
 Legend: D numbers in a state, d features, psi(s) [d].
 """
@@ -22,17 +22,17 @@ from resetfree.problems.finite.transitions import Floats
 
 
 class Features(ABC):
-    """psi: a dataclass of arrays and numbers, as `state.dump` takes it."""
+    """Fitted features psi: a dataclass of arrays and numbers (see `core.state`)."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """How many features there are."""
+        """The number d of features."""
 
     @property
     @abstractmethod
     def norm_bound(self) -> float:
-        """What |psi(s)| is at most for every state, inf if there is no such number."""
+        """An upper bound on |psi(s)| over all states, inf if there is none."""
 
     @property
     def non_negative(self) -> bool:
@@ -45,7 +45,7 @@ class Features(ABC):
 
 
 class FeatureMap(ABC):
-    """How features are made from states: settings, without any data."""
+    """A way to make features from states: settings, without any data."""
 
     name: ClassVar[str]
 
@@ -54,7 +54,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Features:
-        """The features for states like these.
+        """The features fitted to states.
 
         states: [n, D] seen so far (n may be 0).  low, high: [D] bounds, which may be infinite.
         """
@@ -88,7 +88,7 @@ def settings(cls: type[FeatureMap]) -> dict[str, Any]:
 
 
 def make_features(name: str, options: Mapping[str, Any] | None = None) -> FeatureMap:
-    """A feature map by name with some settings set."""
+    """A feature map by name and settings; raises InvalidInput or UnknownName."""
     cls = discover().find(words(name, "'name' of features"))
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")

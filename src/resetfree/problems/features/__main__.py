@@ -1,7 +1,7 @@
-"""`python -m resetfree.problems.features`: how well functions of states are told by each map, measured.
+"""`python -m resetfree.problems.features`: measures how well each map approximates functions of states.
 
 Legend: f a function of states; its error is |f - psi.w| / |f - mean of f| in root mean square on fresh states, with w
-the ridge regression of f on states seen: 0 is exact, 1 is no better than a constant.
+the ridge regression of f on states seen: 0 is exact, 1 is as bad as a constant.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from resetfree.problems.features.radial import RadialBasis
 from resetfree.problems.features.random_fourier import RandomFourier
 from resetfree.problems.finite.transitions import Floats
 
-SEEN = 2000  # states that are seen, and as many that are fresh
+SEEN = 2000  # states for the fit, and as many fresh ones
 RIDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class Target:
-    """A function of states, and how states are drawn."""
+    """A function of states, and the distribution of states."""
 
     title: str
     D: int
@@ -31,7 +31,7 @@ class Target:
     f: Callable[[Floats], Floats]  # of states on one scale
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """States [n, D] and f of them [n]."""
+        """Random states [n, D] and their values f [n]."""
         if self.bounded:
             states = rng.uniform(-1.0, 1.0, size=(n, self.D))
             return states, self.f(states)
@@ -40,7 +40,7 @@ class Target:
 
     @property
     def high(self) -> Floats:
-        """Upper bounds; the lower ones are less the same."""
+        """Upper bounds [D]; the lower ones are their negatives."""
         return np.full(self.D, 1.0 if self.bounded else np.inf)
 
 
@@ -55,7 +55,7 @@ TARGETS = [
 
 
 def error(features: FeatureMap, target: Target, seed: int = 0) -> tuple[int, float]:
-    """d, and how far the best function of these features found from states seen is from f on fresh ones."""
+    """The dimension d, and the error of the regression on fresh states."""
     rng = np.random.default_rng(seed)
     states, y = target.draw(SEEN, rng)
     fresh, truth = target.draw(SEEN, rng)
@@ -71,7 +71,7 @@ def kernel_error(d: int, seed: int = 0) -> tuple[float, float]:
     states = np.random.default_rng(seed).normal(size=(300, 4))
     psi = RandomFourier(d=d).fit(states, np.full(4, -np.inf), np.full(4, np.inf), seed)
     apart = ((states[:, None] - states) / psi.scaling.scale)[np.triu_indices(300, 1)]
-    # The kernel's length is what the directions were divided by: those of an independent draw of the same seed.
+    # The kernel's length is the ratio of the normal directions, drawn again by the same seed, to the weights.
     direction = np.random.default_rng([seed, d, 4]).normal(size=(4, (d + 1) // 2))
     length = direction[0, 0] / psi.weight[0, 0]
     exact = np.exp(-(apart**2).sum(axis=1) / (2.0 * length**2))
@@ -81,7 +81,7 @@ def kernel_error(d: int, seed: int = 0) -> tuple[float, float]:
 
 
 def maps() -> dict[str, FeatureMap]:
-    """What is measured: every map as it comes, and some with other settings."""
+    """The maps to measure: every one with its defaults, and some with other settings."""
     found: dict[str, FeatureMap] = {name: cls() for name, cls in discover().items()}
     found["radial-basis, normalised"] = RadialBasis(normalised=True)
     found["radial-basis, d=300"] = RadialBasis(d=300)

@@ -1,4 +1,4 @@
-"""What every feature map asks of its settings and of the states it is given."""
+"""Common parts of the feature maps: compiled features, and checks of sizes and states."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.features import Features
 from resetfree.problems.finite.transitions import Floats
 
-MOST_FEATURES = 2000  # a linear player keeps a matrix of so many features squared for each action
-FARTHEST = 1e100  # a state seen beyond this counts as being there, so that no square of a distance overflows
+MOST_FEATURES = 2000  # a linear player has a square matrix of this size for each action
+FARTHEST = 1e100  # states are clipped to this, so that squared distances do not overflow
 
 
 class Compiled(Features):
-    """Features that a kernel writes; one state costs a few microseconds."""
+    """Features computed by compiled code; one state costs a few microseconds."""
 
-    name = "feature map"  # how errors call it
+    name = "feature map"  # in messages
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """D."""
+        """The length D of a state."""
 
     @abstractmethod
     def fill(self, states: Floats, out: Floats) -> bool:
@@ -40,23 +40,23 @@ class Compiled(Features):
 
 
 class Shares(Compiled):
-    """Features that share out one: none is negative, and |psi(s)| is at most 1; see each map for why."""
+    """Features that are not negative, with |psi(s)| <= 1; each map explains why."""
 
     @property
     def norm_bound(self) -> float:
-        """1."""
+        """The bound 1."""
         return 1.0
 
     @property
     def non_negative(self) -> bool:
-        """True."""
+        """True: no feature is negative."""
         return True
 
 
 def affordable(d: int, D: int, name: str, advice: str) -> None:
-    """Refuse a dimension that no linear player could work with.
+    """Raise InvalidInput for a dimension that is too large for linear players.
 
-    advice: what to do instead, as the end of a sentence.
+    advice: what to do instead, the end of the message.
     """
     if d > MOST_FEATURES:
         size = str(d) if d < 10**9 else f"{float(d):.1e}"
@@ -67,7 +67,7 @@ def affordable(d: int, D: int, name: str, advice: str) -> None:
 
 
 def seen(states: Floats, low: Floats, high: Floats, name: str) -> tuple[Floats, Floats, Floats]:
-    """States and bounds as a map's `fit` takes them, checked."""
+    """The states and bounds for a map's `fit` as arrays; raises InvalidInput."""
     states, low, high = (np.asarray(x, dtype=np.float64) for x in (states, low, high))
     if low.ndim != 1 or not len(low) or low.shape != high.shape or not (low <= high).all():
         raise InvalidInput(

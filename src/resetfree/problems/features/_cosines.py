@@ -1,4 +1,4 @@
-"""Cosines of linear functions of a state: what the Fourier maps have in common."""
+"""Cosines of linear functions of a state, for both Fourier maps."""
 
 from __future__ import annotations
 
@@ -18,26 +18,24 @@ class Cosines(Compiled):
     weight: Floats  # [D, d] W
     phase: Floats  # [d] b
     amplitude: float
-    bound: float  # set by the map, which knows what the waves are
+    bound: float  # on |psi(s)|, set by the map
 
     @property
     def dimension(self) -> int:
-        """How many features there are."""
+        """The number d of features."""
         return len(self.phase)
 
     @property
     def width(self) -> int:
-        """D."""
+        """The length D of a state."""
         return len(self.weight)
 
     @property
     def norm_bound(self) -> float:
-        """What the map says."""
+        """The bound of the map."""
         return self.bound
 
     def fill(self, states: Floats, out: Floats) -> bool:
-        """See `Compiled`."""
+        """Write psi; see `Compiled`."""
         at = self.scaling
-        return cosines(
-            states, at.centre, at.scale, at.least, at.most, self.weight, self.phase, self.amplitude, out
-        )  # fmt: skip
+        return cosines(states, at.centre, at.scale, at.ends, self.weight, self.phase, self.amplitude, out)

@@ -1,21 +1,42 @@
-"""Grids on the coordinates of states: even where there are bounds, at quantiles of what was seen where there are none.
+"""Grids on the coordinates of states: even between bounds, else at quantiles of the states seen.
 
 Legend: marks [D, m] of each coordinate, increasing.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from resetfree.core.state import require
+from resetfree.problems.features._checks import Shares
 from resetfree.problems.features._scaling import fit_ends, has_bounds
 from resetfree.problems.finite.transitions import Floats
 
 
-def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
-    """M marks on each coordinate, from end to end.
+@dataclass
+class OnGrid(Shares):
+    """Features of the place of a state on a grid."""
 
-    Where quantiles of the states seen are not all different the marks are even between the ends.
+    marks: Floats  # [D, m] the ends of cells, or the nodes
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless the marks increase."""
+        with np.errstate(over="ignore"):
+            apart = np.diff(self.marks, axis=1)
+        require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must increase")
+
+    @property
+    def width(self) -> int:
+        """The length D of a state."""
+        return len(self.marks)
+
+
+def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
+    """[D, m] marks on each coordinate, from end to end.
+
+    If quantiles of the states seen are not all different, the marks are even between the ends.
 
     >>> seen = np.array([[0.0], [1.0], [2.0], [30.0], [90.0]])
     >>> fit_marks(seen, np.array([-np.inf]), np.array([np.inf]), 3).tolist()
@@ -33,15 +54,8 @@ def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
     return np.ascontiguousarray(marks)
 
 
-def check_marks(marks: Floats) -> None:
-    """Refuse marks that were loaded and do not grow: a place between two of them would lie anywhere."""
-    with np.errstate(over="ignore"):
-        apart = np.diff(marks, axis=1)
-    require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must grow")
-
-
 def per_coordinate(D: int, least: int, most: int, size: int) -> int:
-    """The most marks or cells per coordinate, from `least` to `most`, whose D-th power is at most `size`.
+    """The largest number of marks or cells per coordinate in least .. most whose D-th power is at most `size`.
 
     >>> [per_coordinate(D, 2, 10, 500) for D in (1, 2, 4, 8, 9)]
     [10, 10, 4, 2, 2]

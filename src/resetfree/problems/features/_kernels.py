@@ -1,11 +1,12 @@
-"""Compiled loops of the feature maps. A row of a batch gets the same bits as alone: sums run in one fixed order.
+"""Compiled loops of the feature maps. A row of a batch gets the same bits as alone: sums have one fixed order.
 
-Legend: s state [D], z the state on one scale, psi its features; every loop returns False if it meets a nan.
+Legend: s state [D], z the scaled state, psi its features; every loop returns False if a state has a nan.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +15,18 @@ from resetfree.core.compiled import jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Pair: TypeAlias = tuple[float, float]
 
 # pi in three pieces of few bits: q times the first two is exact for every |q| below 2^20.
 PI_1 = math.floor(math.pi * 2**30) / 2**30
 PI_2, PI_3 = math.pi - PI_1, 1.2246467991473532e-16
-LARGEST_ANGLE = 1e6  # a wave is cut there, before its phase
+LARGEST_ANGLE = 1e6  # angles are clipped to it before the phase is added
 TAYLOR = np.array([(-1.0) ** k / math.factorial(2 * k) for k in range(12)])
 
 
 @jit
 def cosine(x: float) -> float:
-    """cos(x) to about 1e-15 for |x| <= 3e6; without a branch, so that a loop of it runs several at once."""
+    """cos(x) to about 1e-15 for |x| <= 3e6; without a branch, so that a loop of it is vectorised."""
     q = math.floor(x / math.pi + 0.5)
     r = ((x - q * PI_1) - q * PI_2) - q * PI_3  # in [-pi/2, pi/2]
     r2 = r * r
@@ -36,8 +38,9 @@ def cosine(x: float) -> float:
 
 
 @jit
-def scaled(s: Floats, centre: Floats, scale: Floats, least: float, most: float, z: Floats) -> bool:
-    """Z of one state, cut to [least, most]."""
+def scaled(s: Floats, centre: Floats, scale: Floats, ends: Pair, z: Floats) -> bool:
+    """Write z of one state, clipped to the ends."""
+    least, most = ends
     good = True
     for k in range(len(s)):
         value = (s[k] - centre[k]) / scale[k]
@@ -48,35 +51,33 @@ def scaled(s: Floats, centre: Floats, scale: Floats, least: float, most: float, 
 
 @jit
 def cosines(
-    states: Floats, centre: Floats, scale: Floats, least: float, most: float, weight: Floats, phase: Floats,
-    amplitude: float, out: Floats,
-) -> bool:  # fmt: skip
-    """psi_j = amplitude cos(sum_k z_k weight[k, j] + phase_j)."""
+    states: Floats, centre: Floats, scale: Floats, ends: Pair, weight: Floats, phase: Floats, height: float, out: Floats
+) -> bool:
+    """psi_j = height cos(sum_k z_k weight[k, j] + phase_j)."""
     n, D, d = len(states), len(centre), len(phase)
     z, row = np.empty(D), np.empty(d)
     for i in range(n):
-        if not scaled(states[i], centre, scale, least, most, z):
+        if not scaled(states[i], centre, scale, ends, z):
             return False
         row[:] = 0.0
         for k in range(D):
             for j in range(d):
                 row[j] += z[k] * weight[k, j]
         for j in range(d):
-            out[i, j] = amplitude * cosine(min(max(row[j], -LARGEST_ANGLE), LARGEST_ANGLE) + phase[j])
+            out[i, j] = height * cosine(min(max(row[j], -LARGEST_ANGLE), LARGEST_ANGLE) + phase[j])
     return True
 
 
 @jit
 def monomials(
-    states: Floats, centre: Floats, scale: Floats, least: float, most: float, parent: Ints, variable: Ints,
-    amplitude: float, out: Floats,
-) -> bool:  # fmt: skip
-    """psi_0 = amplitude and psi_j = psi_parent(j) z_variable(j)."""
+    states: Floats, centre: Floats, scale: Floats, ends: Pair, parent: Ints, variable: Ints, height: float, out: Floats
+) -> bool:
+    """psi_0 = height and psi_j = psi_parent(j) z_variable(j)."""
     z = np.empty(len(centre))
     for i in range(len(states)):
-        if not scaled(states[i], centre, scale, least, most, z):
+        if not scaled(states[i], centre, scale, ends, z):
             return False
-        out[i, 0] = amplitude
+        out[i, 0] = height
         for j in range(1, len(parent)):
             out[i, j] = out[i, parent[j]] * z[variable[j]]
     return True
@@ -84,22 +85,25 @@ def monomials(
 
 @jit
 def bumps(
-    states: Floats, centre: Floats, scale: Floats, least: float, most: float, place: Floats, bandwidth: float,
-    amplitude: float, normalised: bool, out: Floats,
-) -> bool:  # fmt: skip
-    """psi_j = amplitude exp(-|z - place_j|^2 / (2 bandwidth^2)), or divided by their sum; place [D, d]."""
+    states: Floats, centre: Floats, scale: Floats, ends: Pair, place: Floats, form: Pair, normalised: bool, out: Floats
+) -> bool:
+    """psi_j = amplitude exp(-|z - place_j|^2 / (2 bandwidth^2)), or divided by their sum; place [D, d].
+
+    form: bandwidth and amplitude.
+    """
+    bandwidth, amplitude = form
     D, d = place.shape
     z, row = np.empty(D), np.empty(d)
     factor = -0.5 / (bandwidth * bandwidth)
     for i in range(len(states)):
-        if not scaled(states[i], centre, scale, least, most, z):
+        if not scaled(states[i], centre, scale, ends, z):
             return False
         row[:] = 0.0
         for k in range(D):
             for j in range(d):
                 apart = z[k] - place[k, j]
                 row[j] += apart * apart
-        if normalised:  # the nearest counts as 1, so that far away the sum is not 0
+        if normalised:  # relative to the nearest, so that the sum is never 0
             nearest = row.min()
             total = 0.0
             for j in range(d):
@@ -115,7 +119,7 @@ def bumps(
 
 @jit
 def located(x: float, marks: Floats) -> tuple[int, float]:
-    """Between which two marks x lies (the first is 0), and how far from one to the other; cut at the ends."""
+    """The index of the mark left of x, and the share of the way to the next mark; clipped at the ends."""
     last = len(marks) - 1
     if x < marks[1] or last == 1:
         left = 0
@@ -150,7 +154,7 @@ def cells(states: Floats, marks: Floats, out: Floats) -> bool:
 
 @jit
 def mixed(code: np.uint64, number: int) -> np.uint64:
-    """A hash of a hash and a whole number (the finaliser of splitmix64)."""
+    """A hash of a hash and an integer (the finaliser of splitmix64)."""
     code = (code ^ np.uint64(number)) + np.uint64(0x9E3779B97F4A7C15)
     code = (code ^ (code >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     code = (code ^ (code >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -161,7 +165,7 @@ def mixed(code: np.uint64, number: int) -> np.uint64:
 def tiles(states: Floats, marks: Floats, shift: Floats, block: int, hashed: bool, out: Floats) -> bool:
     """Write 1/sqrt(T) for the tile of each of T tilings that holds s; tiling t has the features from t * block.
 
-    shift: [T, D] how far a tiling is moved, in tiles.  hashed: tiles of one tiling share its features by a hash.
+    shift: [T, D] the offset of each tiling, in tiles.  hashed: tiles of one tiling share its features by a hash.
     """
     D, m = marks.shape
     value = 1.0 / math.sqrt(len(shift))
@@ -213,14 +217,14 @@ def interpolated(states: Floats, marks: Floats, out: Floats) -> bool:
 
 @jit
 def matches(states: Floats, rows: Floats, other: bool, out: Floats) -> bool:
-    """Write 1 for the row that s is, else 0, or the last feature if `other`; rows [m, D] in lexicographic order."""
+    """Write 1 for the row equal to s, or for the last feature if there is none and `other`; rows [m, D] are sorted."""
     n_rows, D = rows.shape
     out[:] = 0.0
     for i in range(len(states)):
         for k in range(D):
             if math.isnan(states[i, k]):
                 return False
-        left, right = 0, n_rows  # the first row that is not before s lies in [left, right]
+        left, right = 0, n_rows  # the first row not before s is in [left, right]
         while left < right:
             middle = (left + right) // 2
             before = False

@@ -1,6 +1,6 @@
-"""States brought to one scale: what every feature map of vectors begins with.
+"""Scaling of states, the first step of the feature maps of vectors.
 
-Legend: z = (s - centre) / scale, about [-1, 1] where states are.
+Legend: z = (s - centre) / scale, about in [-1, 1] for the states seen.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 from resetfree.core.state import require
 from resetfree.problems.finite.transitions import Floats
 
-REACH = 1e6  # z is cut there: farther states are all the same, and nothing overflows
-WIDEST = 1e30  # bounds farther apart than this are written by those who mean none
+REACH = 1e6  # z is clipped to it, so that nothing overflows
+WIDEST = 1e30  # bounds farther apart than this count as none
 STILL = 1e-12  # a coordinate whose relative spread is below this never changed
 PAIRS = 2000  # distances whose median is taken
 
 
 @dataclass
 class Scaling:
-    """z = (s - centre) / scale, cut to [least, most]."""
+    """z = (s - centre) / scale, clipped to [least, most]."""
 
     centre: Floats  # [D]
     scale: Floats  # [D], positive
@@ -28,25 +28,30 @@ class Scaling:
     most: float = REACH
 
     def check_loaded(self) -> None:
-        """Scales are positive."""
+        """Raise InvalidInput unless scales are positive."""
         require((self.scale > 0).all() and self.least <= self.most, "scales of states must be positive")
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval that z is clipped to."""
+        return self.least, self.most
+
     def __call__(self, states: Floats) -> Floats:
-        """Z [n, D]."""
-        with np.errstate(over="ignore"):  # what overflows is cut
+        """Z [n, D] of states [n, D]."""
+        with np.errstate(over="ignore"):  # overflows are clipped
             return np.clip((states - self.centre) / self.scale, self.least, self.most)
 
 
 def has_bounds(low: Floats, high: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """[D] which coordinates have bounds on both sides that mean something."""
+    """[D] the coordinates that have finite bounds on both sides."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.asarray(np.isfinite(low) & np.isfinite(high) & (high > low) & (high - low < WIDEST))
 
 
 def fit_scaling(states: Floats, low: Floats, high: Floats) -> Scaling:
-    """From the states seen, so that they lie about in [-1, 1]; from the bounds where nothing was seen.
+    """A scaling of the states seen to about [-1, 1]; by the bounds if there are no states.
 
-    A coordinate that never changed keeps the scale that its bounds give, or 1.
+    A coordinate that never changed has the scale of its bounds, or 1.
     """
     bounded = has_bounds(low, high)
     centre, scale = np.zeros(len(low)), np.ones(len(low))
@@ -61,9 +66,9 @@ def fit_scaling(states: Floats, low: Floats, high: Floats) -> Scaling:
 
 
 def fit_ends(states: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """[D] two ends of every coordinate, apart and finite: its bounds, else the least and the greatest value seen.
+    """[D] two different finite ends of every coordinate: its bounds, else the least and the greatest value seen.
 
-    A coordinate without bounds that never changed gets an interval around where it is.
+    A coordinate without bounds that never changed gets an interval around its value.
     """
     bounded = has_bounds(low, high)
     known = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
@@ -76,7 +81,7 @@ def fit_ends(states: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]
 
 
 def fit_interval(states: Floats, low: Floats, high: Floats, least: float) -> Scaling:
-    """The ends of `fit_ends` brought to [least, 1] with least 0 or -1; what lies outside is cut."""
+    """A scaling of the ends of `fit_ends` to [least, 1], with least 0 or -1; states outside are clipped."""
     left, right = fit_ends(states, low, high)
     if least == 0.0:
         return Scaling(left, right - left, 0.0, 1.0)
@@ -84,7 +89,7 @@ def fit_interval(states: Floats, low: Floats, high: Floats, least: float) -> Sca
 
 
 def median_distance(z: Floats, rng: np.random.Generator) -> float:
-    """The median of |z_i - z_j| over random pairs that differ; without any, what a cube [-1, 1]^D would give."""
+    """The median of |z_i - z_j| over random pairs that differ; without any, that of a cube [-1, 1]^D."""
     if len(z) > 1:
         i, j = rng.integers(0, len(z), size=(2, PAIRS))
         distance = np.sqrt(((z[i] - z[j]) ** 2).sum(axis=1))

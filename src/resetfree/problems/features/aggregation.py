@@ -1,4 +1,4 @@
-"""State aggregation: one feature for each cell of a grid, as if all states of a cell were one."""
+"""State aggregation: one feature for each cell of a grid."""
 
 from __future__ import annotations
 
@@ -7,36 +7,25 @@ from typing import Annotated, ClassVar
 
 from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, affordable, seen
-from resetfree.problems.features._grid import check_marks, fit_marks, per_coordinate
+from resetfree.problems.features._checks import MOST_FEATURES, affordable, seen
+from resetfree.problems.features._grid import OnGrid, fit_marks, per_coordinate
 from resetfree.problems.features._kernels import cells
 from resetfree.problems.finite.transitions import Floats
 
-USUAL_SIZE = 500  # features at most where 'cells' is left open
+USUAL_SIZE = 500  # features at most if 'cells' is None
 
 
 @dataclass
-class Cells(Shares):
+class Cells(OnGrid):
     """psi(s) is 1 for the cell of s and 0 for the others."""
-
-    marks: Floats  # [D, cells + 1] where cells end
-
-    def check_loaded(self) -> None:
-        """Marks grow."""
-        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:
         """Cells per coordinate to the power D."""
         return int((self.marks.shape[1] - 1) ** len(self.marks))
 
-    @property
-    def width(self) -> int:
-        """D."""
-        return len(self.marks)
-
     def fill(self, states: Floats, out: Floats) -> bool:
-        """See `Compiled`."""
+        """Write psi; see `Compiled`."""
         return cells(states, self.marks, out)
 
 
@@ -44,9 +33,9 @@ class Cells(Shares):
 class Aggregation(FeatureMap):
     """psi_c(s) = 1[s in cell c] on a grid: even between bounds, else with its ends at quantiles of the states seen.
 
-    A state outside the grid is in the cell at its edge. A cell holds its left end, the last one both.
+    A state outside the grid belongs to the cell at its edge. A cell includes its left end, the last one both.
 
-    cells: per coordinate; left open, up to 10 and as many as make at most 500 features in all.
+    cells: per coordinate; None: up to 10, and at most 500 features in all.
 
     >>> import numpy as np
     >>> psi = Aggregation(cells=4).fit(np.empty((0, 1)), np.zeros(1), np.ones(1), 0)
@@ -58,7 +47,7 @@ class Aggregation(FeatureMap):
     cells: Annotated[int, Range(1, MOST_FEATURES)] | None = None
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cells:
-        """Nothing is random here."""
+        """Deterministic: `seed` is not used."""
         states, low, high = seen(states, low, high, self.name)
         D = len(low)
         n = per_coordinate(D, 2, 10, USUAL_SIZE) if self.cells is None else self.cells

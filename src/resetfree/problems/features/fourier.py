@@ -1,6 +1,6 @@
-"""The Fourier basis: cosines of whole frequencies along the coordinates and mixtures of them.
+"""The Fourier basis: cosines of integer frequencies along the coordinates and combinations of them.
 
-Legend: x a state in [0, 1]^D; c [D] whole frequencies.
+Legend: x a state in [0, 1]^D; c [D] integer frequencies.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from resetfree.problems.finite.transitions import Floats
 class FourierBasis(FeatureMap):
     """psi_c(s) = cos(pi c.x) / sqrt(d) for every c with entries 0..order of which at most `mixed` are not zero.
 
-    x is s brought to [0, 1] by its bounds, or by the least and greatest value seen where there are none; what lies
-    outside is cut. The constant is among them. |psi(s)| <= 1.
+    x is s scaled to [0, 1] by its bounds, or by the least and greatest value seen if it has none, and clipped. The
+    constant is among them. |psi(s)| <= 1.
 
-    order: the highest frequency.  mixed: how many coordinates one wave may run across (D for the full basis).
+    order: the highest frequency.  mixed: the most coordinates in one cosine (D for the full basis).
 
     >>> psi = FourierBasis(order=3).fit(np.empty((0, 2)), np.zeros(2), np.ones(2), 0)
     >>> psi.dimension, (psi(np.zeros((1, 2))) * 4).round(9).min()
@@ -39,7 +39,7 @@ class FourierBasis(FeatureMap):
     mixed: PositiveInt = 2
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Cosines:
-        """Nothing is random here; only the ends of coordinates without bounds are fitted."""
+        """Deterministic; only the ends of coordinates without bounds are fitted."""
         states, low, high = seen(states, low, high, self.name)
         D, order = len(low), self.order
         mixed = min(self.mixed, D)

@@ -1,4 +1,4 @@
-"""One-hot features: one for each state, where there are few."""
+"""One-hot features: one for each state of a short list."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from resetfree.problems.finite.transitions import Floats
 
 @dataclass
 class Listed(Shares):
-    """psi(s) is 1 for the row that s is equal to and 0 for the others."""
+    """psi(s) is 1 for the row equal to s and 0 for the others."""
 
     rows: Floats = field(metadata={"grows": (0,)})  # [m, D] in lexicographic order
-    other: bool  # whether a last feature stands for every state that is not listed
+    other: bool  # whether there is a last feature for all states that are not listed
 
     @property
     def dimension(self) -> int:
-        """How many rows there are, and one more for the others."""
+        """The number of rows, and one more for the others."""
         return len(self.rows) + self.other
 
     @property
     def width(self) -> int:
-        """D."""
+        """The length D of a state."""
         return int(self.rows.shape[1])
 
     def fill(self, states: Floats, out: Floats) -> bool:
-        """See `Compiled`."""
+        """Write psi; see `Compiled`."""
         return matches(states, self.rows, self.other, out)
 
 
@@ -43,11 +43,11 @@ class Listed(Shares):
 class OneHot(FeatureMap):
     """psi_i(s) = 1[s = s_i] for a list of states.
 
-    If the bounds are whole numbers, no state seen contradicts that states are too, and there are at most `capacity` of
-    them, then all of them are listed, in order, and any other vector has features 0. Else those that were seen are
-    listed, the most frequent ones if they are more than `capacity`, and one more feature stands for all other states.
+    If the bounds and all states seen are integers, and at most `capacity` integer vectors lie within the bounds, all of
+    these are listed, in order, and any other vector has features 0. Otherwise the states seen are listed, the most
+    frequent ones if they are more than `capacity`, and one more feature is for all other states.
 
-    capacity: how many states at most.
+    capacity: the largest number of states.
 
     >>> psi = OneHot().fit(np.empty((0, 1)), np.zeros(1), np.full(1, 3.0), 0)
     >>> psi(np.array([[2.0], [0.0]])).tolist()
@@ -58,7 +58,7 @@ class OneHot(FeatureMap):
     capacity: Annotated[int, Range(1, MOST_FEATURES - 1)] = 1000
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Listed:
-        """Nothing is random here."""
+        """Deterministic: `seed` is not used."""
         states, low, high = seen(states, low, high, self.name)
         still = np.isfinite(low) & (low == high)
         if (has_bounds(low, high) | still).all() and (low == np.rint(low)).all() and (high == np.rint(high)).all():

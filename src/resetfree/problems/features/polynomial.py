@@ -32,33 +32,31 @@ class Monomials(Compiled):
 
     @property
     def dimension(self) -> int:
-        """How many features there are."""
+        """The number d of features."""
         return len(self.parent)
 
     @property
     def width(self) -> int:
-        """D."""
+        """The length D of a state."""
         return len(self.scaling.centre)
 
     @property
     def norm_bound(self) -> float:
-        """1: no monomial of z in [-1, 1] is larger than the constant."""
+        """The bound 1: no monomial of z in [-1, 1] is larger than the constant."""
         return 1.0
 
     def fill(self, states: Floats, out: Floats) -> bool:
-        """See `Compiled`."""
+        """Write psi; see `Compiled`."""
         at = self.scaling
-        return monomials(
-            states, at.centre, at.scale, at.least, at.most, self.parent, self.variable, self.amplitude, out
-        )  # fmt: skip
+        return monomials(states, at.centre, at.scale, at.ends, self.parent, self.variable, self.amplitude, out)
 
 
 @dataclass(frozen=True)
 class Polynomial(FeatureMap):
     """psi_alpha(s) = z^alpha / sqrt(d) for every alpha with sum at most `degree`.
 
-    z is s brought to [-1, 1] by its bounds, or by the least and greatest value seen where there are none; what lies
-    outside is cut, because a polynomial outside of its data is anything. The constant is the first. |psi(s)| <= 1.
+    z is s scaled to [-1, 1] by its bounds, or by the least and greatest value seen if it has none, and clipped, because
+    polynomials do not extrapolate. The constant is the first. |psi(s)| <= 1.
 
     >>> psi = Polynomial(degree=2).fit(np.empty((0, 2)), -np.ones(2), np.ones(2), 0)
     >>> (psi(np.array([[0.5, -1.0]])) * 6**0.5).round(9).tolist()   # 1, x, y, x^2, xy, y^2
@@ -69,7 +67,7 @@ class Polynomial(FeatureMap):
     degree: Count = 2
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Monomials:
-        """Nothing is random here; only the ends of coordinates without bounds are fitted."""
+        """Deterministic; only the ends of coordinates without bounds are fitted."""
         states, low, high = seen(states, low, high, self.name)
         D = len(low)
         d = comb(D + self.degree, self.degree)

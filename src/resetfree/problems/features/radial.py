@@ -1,6 +1,6 @@
-"""Radial basis functions: Gaussian bumps around states that stand for those seen.
+"""Radial basis functions: Gaussian bumps around centres chosen among the states seen.
 
-Legend: z a state on one scale [D]; p_j [D] centres; l the width of the bumps; d how many.
+Legend: z a state on one scale [D]; p_j [D] centres; l the width of the bumps; d their number.
 """
 
 from __future__ import annotations
@@ -32,33 +32,30 @@ class Bumps(Shares):
 
     @property
     def dimension(self) -> int:
-        """How many features there are."""
+        """The number d of features."""
         return int(self.place.shape[1])
 
     @property
     def width(self) -> int:
-        """D."""
+        """The length D of a state."""
         return len(self.place)
 
     def fill(self, states: Floats, out: Floats) -> bool:
-        """See `Compiled`."""
-        at = self.scaling
-        return bumps(
-            states, at.centre, at.scale, at.least, at.most, self.place, self.bandwidth, self.amplitude,
-            self.normalised, out,
-        )  # fmt: skip
+        """Write psi; see `Compiled`."""
+        at, form = self.scaling, (self.bandwidth, self.amplitude)
+        return bumps(states, at.centre, at.scale, at.ends, self.place, form, self.normalised, out)
 
 
 @dataclass(frozen=True)
 class RadialBasis(FeatureMap):
     """psi_j(s) = a exp(-|z - p_j|^2 / (2 l^2)) with |psi(s)| <= 1; `normalised` divides them by their sum instead.
 
-    Centres are drawn from the states seen, each with a chance that grows with its squared distance from those drawn
+    Centres are drawn from the states seen, with probabilities proportional to the squared distance from those drawn
     before (k-means++). If fewer than d states differ, the rest of the centres are drawn from the cube [-1, 1]^D of
-    scaled states. Bumps vanish far from all centres; normalised, the nearest centre takes all, and psi is in the
+    scaled states. Bumps vanish far from all centres; normalised, the nearest centre dominates there, and psi is in the
     simplex: psi >= 0 with sum 1.
 
-    d: how many.  width: l as a multiple of the median distance of a centre from its nearest neighbour.
+    d: the number.  width: l as a multiple of the median distance of a centre from its nearest neighbour.
 
     >>> rng = np.random.default_rng(0)
     >>> psi = RadialBasis(d=30, normalised=True).fit(rng.normal(size=(99, 2)), np.full(2, -9.0), np.full(2, 9.0), 0)
@@ -91,7 +88,7 @@ class RadialBasis(FeatureMap):
 
 
 def _spread(z: Floats, d: int, rng: np.random.Generator) -> Floats:
-    """[d, D] different rows of z, chosen by k-means++; points of the cube where z has too few."""
+    """[d, D] different rows of z, chosen by k-means++; points of the cube if z has too few."""
     chosen = np.empty((d, z.shape[1]))
     distance, n = np.full(len(z), 1.0), 0
     while n < d and distance.any():
@@ -105,7 +102,7 @@ def _spread(z: Floats, d: int, rng: np.random.Generator) -> Floats:
 
 
 def _gram(place: Floats) -> Floats:
-    """[d, d] squared distances, one coordinate at a time where all at once would take too much memory."""
+    """[d, d] squared distances, one coordinate at a time to save memory."""
     squared = np.zeros((len(place), len(place)))
     for column in place.T:
         squared += np.subtract.outer(column, column) ** 2

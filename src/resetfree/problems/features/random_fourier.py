@@ -1,4 +1,4 @@
-"""Random Fourier features: cosines of random directions, whose inner products come close to a Gaussian kernel.
+"""Random Fourier features: cosines of random directions, whose inner products approximate a Gaussian kernel.
 
 Legend: z a state on one scale [D]; w_j [D] normal directions; d features; l the kernel's length.
 """
@@ -26,7 +26,7 @@ class RandomFourier(FeatureMap):
     Each direction gives a cosine and a sine, so |psi(s)| = 1 for even d: for each pair of features the squares of the
     two sum to 2/d. The error of one pair of states is a mean of d/2 numbers cos(w.(z - z')) with variance at most 1/2.
 
-    d: how many.  bandwidth: how far one state speaks for others, l as a multiple of the median distance of states.
+    d: the number.  bandwidth: l as a multiple of the median distance of states.
 
     >>> rng = np.random.default_rng(0)
     >>> psi = RandomFourier(d=200).fit(rng.normal(size=(50, 2)), np.full(2, -9.0), np.full(2, 9.0), 0)
@@ -44,7 +44,7 @@ class RandomFourier(FeatureMap):
         rng = np.random.default_rng([seed, self.d, len(low)])
         pairs = (self.d + 1) // 2
         direction = rng.normal(size=(len(low), pairs))
-        # A sine is a cosine a quarter later. An odd d leaves one cosine alone, whose phase must then be random.
+        # A sine is a shifted cosine. An odd d leaves one cosine without its sine, so its phase must be random.
         phase = np.tile([0.0, -pi / 2], pairs)[: self.d]
         if self.d % 2:
             phase[-1] = rng.uniform(0.0, 2.0 * pi)

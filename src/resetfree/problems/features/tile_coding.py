@@ -1,4 +1,4 @@
-"""Tile coding: several grids, each moved a little, with one feature of each of them."""
+"""Tile coding: several shifted grids, with one feature for each tile."""
 
 from __future__ import annotations
 
@@ -10,37 +10,27 @@ import numpy as np
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveInt, Range
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.features._checks import MOST_FEATURES, Shares, seen
-from resetfree.problems.features._grid import check_marks, fit_marks
+from resetfree.problems.features._checks import MOST_FEATURES, seen
+from resetfree.problems.features._grid import OnGrid, fit_marks
 from resetfree.problems.features._kernels import tiles
 from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass
-class Tiles(Shares):
+class Tiles(OnGrid):
     """psi(s) is 1/sqrt(T) for one tile in each of T tilings, and 0 for the others."""
 
-    marks: Floats  # [D, tiles + 1] where the tiles of a tiling that is not moved end
-    shift: Floats = field(metadata={"fixed": True})  # [T, D] by how much of a tile each tiling is moved
+    shift: Floats = field(metadata={"fixed": True})  # [T, D] the shift of each tiling, in tiles
     block: int = field(metadata={"fixed": True})  # features of one tiling
     hashed: bool = field(metadata={"fixed": True})  # whether tiles share features
-
-    def check_loaded(self) -> None:
-        """Marks grow."""
-        check_marks(self.marks)
 
     @property
     def dimension(self) -> int:
         """T times the features of one tiling."""
         return len(self.shift) * self.block
 
-    @property
-    def width(self) -> int:
-        """D."""
-        return len(self.marks)
-
     def fill(self, states: Floats, out: Floats) -> bool:
-        """See `Compiled`."""
+        """Write psi; see `Compiled`."""
         return tiles(states, self.marks, self.shift, self.block, self.hashed, out)
 
 
@@ -48,15 +38,15 @@ class Tiles(Shares):
 class TileCoding(FeatureMap):
     """psi(s) = (one-hot of the tile of s in tiling 1, .., in tiling T) / sqrt(T), so |psi(s)| = 1.
 
-    Tiling t is moved by (t (2k+1) mod T) / T tiles in coordinate k = 0, 1, ..: uneven, so that the tilings do not move
-    along one diagonal. Tiles are even between bounds, and at quantiles of the states seen where there are none; a state
-    outside is taken for the nearest one inside.
+    Tiling t is shifted by (t (2k+1) mod T) / T tiles in coordinate k = 0, 1, ..: uneven, so that the tilings are not
+    all on one diagonal. Tiles are even between bounds, else at quantiles of the states seen; a state outside has the
+    features of the nearest one inside.
 
-    T tilings have T (tiles + 1)^D tiles. Where these are more than `at_most`, the tiles of each tiling share at_most/T
-    features by a fixed hash: two tiles far apart may then be one, but never two tiles of the same state, so |psi| stays
-    1. Of n tiles that are in use, about (n-1) T/at_most share the feature of a given one.
+    T tilings have T (tiles + 1)^D tiles. If these are more than `at_most`, the tiles of each tiling share at_most/T
+    features by a fixed hash: two distant tiles may have one feature, but never two tiles of the same state, so |psi| is
+    still 1. Of n tiles in use, about (n-1) T/at_most share the feature of a given one.
 
-    tilings: T.  tiles: per coordinate in one tiling.  at_most: how many features there may be.
+    tilings: T.  tiles: per coordinate in one tiling.  at_most: the largest number of features.
 
     >>> psi = TileCoding(tilings=2, tiles=2).fit(np.empty((0, 1)), np.zeros(1), np.ones(1), 0)
     >>> (psi(np.array([[0.1], [0.3]])) * 2**0.5).round(9).tolist()   # the second tiling's tiles end at 0.25 and 0.75
@@ -77,7 +67,7 @@ class TileCoding(FeatureMap):
             )
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Tiles:
-        """Nothing is random here."""
+        """Deterministic: `seed` is not used."""
         states, low, high = seen(states, low, high, self.name)
         D, T = len(low), self.tilings
         shift = np.outer(np.arange(T), 2 * np.arange(D) + 1) % T / T

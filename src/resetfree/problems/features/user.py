@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import imported
 from resetfree.core.settings import Range
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.features._checks import affordable, seen
@@ -19,12 +19,12 @@ from resetfree.problems.features._scaling import fit_interval
 from resetfree.problems.finite.transitions import Floats
 
 Function: TypeAlias = Callable[[Floats], ArrayLike]
-ROUNDING = 1e-9  # by which a norm may miss its bound
+ROUNDING = 1e-9  # by which a norm may exceed its bound
 
 
 @dataclass
 class Given(Features):
-    """psi(s) = f(s), or (s, 1) without an f; what a run saves is the dimension and the bound, not the code."""
+    """psi(s) = f(s), or (s, 1) without an f; a run saves the dimension and the bound, not the code."""
 
     function: Function | None = field(metadata={"saved": False})
     batched: bool = field(metadata={"fixed": True})
@@ -34,21 +34,21 @@ class Given(Features):
 
     @property
     def dimension(self) -> int:
-        """How many numbers the function gave."""
+        """The number of entries that the function returned."""
         return self.d
 
     @property
     def norm_bound(self) -> float:
-        """What was promised, inf if nothing was."""
+        """The user's `bound`."""
         return self.bound
 
     @property
     def non_negative(self) -> bool:
-        """What was promised."""
+        """The user's `non_negative`."""
         return self.not_negative
 
     def __call__(self, states: Floats) -> Floats:
-        """Psi [n, d]; refused where it is not finite or breaks what was promised."""
+        """Psi [n, d]; raises InvalidInput if it is not finite, exceeds the bound or is negative against its setting."""
         states = np.asarray(states, dtype=np.float64)
         if self.function is None:
             psi = np.concatenate([states, np.ones((len(states), 1))], axis=1)
@@ -66,11 +66,13 @@ class Given(Features):
             largest = float(np.sqrt((psi**2).sum(axis=1)).max(initial=0.0))
             if largest > self.norm_bound * (1.0 + ROUNDING):
                 raise InvalidInput(
-                    f"The 'bound' of user must be at least every |psi(s)|. Got {self.norm_bound:g} where one is "
+                    f"The 'bound' of user must be at least every |psi(s)|. Got {self.norm_bound:g} and a norm of "
                     f"{largest:g} instead."
                 )
         if self.non_negative and (psi < 0).any():
-            raise InvalidInput("The 'function' of user must not be negative, as promised. Got a negative one instead.")
+            raise InvalidInput(
+                "The 'function' of user must not be negative with 'non_negative'. Got a negative number instead."
+            )
         return psi
 
 
@@ -78,11 +80,11 @@ class Given(Features):
 class UserFeatures(FeatureMap):
     """psi(s) = function(s); without a function psi(s) = (s, 1).
 
-    The run file names the function and does not hold its code: to continue a run it must be there again.
+    The run file has the name of the function and not its code: to continue a run it must be given again.
 
-    function: of a state [D], gives d numbers; or "module:name" of one.  bound: what |psi(s)| is at most, inf if nobody
-    knows; a state that breaks it is refused.  batched: whether the function takes states [n, D] and gives [n, d]; its
-    rows must not depend on each other.  non_negative: whether psi(s) >= 0 is promised.
+    function: of a state [D], returns d numbers; or "module:name" of one.  bound: on |psi(s)|, inf if it is unknown; a
+    state that exceeds it raises.  batched: whether the function takes states [n, D] and returns [n, d]; its rows must
+    not depend on each other.  non_negative: whether psi(s) >= 0 for every state.
 
     >>> psi = UserFeatures(lambda s: (s[0] * s[1], 1.0)).fit(np.empty((0, 2)), np.zeros(2), np.ones(2), 0)
     >>> psi(np.array([[2.0, 3.0]])).tolist(), psi.norm_bound
@@ -101,7 +103,7 @@ class UserFeatures(FeatureMap):
             found_function(self.function)
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Given:
-        """The function is tried on a state seen, or else on the middle of the bounds, to learn how many it gives."""
+        """Calls the function on a state seen, or on the middle of the bounds, to find its dimension."""
         states, low, high = seen(states, low, high, self.name)
         function = found_function(self.function) if isinstance(self.function, str) else self.function
         d = len(low) + 1
@@ -115,20 +117,13 @@ class UserFeatures(FeatureMap):
 
 
 def found_function(name: str) -> Function:
-    """What `module:name` stands for.
+    """Import `module:name`; raises InvalidInput if it is not a function.
 
     >>> found_function("math:fsum")([1.0, 2.0])
     3.0
     """
-    module, colon, attribute = name.partition(":")
-    try:
-        if not colon:
-            raise ValueError("it names no function")
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise InvalidInput(
-            f"The 'function' of user must be module:name of a function. Got {name!r}: {error}."
-        ) from error
+    what = "The 'function' of user must be module:name of a function."
+    found: Function = imported(name, what)
     if not callable(found):
-        raise InvalidInput(f"The 'function' of user must be module:name of a function. Got {name!r} instead.")
-    return found  # type: ignore[no-any-return]
+        raise InvalidInput(f"{what} Got {name!r} instead.")
+    return found

@@ -1,1 +1,1 @@
-"""Finite problems: the model, its transitions, policies as tables, compiled rollouts, and which states are safe."""
+"""Finite problems: the model, its transitions, tabular policies, compiled rollouts, safe states."""

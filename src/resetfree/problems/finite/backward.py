@@ -1,4 +1,4 @@
-"""Backward passes over compressed rows, O(H nnz) each, memory O(S) beside what they return.
+"""Backward passes over compressed rows: O(H nnz) time each, O(S) memory besides the result.
 
 Legend: h from 0; V_r expected reward until a reset or the end; V_c probability of a reset; a reset state has V_r = 0
 and, on arrival, V_c = 1. `n_transitions` is H (physical boundary) or H - 1 (literal: the last action only earns).
@@ -23,7 +23,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Model(NamedTuple):
-    """The arrays of a finite problem that every pass reads."""
+    """The arrays of a finite problem, for compiled code."""
 
     indptr: Ints  # [L*S*A + 1]
     indices: NDArray[np.int32]  # [nnz]
@@ -87,7 +87,7 @@ def best_restricted(
     v_r: Floats,  # [S] out, at step 1
     v_c: Floats,  # [S] out
 ) -> None:
-    """Best policy over the restricted actions: zero-cost ones where there are any, else those of least cost.
+    """Best policy over the restricted actions: those of zero cost if there are any, else those of least cost.
 
     On feasible states the cost is exactly zero by the support; elsewhere ties in cost go to the larger reward.
     """
@@ -96,7 +96,7 @@ def best_restricted(
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
         dead = m.last_reset if h == m.n_transitions - 1 else m.reset
-        for s in range(n_states):  # what arriving in a dead state is worth, once, instead of a question per successor
+        for s in range(n_states):  # the values of dead states, set once instead of tested per successor
             if dead[s]:
                 next_r[s], next_c[s] = 0.0, 1.0
         mask = allowed[layer_of_step[h]]
@@ -128,7 +128,7 @@ def best_lagrangian(
     m: Model,
     y: float,
     baseline: NDArray[np.int16],  # [H, S] any policy; pi* makes the gains exact where they matter
-    policy: NDArray[np.int16],  # [H, S] out: the maximiser, or [0, 0] where only its values are wanted
+    policy: NDArray[np.int16],  # [H, S] out: the maximiser; empty if only its values are needed
     w: Floats,  # [S] out: V_r of the baseline, at step 1
     gain: Floats,  # [S] out: V_r of the maximiser, less w
     v_c: Floats,  # [S] out: V_c of the maximiser
@@ -136,8 +136,8 @@ def best_lagrangian(
     """The policy that maximises V_r - y V_c from every state, by its gain over a baseline; ties go to smaller V_c.
 
     gain_h(s) = adv_h(s,a) + sum P gain_{h+1}, adv_h(s,a) = r + sum P w_{h+1} - w_h(s). Against pi*, safe actions have
-    adv <= 0 in floats too (the maximum was taken over these very numbers), and an advantage that is only rounding
-    counts as zero: otherwise it would be divided by a V_c that may be as small as 1e-300.
+    adv <= 0 in floats too (the maximum was taken over the same numbers), and an advantage within rounding error
+    is set to zero: otherwise it would be divided by a V_c that may be as small as 1e-300.
     """
     n_states, n_actions = m.reward.shape[1:]
     rounding = 8.0 * EPS * len(m.row_of_step)
@@ -194,13 +194,13 @@ def newton_multipliers(
     w, gain, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     no_policy = np.empty((0, 0), dtype=np.int16)
     best_lagrangian(m, 0.0, best, no_policy, w, gain, v_c)
-    first_gain, first_c = gain.copy(), v_c.copy()  # y = 0 is every start's first iterate
+    first_gain, first_c = gain.copy(), v_c.copy()  # y = 0 is the first iterate of every start
     result = np.empty(len(starts))
     for i in range(len(starts)):
         s = starts[i]
         y, g, c, last_c = 0.0, first_gain[s], first_c[s], np.inf
         while c < last_c and g > y * c:
-            if c == 0.0:  # something is gained at a risk that underflows: the multiplier overflows
+            if c == 0.0:  # a gain at a risk that underflows: the multiplier overflows
                 y = np.inf
                 break
             y, last_c = g / c, c
@@ -243,7 +243,7 @@ def evaluate(
 def may_happen(
     m: Model,
     policy: Floats,  # [H, S, A]
-    event: Bools,  # [n_layers, S, A] actions whose being taken counts
+    event: Bools,  # [n_layers, S, A] actions that count
     layer_of_step: Ints,  # [H]
     arrival: bool,  # whether arriving in a reset state counts too
 ) -> Bools:
@@ -272,7 +272,7 @@ def may_happen(
 
 @jit
 def exponential_weights(total: Floats, eta: float, policy: Floats) -> None:
-    """Softmax of eta total over the last axis of [H, S, A], with the largest exponent taken off first."""
+    """Fill `policy` with the softmax of eta total over the last axis of [H, S, A], stable against overflow."""
     horizon, n_states, n_actions = total.shape
     for h in range(horizon):
         for s in range(n_states):

@@ -1,4 +1,4 @@
-"""What the arrays of a finite problem must be: a check returns what is kept, or says what is wrong."""
+"""Checks of the arguments of `FiniteMDP`: each returns the array to keep, or raises InvalidInput."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from resetfree.problems.finite.transitions import (
     normalised,
 )
 
-LONGEST = 100_000  # actions per episode: plans are tables with a row for each
+LONGEST = 100_000  # actions per episode: plans have a row for each
 
 
 def check_rows(t: Transitions, reset: Bools) -> None:
-    """Empty rows are only for reset states."""
+    """Raise InvalidInput if a row of a state outside the reset set is empty."""
     empty = (np.diff(t.indptr) == 0).reshape(t.n_layers, len(reset), t.n_actions) & ~reset[:, None]
     if empty.any():
         layer, s, a = np.argwhere(empty)[0]
@@ -55,7 +55,7 @@ def check_reward(reward: ArrayLike, horizon: int, shape: tuple[int, int]) -> Flo
 
 
 def check_contexts(contexts: ArrayLike | None, n_states: int) -> Floats | None:
-    """The chain of contexts [m, m], if there are any."""
+    """The chain of contexts [m, m], or None."""
     if contexts is None:
         return None
     chain = arguments.array(contexts, "'contexts' of FiniteMDP")
@@ -72,7 +72,7 @@ def check_contexts(contexts: ArrayLike | None, n_states: int) -> Floats | None:
 
 
 def distributions(given: int | ArrayLike, what: str, reset: Bools, n: int = 1) -> Floats:
-    """Distributions [n, S/n]; no mass on reset states."""
+    """Distributions [n, S/n] without mass on reset states."""
     array = as_array(given, f"'{what}' of FiniteMDP")
     n_states = len(reset)
     width = n_states // n
@@ -103,7 +103,7 @@ def distributions(given: int | ArrayLike, what: str, reset: Bools, n: int = 1) -
 
 
 def check_features(given: ArrayLike | None, what: str, lead: tuple[int, ...]) -> Floats | None:
-    """Known features, finite, one vector for each of `lead`."""
+    """Known features [*lead, d], finite, or None."""
     if given is None:
         return None
     array = arguments.array(given, f"'{what}' of FiniteMDP")
@@ -117,7 +117,7 @@ def check_features(given: ArrayLike | None, what: str, lead: tuple[int, ...]) ->
 
 
 def check_names(names: Sequence[str] | None, what: str, n: int) -> tuple[str, ...]:
-    """Names, numbers by default."""
+    """Check `n` names; by default they are the numbers from 0."""
     if names is None:
         return tuple(str(i) for i in range(n))
     if not is_sequence(names):
@@ -128,7 +128,7 @@ def check_names(names: Sequence[str] | None, what: str, n: int) -> tuple[str, ..
 
 
 def check_horizon(horizon: Any, name: str) -> None:
-    """Refuse what is no number of actions per episode.
+    """Raise InvalidInput unless it is a number of actions per episode.
 
     >>> check_horizon(10**9, "FiniteMDP")
     Traceback (most recent call last):
@@ -142,7 +142,7 @@ def check_horizon(horizon: Any, name: str) -> None:
 
 
 def state_set(given: ArrayLike, what: str, n: int | None) -> Bools:
-    """Boolean [S]."""
+    """A set of states as Boolean [S]; n: S if it is known."""
     array = as_array(given, f"'{what}' of FiniteMDP")
     fits = array.ndim == 1 and len(array) > 0 and (n is None or len(array) == n) and array.dtype.kind in "biufO"
     if not fits or not np.isin(array, (0, 1)).all():
@@ -156,7 +156,7 @@ def state_set(given: ArrayLike, what: str, n: int | None) -> Bools:
 
 
 def _rows(array: Floats, given: object) -> Floats:
-    """Distributions [n, width]; what was given in single precision is normalised within its rounding."""
+    """Distributions [n, width]; those given in single precision are normalised within its rounding."""
     if not coarse(given):
         return array
     n, width = array.shape
@@ -175,7 +175,7 @@ def _check_distribution(row: Floats, what: str) -> None:
 
 
 def check_noise(noise: float | Literal["bernoulli"]) -> float | Literal["bernoulli"]:
-    """Noise of rewards."""
+    """Noise of rewards: "bernoulli", or a standard deviation."""
     if isinstance(noise, str) and noise == "bernoulli":
         return "bernoulli"
     try:

@@ -23,9 +23,9 @@ def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike
     start: the first context, or its distribution [m].
 
     State index of base state s in context c: c * S + s. Features are lifted block by block, each context with
-    coordinates of its own: phi((s, c), a) is task c's phi(s, a) in block c, so that what was linear with measures mu_c
-    is linear with their stack, whose norm is at most sqrt(d) if each one's is; and so for xi. A task without features
-    beside others that have them is lifted as what it stands for: one-hot phi, constant xi.
+    coordinates of its own: phi((s, c), a) is task c's phi(s, a) in block c. What was linear with measures mu_c is
+    linear with their stack, whose norm is at most sqrt(d) if each one's is; likewise for xi. If only some tasks have
+    features, the others get one-hot phi and constant xi.
     """
     if not tasks:
         raise InvalidInput("The 'tasks' of with_contexts must hold at least one problem. Got none instead.")
@@ -77,7 +77,7 @@ def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike
 
 
 def _blocks(features: Sequence[Floats | None], default: Callable[[], Floats]) -> Floats | None:
-    """Features [S, ..., d_c] of each context, one below the other, each in columns of its own; None if none has any."""
+    """Features [S, ..., d_c] of each context stacked, each in columns of its own; None if no context has any."""
     if all(f is None for f in features):
         return None
     given = [default() if f is None else f for f in features]

@@ -1,4 +1,4 @@
-"""What a check of an assumption found: holds, fails with a witness, or was not checked."""
+"""Results of checks of assumptions: holds, fails with a witness, or not checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings on all assumptions; true if feasibility holds and no finding says that an assumption fails."""
+    """The findings on all assumptions; true if feasibility holds and no assumption fails."""
 
     problem: str
     findings: tuple[Finding, ...]

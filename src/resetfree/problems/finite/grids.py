@@ -20,16 +20,16 @@ MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1), "stay"
 def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[str]) -> tuple[Any, GridLayout]:
     """Sparse [S*A, S] of moves on the cells of `free` [R, C] (pits included), one state per cell, row by row.
 
-    A move goes where it is meant with probability 1 - slip and to each side with slip/2; "stay" never slips; what is
-    blocked stays. Weights are added as integers over one denominator: each entry is a correctly rounded fraction.
+    A move has its direction with probability 1 - slip and goes to each side with slip/2; "stay" never slips; a blocked
+    move stays. Weights are added as integers over one denominator: each entry is a correctly rounded fraction.
     """
-    if not 0 <= slip <= 1 or (slip > 0 and slip / 2 == 0):  # half of it, which is no 0, must not become one
+    if not 0 <= slip <= 1 or (slip > 0 and slip / 2 == 0):  # half of a positive slip must not underflow
         raise InvalidInput(f"The 'slip' of a grid must lie in [0, 1]. Got {slip} instead.")
     n_rows, n_cols = free.shape
     cell = np.flatnonzero(free)
     state = np.full(free.size, -1, dtype=np.int64)
     state[cell] = np.arange(len(cell))
-    acting = np.flatnonzero(~pits.ravel()[cell])  # rows of pits stay empty: nobody acts there
+    acting = np.flatnonzero(~pits.ravel()[cell])  # rows of pits stay empty: an episode ends there
     r, c = np.divmod(cell[acting], n_cols)
 
     def target(move: tuple[int, int]) -> NDArray[np.int64]:
@@ -39,7 +39,7 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
 
     fraction = simplest_fraction(float(slip))
     denominator = 2 * fraction.denominator
-    exact = denominator < 2**62  # else the sum of two weights does not fit, and rounded ones do
+    exact = denominator < 2**62  # otherwise two weights overflow, and rounded ones are used
     rows, cols, weights = [], [], []
     for a, name in enumerate(actions):
         dr, dc = MOVES[name]
@@ -63,5 +63,5 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
 
 
 def cell_names(layout: GridLayout) -> list[str]:
-    """Names "row,column", counted from 0."""
+    """The names "row,column" of the states, counted from 0."""
     return [f"{i // layout.n_cols},{i % layout.n_cols}" for i in layout.cell]

@@ -1,4 +1,4 @@
-"""A finite reset-free problem, exactly as the paper's Section 3 has it; everything is checked on the way in.
+"""The finite reset-free problem of the paper's Section 3; every argument is checked.
 
 Legend: S states, A actions, H actions per episode, m contexts (state index = context * S/m + base state).
 """
@@ -33,13 +33,13 @@ from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.problems.finite.transitions import Bools, Floats, Transitions, compress
 
 Boundary: TypeAlias = Literal["physical", "literal"]
-DECIDING = ("start", "restart", "contexts", "noise", "boundary")  # how episodes go, besides the arrays of the model
+DECIDING = ("start", "restart", "contexts", "noise", "boundary")  # affect episodes, besides the arrays of the model
 MOST_ACTIONS = int(np.iinfo(np.int16).max)  # policies are kept in two bytes per state
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridLayout:
-    """Where the states stand on a map, for pictures."""
+    """The position of each state on a map, for pictures."""
 
     n_rows: int
     n_cols: int
@@ -47,7 +47,7 @@ class GridLayout:
 
 
 class FiniteMDP:
-    """States, actions, dynamics, rewards, reset set, horizon, and where episodes start.
+    """States, actions, dynamics, rewards, reset set, horizon, and the distributions of starts.
 
     Paper: MDP (S, A, P, r, H), S_reset.
 
@@ -56,13 +56,13 @@ class FiniteMDP:
     reward: [S, A] or [H, S, A], in [0, 1].
     reset: Boolean [S]. Arriving there ends the episode and costs one reset.
     horizon: H, actions per episode.
-    start: a state, or a distribution [S]: where the first episode starts.
-    restart: likewise, where a reset puts the agent (default: as `start`); with contexts [m, S/m], one row each.
-    support: Boolean, shaped as `transition`: what is possible, where floats cannot say it (a probability that
-      underflowed to 0.0 may be possible). Default: the probabilities that are not exactly zero.
+    start: the start of the first episode, a state or a distribution [S].
+    restart: likewise, the state after a reset (default: as `start`); with contexts [m, S/m], one row each.
+    support: Boolean, shaped as `transition`: which transitions are possible, for probabilities that underflowed to
+      0.0. Default: those that are not exactly zero.
     boundary: "physical" or "literal" (docs/readings.md, A4).
     noise: 0 (rewards are deterministic), a standard deviation (Gaussian), or "bernoulli" (0 or 1 with mean `reward`).
-    end_reset: Boolean [S], states in which the end of an episode calls for a reset (see `assumptions.close`).
+    end_reset: Boolean [S], states in which the end of an episode is a reset (see `assumptions.close`).
     contexts: [m, m], row c the distribution of the next episode's context (see `contexts.with_contexts`).
     phi, xi: known features [S, A, d] of state-action pairs and [S, d'] of start states.
 
@@ -99,6 +99,8 @@ class FiniteMDP:
         action_names: Sequence[str] | None = None,
         layout: GridLayout | None = None,
     ) -> None:
+        self._given = {**locals()}  # for `replace`
+        del self._given["self"], self._given["support"]
         check_horizon(horizon, "FiniteMDP")
         if not isinstance(boundary, str) or boundary not in ("physical", "literal"):
             raise InvalidInput(
@@ -126,12 +128,7 @@ class FiniteMDP:
         self.state_names = check_names(state_names, "state_names", self.n_states)
         self.action_names = check_names(action_names, "action_names", self.n_actions)
         self.model = self._model()
-        self._given: dict[str, Any] = {
-            "transition": self.transition, "reward": reward, "reset": reset, "horizon": horizon, "start": start,
-            "restart": restart, "boundary": boundary, "noise": noise, "end_reset": end_reset, "contexts": contexts,
-            "phi": phi, "xi": xi, "name": name, "state_names": state_names, "action_names": action_names,
-            "layout": layout,
-        }  # fmt: skip
+        self._given["transition"] = self.transition  # with its support
 
     def __repr__(self) -> str:
         n = int(self.reset.sum())
@@ -141,11 +138,11 @@ class FiniteMDP:
         )
 
     def replace(self, **changes: Any) -> FiniteMDP:
-        """The same problem with some arguments of the constructor changed (and all of them checked again)."""
+        """The same problem with some arguments of the constructor changed; all are checked again."""
         return FiniteMDP(**{**self._given, **changes})
 
     def problem(self) -> FiniteProblem:
-        """What a learner sees of it: a simulator with the model hidden."""
+        """The problem as a learner sees it: a simulator with the model hidden."""
         return FiniteProblem(self)
 
     @property
@@ -160,11 +157,11 @@ class FiniteMDP:
 
     @property
     def n_transitions(self) -> int:
-        """How many of the H actions move the agent: all (physical), all but the last (literal)."""
+        """The number of actions that move the agent: H (physical) or H - 1 (literal)."""
         return self.horizon if self.boundary == "physical" else self.horizon - 1
 
     def ends_within(self, starts: Bools) -> Bools:
-        """[S] states in which an episode may end so that the next start lies in `starts`, whatever context comes."""
+        """[S] states in which an episode may end so that the next start is in `starts`, in every possible context."""
         if self.contexts is None:
             return starts
         possible = self.contexts > 0  # [m, m]
@@ -173,14 +170,14 @@ class FiniteMDP:
 
     @property
     def last_reset(self) -> Bools:
-        """[S] states in which arriving at the end of an episode is a reset."""
+        """[S] states whose entry at the end of an episode is a reset."""
         return self.model.last_reset
 
     def _restart(self, restart: int | ArrayLike | None) -> Floats:
         if self.contexts is None:
             return distributions(self.start if restart is None else restart, "restart", self.reset)
         if restart is None:
-            raise InvalidInput("The 'restart' of FiniteMDP must be given where there are contexts. Got None instead.")
+            raise InvalidInput("The 'restart' of FiniteMDP must be given if there are contexts. Got None instead.")
         return distributions(restart, "restart", self.reset, len(self.contexts))
 
     def _model(self) -> Model:
@@ -188,22 +185,29 @@ class FiniteMDP:
         t, step = self.transition, np.arange(self.horizon)
         row_of_step = step * (0 if t.stationary else self.n_states * self.n_actions)
         reward_of_step = step * (0 if len(self.reward) == 1 else 1)
-        # A change of context that would put the agent into a reset state calls for a reset before it.
+        # If the next context could make the state a reset state, the end of the episode is a reset.
         last_reset = np.asarray(self.reset | self.end_reset | ~self.ends_within(~self.reset))
         return Model(
-            t.indptr, t.indices, t.prob, row_of_step, self.reward, reward_of_step, self.reset, last_reset,
-            self.n_transitions,
-        )  # fmt: skip
+            indptr=t.indptr,
+            indices=t.indices,
+            prob=t.prob,
+            row_of_step=row_of_step,
+            reward=self.reward,
+            reward_of_step=reward_of_step,
+            reset=self.reset,
+            last_reset=last_reset,
+            n_transitions=self.n_transitions,
+        )
 
 
 def check_model(mdp: Any, what: str) -> None:
-    """Refuse what is no finite problem with a known model."""
+    """Raise NotCertifiable for anything but a `FiniteMDP`."""
     if not isinstance(mdp, FiniteMDP):
         raise NotCertifiable(f"{what} needs a finite problem whose model is known. Got {type(mdp).__name__} instead.")
 
 
 class FiniteProblem(Problem):
-    """A `FiniteMDP` with its model hidden: the simulator behind the learner's back.
+    """The simulator of a `FiniteMDP`, which hides its model from learners.
 
     >>> import resetfree as rf
     >>> problem = rf.make("grid-v0").problem()
@@ -225,17 +229,17 @@ class FiniteProblem(Problem):
         self.phi, self.xi = mdp.phi, mdp.xi
 
     def description(self, s1: State = None) -> Description:
-        """The model decides everything; names of states do not count."""
+        """The identity is that of the model; names of states do not count."""
         identity = self._sizes() | self._mdp.model._asdict() | {name: getattr(self._mdp, name) for name in DECIDING}
         return Description(identity, self._observation(s1))
 
     @property
     def n_uniforms(self) -> int:
-        """Per step one for the action, one for the transition, one for noise; two for where the next episode starts."""
+        """Per step one for the action, one for the transition, one for noise; two for the next start."""
         return 3 * self.horizon + 2
 
     def first_start(self, u: float) -> int:
-        """Drawn from the start distribution."""
+        """A draw from the start distribution."""
         return draw(self._cum_start, u)
 
     def rollout(self, policy: ArrayLike | ChoicePolicy, start: int, u: Floats) -> Episode:
@@ -244,12 +248,11 @@ class FiniteProblem(Problem):
         if len(u) != self.n_uniforms:
             raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
         start = check_start(mdp, start)
-        states, actions = np.empty(horizon + 1, dtype=np.int64), np.empty(horizon, dtype=np.int64)
-        rewards = np.empty(horizon)
+        out = states, actions, rewards = np.empty(horizon + 1, np.int64), np.empty(horizon, np.int64), np.empty(horizon)
         if isinstance(policy, LazyPolicy):
-            n, reset = self._roll(policy, start, u, states, actions, rewards)
+            n, reset = self._roll_lazy(policy, start, u, out)
         else:
-            n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, states, actions, rewards)
+            n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, *out)
         if n < horizon:
             actions, rewards = actions[:n], rewards[:n]
         seen = n + 1 if reset or n == mdp.n_transitions else n
@@ -260,17 +263,11 @@ class FiniteProblem(Problem):
         next_start = self._next_start(int(states[seen - 1]), bool(reset), u[-2], u[-1])
         return Episode(states[:seen], actions, rewards, bool(reset), next_start)
 
-    def _roll(
-        self,
-        policy: LazyPolicy,
-        start: int,
-        u: Floats,
-        states: NDArray[np.int64],
-        actions: NDArray[np.int64],
-        rewards: Floats,
+    def _roll_lazy(
+        self, policy: LazyPolicy, start: int, u: Floats, out: tuple[NDArray[np.int64], NDArray[np.int64], Floats]
     ) -> tuple[int, bool]:
-        """`roll` with a policy that is asked state by state: the same uniforms give the same episode."""
-        mdp, here = self._mdp, np.array([start])
+        """`roll` with a policy that is computed state by state: the same uniforms give the same episode."""
+        mdp, here, (states, actions, rewards) = self._mdp, np.array([start]), out
         states[0] = start
         for h in range(self.horizon):
             a = pick(policy.rows(h, here)[0], u[h])
@@ -283,7 +280,7 @@ class FiniteProblem(Problem):
         return self.horizon, False
 
     def _next_start(self, last: int, reset: bool, u_state: float, u_context: float) -> int:
-        """The last state, or a restart; a new context for it where there are contexts."""
+        """The last state, or a restart after a reset; in a new context if there are contexts."""
         chain = self._mdp.contexts
         if chain is None:
             return draw(self._cum_restart[0], u_state) if reset else last
@@ -296,7 +293,7 @@ class FiniteProblem(Problem):
 
 
 def check_start(mdp: FiniteMDP, start: State) -> int:
-    """A start must be a state that is not a reset state."""
+    """The start as an int; raises InvalidInput unless it is a state outside the reset set."""
     whole = isinstance(start, int | np.integer)
     if not whole or not 0 <= start < mdp.n_states or mdp.reset[start]:
         raise InvalidInput(
@@ -306,7 +303,7 @@ def check_start(mdp: FiniteMDP, start: State) -> int:
 
 
 def model_behind(problem: Problem) -> FiniteMDP:
-    """The model that a problem hides from learners, for those who may look."""
+    """The model that a problem hides from learners, for oracles; raises NotCertifiable if there is none."""
     if problem._model is None:
         raise NotCertifiable(f"'{problem.name}' has no exact oracle: it is not a finite problem whose model is known.")
     found: FiniteMDP = problem._model

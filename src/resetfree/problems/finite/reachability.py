@@ -1,6 +1,6 @@
-"""Where episodes can end, under any actions, on the support alone: O(H nnz) per call.
+"""The states in which episodes can end, under any actions, from the support alone: O(H nnz) per call.
 
-Legend: label[s] the start from which s was reached first, -1 where s is not reached.
+Legend: label[s] the start from which s was reached first, -1 if s is not reached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from resetfree.problems.finite.backward import Ints, Model
 def episode_ends(
     m: Model,
     starts: Ints,  # [n] states outside the reset set
-    stationary: bool,  # whether one layer serves every step: the labels may then stop changing early
+    stationary: bool,  # whether all steps have one layer: the labels may then stop changing early
 ) -> Ints:
     """[S] for each state in which an episode can end without a reset: a start it can end from, else -1.
 

@@ -11,7 +11,7 @@ from resetfree.problems.finite.backward import Model
 
 @jit
 def pick(weights: NDArray[np.float64], u: float) -> int:
-    """Index i with cumulative weight just above u; rounding at the end falls on the last positive weight."""
+    """The first index whose cumulative weight exceeds u; beyond the rounded total, the last with positive weight."""
     total = 0.0
     last = 0
     for i in range(len(weights)):
@@ -25,7 +25,7 @@ def pick(weights: NDArray[np.float64], u: float) -> int:
 
 @jit
 def move(m: Model, h: int, s: int, a: int, u: float) -> int:
-    """Where action a at step h leads from s."""
+    """The next state after action a in s at step h, drawn by u."""
     i = m.row_of_step[h] + s * m.reward.shape[2] + a
     begin = m.indptr[i]
     return int(m.indices[begin + pick(m.prob[begin : m.indptr[i + 1]], u)])
@@ -41,7 +41,7 @@ def roll(
     actions: NDArray[np.int64],  # [H] out
     rewards: NDArray[np.float64],  # [H] out, the means
 ) -> tuple[int, bool]:
-    """Fill states, actions, rewards; return how many actions were taken and whether a reset state was entered."""
+    """Fill states, actions and rewards; returns the number of actions and whether a reset state was entered."""
     horizon = policy.shape[0]
     s = start
     states[0] = s

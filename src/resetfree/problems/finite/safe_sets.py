@@ -1,4 +1,4 @@
-"""Which states and actions can avoid a reset for certain: a property of the support, never of a tolerance.
+"""The states and actions that can avoid a reset for certain: a property of the support, without a tolerance.
 
 Legend: Z_h states from which a reset can be avoided for certain from step h on; Abar_h(s) the actions that stay in
 Z_{h+1}.
@@ -24,7 +24,7 @@ class SafeSets:
     """
 
     layers: Bools  # [n, S, A] the distinct action sets
-    layer_of_step: NDArray[np.int64]  # [H] which of them each step uses
+    layer_of_step: NDArray[np.int64]  # [H] the index of the set at each step
     last: Bools  # [S] Z_{H+1}
 
     def actions(self, h: int) -> Bools:
@@ -39,13 +39,13 @@ class SafeSets:
 def safe_sets(mdp: FiniteMDP, last: Bools | None = None) -> SafeSets:
     """Z_h = {s not reset: some a has supp P_h(.|s,a) within Z_{h+1}}, backwards from Z_{H+1} = `last`.
 
-    last: Boolean [S], where an episode may end (default: every state that is not a reset state then).
+    last: Boolean [S], states in which an episode may end (default: all whose entry then is not a reset).
 
-    Under stationary dynamics the sets stop changing after a few steps, and so does the work.
+    Under stationary dynamics the loop stops once the sets stop changing.
     """
     t = mdp.transition
     end = np.asarray(~mdp.last_reset if last is None else last & ~mdp.reset)
-    if mdp.n_transitions == 0:  # nothing ever arrives anywhere
+    if mdp.n_transitions == 0:  # no state is ever entered
         end = ~mdp.reset
     after = end
     layers: list[Bools] = []

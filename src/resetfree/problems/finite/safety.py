@@ -1,7 +1,7 @@
-"""Whether every start admits a reset-free policy, how each start comes about, and the repair of a problem that fails.
+"""Whether every start admits a reset-free policy, how each start is reached, and the repair of a problem that fails.
 
-Legend: I the states in which some behaviour can start an episode; Z_1 the states from which a reset can be avoided for
-certain; W the largest set of starts from which an episode can avoid resets for certain and end in W again.
+Legend: I the states in which an episode can start under some policy; Z_1 the states from which a reset can be avoided
+for certain; W the largest set of starts from which an episode can avoid resets for certain and end in W again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ START, RESTART, UNREACHED = -1, -2, -3
 
 @dataclass(frozen=True, eq=False)
 class ReachableStarts:
-    """The states in which an episode can start, whatever the behaviour, and how each comes about."""
+    """The states in which an episode can start under some policy, and how each is reached."""
 
     mdp: FiniteMDP = field(repr=False)
     states: Bools  # [S] I
     origin: NDArray[np.int64]  # [S] the start whose episode can end here; or START, RESTART, UNREACHED
 
     def path(self, state: int) -> list[int]:
-        """The starts that lead to `state`, one episode apart, from one that is given to `state` itself."""
+        """Starts of consecutive episodes that lead to `state`, from a given start or restart to `state` itself."""
         back = [state]
         while self.origin[back[-1]] >= 0:
             back.append(int(self.origin[back[-1]]))
@@ -76,7 +76,7 @@ def reachable_starts(mdp: FiniteMDP) -> ReachableStarts:
 
 
 def _restarts(mdp: FiniteMDP) -> Bools:
-    """[S] where a reset can put the agent: in every context that the chain can choose after the first episode."""
+    """[S] the possible states after a reset: in every context that the chain can reach after the first episode."""
     rows = mdp.restart > 0
     if mdp.contexts is None:
         return np.asarray(rows[0])
@@ -99,7 +99,7 @@ def _next_starts(
 
 
 def feasibility(mdp: FiniteMDP) -> Finding:
-    """Whether every start that any behaviour can bring about admits a reset-free policy: I within Z_1.
+    """Whether every start that is reachable under some policy admits a reset-free policy: I within Z_1.
 
     Paper: reset-free feasibility (assumption).
 
@@ -113,7 +113,9 @@ def feasibility(mdp: FiniteMDP) -> Finding:
     if not bad.any():
         sentence = f"Every start that can come about ({detail['reachable_starts']}) admits a reset-free policy."
         return Finding("feasibility", True, sentence, None, detail)
-    depth = [(len(found.path(int(s))), int(s)) for s in np.flatnonzero(bad)[:1000]]  # a short story is the better one
+    depth = [
+        (len(found.path(int(s))), int(s)) for s in np.flatnonzero(bad)[:1000]
+    ]  # the shortest path is the clearest witness
     witness = min(depth)[1]
     what = "is a reset state" if mdp.reset[witness] else "admits no reset-free policy"
     sentence = (
@@ -127,7 +129,7 @@ def largest_closed_set(mdp: FiniteMDP) -> Bools:
     """[S] W: greatest fixpoint of X -> {s in X: from s, resets can be avoided and the next start lies in X}."""
     within = ~mdp.reset
     while True:
-        if mdp.n_transitions == 0:  # an episode ends where it starts, and nothing arrives that could be reset
+        if mdp.n_transitions == 0:  # an episode ends where it starts, and no reset state can be entered
             smaller = within & mdp.ends_within(within)
         else:
             smaller = within & safe_sets(mdp, last=~mdp.end_reset & mdp.ends_within(within)).states(1)
@@ -140,7 +142,7 @@ def close(mdp: FiniteMDP) -> FiniteMDP:
     """The problem in which ending an episode outside W is a reset, so that every start admits a reset-free policy.
 
     This is the paper's own remedy: "if the agent is at a state where no such reset-free policy exists, reset should
-    happen". Starts and restarts are conditioned on W. A problem that needs no repair comes back as it is.
+    happen". Starts and restarts are conditioned on W. A feasible problem is returned unchanged.
     """
     check_model(mdp, "Closing")
     if feasibility(mdp).holds:
@@ -156,17 +158,18 @@ def close(mdp: FiniteMDP) -> FiniteMDP:
             raise AssumptionViolated(
                 f"'{mdp.name}' cannot be closed: no {what} state admits a reset-free policy "
                 f"(for example state {mdp.state_names[witness]}).",
-                assumption="feasibility", witness=witness,
-            )  # fmt: skip
+                assumption="feasibility",
+                witness=witness,
+            )
     return mdp.replace(
         end_reset=mdp.end_reset | stuck, start=start / start.sum(), restart=restart / restart.sum(axis=1, keepdims=True)
     )
 
 
 def unsafe_pairs(mdp: FiniteMDP, per_step: bool = False) -> int:
-    """How many pairs can lead where a reset cannot be avoided: what bounds the resets of support elimination.
+    """The number of pairs that can lead where a reset cannot be avoided: a bound on the resets of support elimination.
 
-    Pairs (s, a) where nothing changes with the step, the context or the end of an episode; triples (h, s, a) otherwise.
+    Counts pairs (s, a) if nothing depends on the step, the context or the end of an episode, else triples (h, s, a).
 
     per_step: triples in any case, for a player that keeps the steps of an episode apart.
 

@@ -1,7 +1,7 @@
 """Markov policies of finite problems: arrays [H, S, A] of probabilities, or [H, S] of actions; H may be left out.
 
-Such an array is accepted wherever a policy is; as a value of its own it is a `TabularPolicy`. Where it would be too
-large, a `LazyPolicy` works out the states that are asked for.
+Such an array is accepted wherever a policy is; a `TabularPolicy` wraps it. If it would be too large, a `LazyPolicy`
+computes only the states that are needed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.finite.transitions import Floats
 
-LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy that are still sensible
+LARGEST_TABLE = 2_000_000_000  # bytes of a whole policy as one array
 
 
 class Sizes(Protocol):
-    """What a policy must fit: a `FiniteMDP`, or whatever else has its sizes."""
+    """The sizes that a policy must fit: a `FiniteMDP`, or another object that has them."""
 
     name: str
     horizon: int
@@ -32,7 +32,7 @@ class Sizes(Protocol):
 
 @dataclass
 class TabularPolicy(ChoicePolicy):
-    """pi_h(a|s) as an array; one layer stands for all steps.
+    """pi_h(a|s) as an array; one layer is used at all steps.
 
     >>> TabularPolicy(np.array([[[0.5, 0.5], [0.0, 1.0]]])).act(3, 1, 0.2)
     1
@@ -52,24 +52,24 @@ class TabularPolicy(ChoicePolicy):
         return len(self.probabilities) == 1
 
     def modal(self) -> TabularPolicy:
-        """All on the most probable action, the first of equals."""
+        """The policy of the most probable actions, the first among ties."""
         rows = self.probabilities
         return TabularPolicy(np.eye(rows.shape[2])[rows.argmax(axis=2)])
 
     def check_loaded(self) -> None:
-        """Every row must be a distribution."""
+        """Raise InvalidInput unless every row is a distribution."""
         rows = self.probabilities
         if not ((rows >= 0).all() and (np.abs(rows.sum(axis=-1) - 1.0) <= 1e-9).all()):
-            raise InvalidInput("Each row of a policy must be a distribution. Got one that is none instead.")
+            raise InvalidInput("Each row of a policy must be a distribution. Got another row instead.")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """[S, A] or [H, S, A], for whatever reads policies as arrays."""
+        """[S, A] or [H, S, A], for NumPy."""
         rows = self.probabilities[0] if self.stationary else self.probabilities
         return rows if dtype is None else rows.astype(dtype)
 
 
 class LazyPolicy(ChoicePolicy):
-    """A Markov policy that is worked out where it is asked for; as an array it is [H, S, A], where that is sensible."""
+    """A Markov policy computed on demand; as an array it is [H, S, A], unless that is too large."""
 
     def __init__(self, shape: tuple[int, int, int]) -> None:
         self.shape = shape  # H, S, A
@@ -83,7 +83,7 @@ class LazyPolicy(ChoicePolicy):
         """[n, A] the distributions over actions at step h (from 0) in some states."""
 
     def dense(self) -> Floats:
-        """[H, S, A] all of it."""
+        """The whole array [H, S, A]; raises InvalidInput if it is too large."""
         size = 8 * self.shape[0] * self.shape[1] * self.shape[2]
         if size > LARGEST_TABLE:
             raise InvalidInput(
@@ -95,7 +95,7 @@ class LazyPolicy(ChoicePolicy):
         return table
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """For whatever reads policies as arrays."""
+        """The whole array, for NumPy."""
         return self.dense() if dtype is None else self.dense().astype(dtype)
 
 
@@ -109,7 +109,7 @@ def as_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes) -> Floats:
     shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
     array = policy if isinstance(policy, np.ndarray) else tabulated(policy, shape, f"policy of '{mdp.name}'")
     if array.dtype == np.float64 and array.shape == shape:
-        return array  # a player's own plan: rows are checked by the contract battery
+        return array  # a player's own plan: its rows are checked by `players.testing`
     if np.issubdtype(array.dtype, np.integer) and array.shape in (shape[:2], shape[1:2]):
         if array.size and (array.min() < 0 or array.max() >= shape[2]):
             raise InvalidInput(
@@ -125,14 +125,14 @@ def as_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes) -> Floats:
 
 
 def tabulated(policy: Any, shape: tuple[int, int, int], what: str) -> NDArray[Any]:
-    """What is no array yet as one; a policy that has none is asked for every step and state of `shape` (H, S, A)."""
+    """A policy as an array; one without `__array__` is called at every step and state of `shape` (H, S, A)."""
     if isinstance(policy, ChoicePolicy) and not hasattr(policy, "__array__"):
         return np.array([[policy(h + 1, s) for s in range(shape[1])] for h in range(shape[0])])
     return as_array(policy, what)
 
 
 def check_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes, tolerance: float = 1e-9) -> Floats:
-    """`as_policy`, and every row must be a distribution."""
+    """`as_policy`; raises InvalidInput unless every row is a distribution."""
     array = as_policy(policy, mdp)
     off = ~((array >= 0).all(axis=2) & (np.abs(array.sum(axis=2) - 1) <= tolerance))
     if off.any():
@@ -145,10 +145,10 @@ def check_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes, tolerance: float 
 
 
 def uniform(mdp: Sizes) -> Floats:
-    """Every action equally likely, everywhere."""
+    """The uniform policy [H, S, A]."""
     return np.full((mdp.horizon, mdp.n_states, mdp.n_actions), 1.0 / mdp.n_actions)
 
 
 def random_policy(mdp: Sizes, rng: np.random.Generator, concentration: float = 0.5) -> NDArray[np.float64]:
-    """Independent Dirichlet rows, for tests that speak about any policy."""
+    """A random policy [H, S, A] with independent Dirichlet rows, for tests."""
     return rng.dirichlet(np.full(mdp.n_actions, concentration), size=(mdp.horizon, mdp.n_states))

@@ -7,7 +7,7 @@ Row l*S*A + s*A + a holds the successors of action a in state s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ Bools = NDArray[np.bool_]
 class Transitions:
     """P_h(s'|s,a) for all h, as rows of (successor, probability).
 
-    An entry that is stored is possible, one that is not stored is impossible: safety is read off the pattern
-    (`indptr`, `indices`) and never off `prob`, whose entries may be as small as a float can be.
+    A stored entry is possible, any other impossible: safety is decided by the pattern (`indptr`, `indices`) and never
+    by `prob`, which may underflow. The arrays are read-only.
     """
 
     n_states: int
@@ -37,14 +37,18 @@ class Transitions:
     indices: NDArray[np.int32]  # [nnz]
     prob: Floats  # [nnz]
 
+    def __post_init__(self) -> None:
+        for array in (self.indptr, self.indices, self.prob):
+            array.setflags(write=False)
+
     @property
     def nnz(self) -> int:
-        """How many (h, s, a, s') are possible."""
+        """The number of possible (h, s, a, s')."""
         return len(self.indices)
 
     @property
     def stationary(self) -> bool:
-        """Whether one layer serves every step."""
+        """Whether all steps have one layer."""
         return self.n_layers == 1
 
     def row(self, layer: int, state: int, action: int) -> tuple[NDArray[np.int32], Floats]:
@@ -63,18 +67,18 @@ class Transitions:
         )
 
     def with_prob(self, prob: ArrayLike) -> Transitions:
-        """Other probabilities on the same support (rows must again sum to one)."""
+        """Other probabilities on the same support; raises InvalidInput unless rows sum to one."""
         new = np.array(prob, dtype=np.float64)
         if new.shape != self.prob.shape:
             raise InvalidInput(f"The new probabilities must have shape {self.prob.shape}. Got {new.shape} instead.")
         if coarse(prob):
             new = normalised(self.indptr, new)
         _check_probabilities(self.n_states, self.n_actions, self.indptr, self.indices, new)
-        return _freeze(self.n_states, self.n_actions, self.n_layers, self.indptr, self.indices, new)
+        return replace(self, prob=new)
 
 
 def compress(transition: object, n_states: int, horizon: int, support: object = None) -> Transitions:
-    """Read what a user gives: an array [S,A,S] or [H,S,A,S], a SciPy sparse [S*A,S], or a list of H of those."""
+    """A user's argument compressed: an array [S,A,S] or [H,S,A,S], a SciPy sparse [S*A,S], or a list of H of those."""
     if isinstance(transition, Transitions):
         if support is not None:
             raise InvalidInput("The 'support' of FiniteMDP must not be given twice: 'transition' carries its own.")
@@ -84,7 +88,7 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
     layers = _layers(transition, "transition", n_states, horizon)
     masks = None if support is None else _layers(support, "support", n_states, horizon)
     if masks is not None and (len(masks) != len(layers) or masks[0].shape != layers[0].shape):
-        raise InvalidInput("The 'support' of FiniteMDP must have the same shape as 'transition'. Got another instead.")
+        raise InvalidInput("The 'support' of FiniteMDP must have the shape of 'transition'. Got another one instead.")
     n_actions = layers[0].shape[0] // n_states
     parts = []
     for h, layer in enumerate(layers):
@@ -101,15 +105,7 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
     if rounded:
         prob = normalised(indptr, prob)
     _check_probabilities(n_states, n_actions, indptr, indices, prob)
-    return _freeze(n_states, n_actions, len(layers), indptr, indices, prob)
-
-
-def _freeze(
-    n_states: int, n_actions: int, n_layers: int, indptr: NDArray[np.int64], indices: NDArray[np.int32], prob: Floats
-) -> Transitions:
-    for array in (indptr, indices, prob):
-        array.setflags(write=False)
-    return Transitions(n_states, n_actions, n_layers, indptr, indices, prob)
+    return Transitions(n_states, n_actions, len(layers), indptr=indptr, indices=indices, prob=prob)
 
 
 def _check_shape(right: bool, got: object) -> None:
@@ -159,7 +155,7 @@ def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
 
 
 def _on_support(layer: Any, mask: Any, n_states: int, n_actions: int, h: int | None) -> tuple[Any, Any, Any]:
-    """The probabilities of `layer` on the pattern of `mask`; a probability outside it is a contradiction.
+    """The probabilities of `layer` on the pattern of `mask`; raises InvalidInput for one outside it.
 
     The other way round is allowed: a possible successor whose probability underflowed to 0.0 stays possible.
     """
@@ -189,7 +185,7 @@ def _row_name(i: int, n_states: int, n_actions: int, h: int | None) -> str:
 def _check_probabilities(
     n_states: int, n_actions: int, indptr: NDArray[np.int64], indices: NDArray[np.int32], prob: Floats
 ) -> None:
-    """Each row a distribution, or empty (rows of reset states are never used; FiniteMDP checks the others)."""
+    """Raise InvalidInput unless each row is a distribution or empty (see `checks.check_rows`)."""
     rows = n_states * n_actions
     layered = len(indptr) - 1 > rows
 
@@ -214,16 +210,15 @@ def _check_probabilities(
 
 
 def coarse(given: object) -> bool:
-    """Whether probabilities come in single precision, whose rows sum to one only up to its rounding."""
+    """Whether probabilities are in single precision, so that rows sum to one only up to its rounding."""
     parts = given if isinstance(given, list | tuple) else [given]  # one for each step, or one for all
     return any(getattr(part, "dtype", None) == np.float32 for part in parts)
 
 
 def normalised(indptr: NDArray[np.int64], prob: Floats) -> Floats:
-    """Rows of single precision divided by their sums, where rounding explains what these lack; others as they are.
+    """Rows divided by their sums if these miss one by no more than rounding in single precision; others unchanged.
 
-    n numbers that were rounded and added up in single precision miss their sum by at most n + 1 units of its rounding.
-    What is positive stays so and what is zero stays zero: the support is that of the numbers given.
+    The rounded sum of n rounded numbers is off by at most n + 1 units of rounding. The support does not change.
     """
     total, count = row_sums(indptr, prob), np.diff(indptr)
     off = np.abs(total - 1)

@@ -29,29 +29,29 @@ def from_gym(
     name: str | None = None,
     **make_options: Any,
 ) -> GymProblem:
-    """A Gymnasium environment as a problem that is never reset but at its start and after a reset event.
+    """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
 
     env: a gymnasium.Env, an id ("gym:CartPole-v1", "gym:package:id"), or module:factory. A `TimeLimit` around it is
-      lifted (in the object itself); `truncated` is ignored. The environment must allow steps after `terminated` if
-      `reset_when` calls for no reset there.
-    horizon: H, steps per episode of the learner. The environment does not notice where one ends.
-    features: how a linear player sees vectors: the name of a feature map, a `FeatureMap`, or a function of the raw
-      observation that returns a vector (then that is the state). Default: random Fourier features.
+      disabled (in the object itself); `truncated` is ignored. The environment must allow steps after `terminated` if
+      `reset_when` is false there.
+    horizon: H, steps per episode of the learner. The environment is not reset between episodes.
+    features: features of vectors for linear players: the name of a feature map, a `FeatureMap`, or a function of the
+      raw observation that returns a vector (which is then the state). Default: random Fourier features.
     xi: features of starts for the dual player: the name of a feature map, a `FeatureMap`, a function of the state; rows
-      [n, d] where states are counted. Default: the constant 1.
-    reset_when: function of (observation, reward, terminated, info), or words (see `events`). Default: `terminated`.
-    reward: a reward of your own, a function of the same four.
-    reward_range: (low, high) of the rewards where they leave [0, 1]; they are scaled, and the original return is kept.
+      [n, d] if states are numbers. Default: the constant 1.
+    reset_when: function of (observation, reward, terminated, info), or text (see `events`). Default: `terminated`.
+    reward: your own reward, a function of the same four arguments.
+    reward_range: (low, high) of rewards outside [0, 1]; they are scaled, and the original return is recorded too.
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple),
-      or "box" for a player that takes them as they are.
-    states: N: number the distinct observations as they come, up to N of them, and count them as states.
-    bounds: (low, high) of vector states where the space does not tell them: a scale for `xi`.
+      or "box" for a player with continuous actions.
+    states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N.
+    bounds: (low, high) of vector states if the space has none: a scale for `xi`.
     table: whether to read the exact model of an environment that has one (`env.P`).
-    operator: who performs resets (see `operators`). Default: the environment itself.
+    operator: performs resets (see `operators`). Default: the environment itself.
     make_options: options of the environment, for an id or a factory.
 
-    States are numbers for discrete observations, else vectors of float64. Where they are numbers, one more than the
-    observations stands for the reset. The environment's own chance comes from seeds that the run's seed decides.
+    States are numbers for discrete observations, else vectors of float64. If they are numbers, one more than the
+    observations is the reset state. The environment's randomness is seeded from the run's seed.
 
     >>> lake = from_gym("gym:FrozenLake-v1", reset_when="terminated and observation!=15", is_slippery=False)
     >>> lake.n_states, lake.n_actions, lake.mdp
@@ -62,11 +62,7 @@ def from_gym(
     float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, the list of
     actions to choose from, or actions="box" for a player that takes them as they are.
     """
-    return build(
-        env, horizon=horizon, features=features, xi=xi, reset_when=reset_when, reward=reward, reward_range=reward_range,
-        actions=actions, states=states, bounds=bounds, table=table, operator=operator, name=name,
-        make_options=make_options,
-    )  # fmt: skip
+    return build(**locals())  # every argument, by its name
 
 
 def table_of(env: Any, **options: Any) -> FiniteMDP:

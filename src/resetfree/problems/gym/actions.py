@@ -1,4 +1,4 @@
-"""What a learner can do in an environment: a list of actions, of which it names the index, or a box of vectors.
+"""The learner's actions in an environment: a list, of which it chooses the index, or a box of vectors.
 
 Legend: A actions, D numbers in a continuous action.
 """
@@ -17,24 +17,24 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.action_spaces import Box
 
 MOST = 10_000  # actions that a grid or a product may have
-BOX = "box"  # what asks for continuous actions as they are
+BOX = "box"  # the option for continuous actions
 
 
 def learner_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any] | Box:
-    """Every action of the learner, or the box that they come from where `given` is "box"."""
+    """The list of the learner's actions, or the box of them if `given` is "box"."""
     if not isinstance(given, str) or given != BOX:
         return list_actions(space, given, problem)
     finite = isinstance(space, spaces.Box) and bool((np.isfinite(space.low) & np.isfinite(space.high)).all())
     if not isinstance(space, spaces.Box) or space.dtype.kind != "f" or not finite:
-        raise InvalidInput(f'Only actions within finite bounds are a box. Got actions="box" for {space} instead.')
+        raise InvalidInput(f'A box of actions must have finite bounds. Got actions="box" for {space} instead.')
     return Box(space.low, space.high)
 
 
 def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any]:
-    """Every action of the learner.
+    """The list of the learner's actions.
 
-    given: None (what the space lists by itself), a list of actions, or for a box a number of grid points per dimension
-    (one for all, or a tuple).
+    given: None (all of a discrete space), a list of actions, or for a box the grid points per dimension (one number for
+    all, or a tuple).
     """
     if isinstance(given, str):  # from the command line: 3,5
         given = _numbers(given, problem)
@@ -44,7 +44,7 @@ def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any
     if is_grid and isinstance(space, spaces.Box):
         return _grid(space, given, problem)
     if is_grid and not isinstance(given, tuple):
-        raise InvalidInput(f"Only continuous actions are put on a grid. Got actions={given} for {space} instead.")
+        raise InvalidInput(f"A grid of actions needs a continuous space. Got actions={given} for {space} instead.")
     if not is_sequence(given) or len(given) == 0:
         raise InvalidInput(
             f"The 'actions' of '{problem}' must be a list of actions, or grid points per dimension. "
@@ -96,7 +96,7 @@ def _check_number(n: int, problem: str) -> None:
 
 
 def _member(space: spaces.Space[Any], action: Any, problem: str) -> Any:
-    """One action of the user's list, in the type that the space asks for."""
+    """One action of the user's list, in the type of the space; raises InvalidInput."""
     same: Any = action
     try:
         if isinstance(space, spaces.Discrete):

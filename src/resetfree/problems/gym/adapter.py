@@ -1,15 +1,13 @@
-"""A Gymnasium environment as a reset-free problem: it goes on from episode to episode until a reset event.
+"""A Gymnasium environment as a reset-free problem: it runs from episode to episode until a reset event.
 
-`reset` is called at the start of a run, after a reset event and when an interrupted run goes on, never otherwise.
+`reset` is called at the start of a run, after a reset event and when an interrupted run is resumed, never otherwise.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import nan
 from typing import Any, cast
 
@@ -18,9 +16,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Description, Intervention, State
+from resetfree.problems.contract import Description, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
@@ -31,28 +29,28 @@ from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
-SEEDS = 2**31  # seeds of the environment's own chance
-SHOWN = 8  # entries of an observation that a sentence shows
+SEEDS = 2**31  # seeds of the environment's own randomness
+SHOWN = 8  # entries of an observation in a message
 WHY = {"start": "the run starts", "resume": "the run goes on after an interruption"}
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What decides how episodes go, as far as it can be told; runs are told apart by it."""
+    """What affects episodes, as far as it is known; part of the problem's fingerprint."""
 
     environment: str  # id or class
     made_with: tuple[tuple[str, Any], ...]  # options of the environment
     wrappers: tuple[str, ...]
     reset_when: Decide
     rewards: Rewards
-    actions: list[Any] | Box  # what the learner's actions 0, 1, .. stand for
+    actions: list[Any] | Box  # the environment's actions for the learner's 0, 1, ..
     function: Callable[[Any], Any] | None  # of the raw observation
     table: Transitions | None = None
     table_reward: Floats | None = None
 
 
 class GymProblem(SteppedProblem):
-    """Episodes of H steps in one environment that is never put back; made by `from_gym`."""
+    """Episodes of H steps in one environment that is not reset between them; made by `from_gym`."""
 
     persistent = True
 
@@ -63,6 +61,7 @@ class GymProblem(SteppedProblem):
         horizon: int,
         terms: Terms,
         observer: Observer,
+        *,
         features: FeatureMap | None,
         xi: Any,
         operator: Operator,
@@ -79,14 +78,13 @@ class GymProblem(SteppedProblem):
         self._model = model
         self._possible = None if model is None else _pattern(model)
         self._observer = observer
-        self.operator = operator  # who performs resets; may be replaced at any time
-        self._state: State = None  # where the environment stands; None: it must be reset first
+        self.operator = operator  # performs resets; may be replaced at any time
+        self._state: State = None  # the environment's present state; None: it must be reset first
         self._event = ""
-        self._ended = self._truncated = False  # what the environment said since the last reset
+        self._ended = self._truncated = False  # reported by the environment since the last reset
         self._steps = 0  # since this was made
         self.remake: Callable[[], Env] | None = None  # how the environment is made again after `close`
         self.closed = False
-        self._performed: list[Intervention] = []
 
     @property
     def mdp(self) -> FiniteMDP:
@@ -97,9 +95,8 @@ class GymProblem(SteppedProblem):
         return model
 
     def description(self, s1: State = None) -> Description:
-        """As others, with the spaces of the environment; who performs resets makes no other problem of it."""
-        told = super().description(s1)
-        identity = {name: part for name, part in told.identity.items() if name != "operator"}
+        """As for other problems, with the spaces of the environment; the operator is not part of the identity."""
+        identity = {name: part for name, part in super().description(s1).identity.items() if name != "operator"}
         space = self.env.observation_space
         form: dict[str, Any] = {"kind": "vector", "space": space_form(space)}
         if isinstance(self._observer, Numbered):
@@ -112,16 +109,13 @@ class GymProblem(SteppedProblem):
         return Description(identity, form, self.terms.function)
 
     def first_start(self, u: float) -> State:
-        """Where the environment stands after its first reset."""
+        """The state after the first reset."""
         return self.perform_reset(u, "start")
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
-        """Ask the operator (by default the problem's own), then reset the environment with a seed that `u` decides."""
-        detail = WHY.get(why, self._event or "a reset was called for")
-        asked, began = _now(), time.monotonic()
-        answer = (operator or self.operator).perform(Request(self.name, why, detail))
-        told = f"{detail}; {answer.note}" if answer.note else detail
-        self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
+        """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
+        request = Request(self.name, why, WHY.get(why, self._event or "a reset is due"))
+        self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:
             if self.closed and self.remake is not None:
@@ -129,7 +123,7 @@ class GymProblem(SteppedProblem):
                 lift_time_limits(self.env)
             observation, _ = self.env.reset(seed=int(u * SEEDS))
         except Exception as error:
-            raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {said(error)}.") from error
+            raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {one_line(error)}.") from error
         try:
             self._state = self._observer(observation)
         except Unusable as error:
@@ -137,44 +131,39 @@ class GymProblem(SteppedProblem):
         self._event, self._ended, self._truncated = "", False, False
         return self._state
 
-    def interventions(self) -> list[Intervention]:
-        """The resets since this was last asked."""
-        done, self._performed = self._performed, []
-        return done
-
     def saved(self) -> dict[str, NDArray[Any]]:
-        """How observations were numbered, where they are."""
+        """The numbers of observations, if they are numbered."""
         return {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
 
     def restore(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Number observations as before."""
+        """Put back the numbers of observations."""
         if isinstance(self._observer, Numbered):
             self._observer.seen = saved["seen"]
 
     def close(self) -> None:
-        """Close the environment; the next reset makes it again, where it was made by name."""
+        """Close the environment; the next reset makes it again if it was made by name."""
         if not self.closed:
             self.closed, self._state = True, None
             self.env.close()
 
     def enter(self, start: State) -> State:
-        """Where the environment stands; if the episode is cut short, nobody knows where it stands."""
+        """The environment's present state, which is unknown until the episode has ended."""
         if self._state is None or not np.array_equal(start, self._state):
-            where = "nowhere before a reset" if self._state is None else f"at {_words(self._state)}"
+            present = "none before a reset" if self._state is None else _brief(self._state)
             raise InvalidInput(
-                f"An episode of '{self.name}' starts where the environment stands ({where}). "
-                f"Got {None if start is None else _words(start)} instead."
+                f"An episode of '{self.name}' must start at the present state of the environment ({present}). "
+                f"Got {None if start is None else _brief(start)} instead."
             )
         state, self._state = self._state, None
         return state
 
     def leave(self, state: State, reset: bool, u: Floats) -> State:
-        """Where the environment stands; nowhere if a reset is due."""
+        """The environment's present state; None if a reset is due."""
         self._state = None if reset else state
         return self._state
 
     def step(self, h: int, state: State, action: Any, u: Floats) -> Step:
-        """One step of the environment, which draws its own chance from the seed of its reset."""
+        """One step of the environment, whose randomness is seeded by its reset; raises EnvironmentFailed."""
         try:
             return self._step(state, action, h)
         except Unusable as error:
@@ -190,25 +179,25 @@ class GymProblem(SteppedProblem):
         try:
             decided = self.terms.reset_when(observation, own, terminated, info)
         except Exception as error:
-            raise Unusable(f"could not be judged: its 'reset_when' raised {said(error)}") from error
+            raise Unusable(f"could not be judged: its 'reset_when' raised {one_line(error)}") from error
         if not isinstance(decided, bool | np.bool_ | int | np.integer):
-            raise Unusable(f"could not be judged: its 'reset_when' must say True or False, and said {decided!r}")
+            raise Unusable(f"could not be judged: its 'reset_when' must return True or False, and returned {decided!r}")
         reset = bool(decided)
         after: State = self.n_states - 1 if reset and self.n_states is not None else self._observer(observation)
         if self._possible is not None and (state, action, after) not in self._possible:
             raise Unusable(
-                f"went from state {state} by action {action} to state {after}, which its own table P says cannot be: "
-                "leave the table aside (table=False)"
+                f"went from state {state} by action {action} to state {after}, which is impossible by its own table P: "
+                "do not use the table (table=False)"
             )
         if reset:
             shown = after if self.n_states is None else observation
             ended = ", terminated" if terminated else ""
-            self._event = f"step {h} of an episode, observed {_words(shown)}, reward {own:g}{ended}"
+            self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
         self._ended |= terminated
         return Step(after, scaled, reset, own if self.terms.rewards.changed else nan)
 
     def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:
-        """The environment's own step; after `terminated` without a reset it may warn, which is what was asked for."""
+        """The environment's own step; its warnings after `terminated` without a reset are suppressed."""
         try:
             if self._ended:
                 with warnings.catch_warnings():
@@ -219,16 +208,16 @@ class GymProblem(SteppedProblem):
         except Exception as error:
             hint = ""
             if self._truncated:
-                hint = ", after its own time limit, which only an option of the environment can lift"
+                hint = ", after its own time limit, which only an option of the environment can change"
             elif self._ended:
-                hint = ", after it had terminated and 'reset_when' called for no reset"
-            raise Unusable(f"raised {said(error)}{hint}") from error
+                hint = ", after it had terminated and 'reset_when' was false"
+            raise Unusable(f"raised {one_line(error)}{hint}") from error
         self._truncated |= bool(truncated)
         return observation, reward, bool(terminated), info
 
 
 def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:
-    """What can follow what."""
+    """The possible (state, action, next state)."""
     t = model.transition
     pairs = np.repeat(np.arange(len(t.indptr) - 1), np.diff(t.indptr))
     return frozenset(
@@ -236,13 +225,9 @@ def _pattern(model: FiniteMDP) -> frozenset[tuple[int, int, int]]:
     )
 
 
-def _words(state: Any) -> str:
-    """A state or an observation, short."""
+def _brief(state: Any) -> str:
+    """A state or an observation as a message quotes it."""
     if isinstance(state, np.ndarray) and state.dtype.kind in "biuf":
         entries = [f"{x:.4g}" for x in state.ravel()[:SHOWN]]
         return f"[{', '.join(entries)}{', ...' if state.size > SHOWN else ''}]"
     return str(int(state)) if isinstance(state, int | np.integer) else type(state).__name__
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

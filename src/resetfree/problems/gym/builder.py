@@ -1,4 +1,4 @@
-"""From the arguments of `from_gym` to a `GymProblem`: everything is checked before the first step."""
+"""Makes a `GymProblem` from the arguments of `from_gym`; all are checked before the first step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from gymnasium import spaces
 
 from resetfree.core.arguments import words
 from resetfree.core.errors import InvalidInput, ResetFreeError
-from resetfree.core.naming import imported, said
+from resetfree.core.naming import imported, one_line
 from resetfree.core.settings import check
-from resetfree.problems.action_spaces import Box
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
 from resetfree.problems.finite.checks import check_horizon
@@ -27,17 +26,17 @@ from resetfree.problems.gym.observations import CountedObservations, Observer, o
 from resetfree.problems.gym.rewards import Rewards
 from resetfree.problems.operators import Automatic, Operator
 
-UNBOUNDED = 1e30  # bounds beyond this are as good as none
+UNBOUNDED = 1e30  # bounds beyond this count as none
 XI_SEED = 0  # features of starts are part of the problem, not of a run
 
 
-def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **asked: Any) -> GymProblem:
-    """See `from_gym`; an environment that is made here is closed if it cannot be used."""
+def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **options: Any) -> GymProblem:
+    """The problem of `from_gym`; an environment that is made here is closed if it cannot be used."""
     if name is not None:
         words(name, "name of a problem")
     made, called = _environment(env, make_options, name)
     try:
-        problem = _built(made, called, **asked)
+        problem = _adapted(made, called, **options)
     except BaseException:
         if isinstance(env, str):
             made.close()
@@ -47,7 +46,7 @@ def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **aske
     return problem
 
 
-def _built(
+def _adapted(
     env: Any,
     called: str,
     *,
@@ -74,7 +73,7 @@ def _built(
         raise InvalidInput(f"The states of '{called}' are counted and take no feature map. Got {features!r} instead.")
     spec = env.unwrapped.spec
     terms = Terms(
-        environment=_class(env.unwrapped) if spec is None else spec.id,
+        environment=_class_name(env.unwrapped) if spec is None else spec.id,
         made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
         wrappers=tuple(changed_by(env)),
         reset_when=reset_event(reset_when, called),
@@ -86,38 +85,43 @@ def _built(
     model, no_table = None, ""
     try:
         if not table:
-            raise NoTable("was asked to be played without its table")
-        counted = isinstance(observer, CountedObservations) and isinstance(env.action_space, spaces.Discrete)
-        if not counted or isinstance(terms.actions, Box):
+            raise NoTable("is played without its table (table=False)")
+        if not (isinstance(observer, CountedObservations) and isinstance(env.action_space, spaces.Discrete)):
             raise NoTable("is not a finite problem")
         if terms.wrappers:
             raise NoTable(f"is changed by {', '.join(terms.wrappers)}")
         if env.observation_space.start or env.action_space.start:
             raise NoTable("does not count from 0")
-        model = read_table(
-            env.unwrapped, int(env.observation_space.n), terms.actions, terms.reset_when, terms.rewards, int(horizon),
-            called, start_features,
-        )  # fmt: skip
+        n = int(env.observation_space.n)
+        model = read_table(env.unwrapped, n, terms, horizon=int(horizon), name=called, xi=start_features)
         terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
     except NoTable as error:
         no_table = f"There is no exact oracle for '{called}': it {error}."
-    operator = Automatic() if operator is None else operator
     return GymProblem(
-        env, called, int(horizon), terms, observer, feature_map, start_features, operator, model, no_table
+        env,
+        called,
+        int(horizon),
+        terms,
+        observer,
+        features=feature_map,
+        xi=start_features,
+        operator=Automatic() if operator is None else operator,
+        model=model,
+        no_table=no_table,
     )
 
 
 def _environment(given: Any, options: Mapping[str, Any], name: str | None) -> tuple[Env, str]:
-    """The environment that an argument means, and what to call it."""
+    """The environment for an argument, and its name."""
     if isinstance(given, str) and ":" in given and not given.startswith("gym:"):
         made = imported(given, "An environment must be a gymnasium.Env, gym:ID or module:factory.")
         try:
             env = made(**options)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # the user's code, which may call exit: its own words are the most useful
+        except BaseException as error:  # the user's code may raise anything, and call exit
             raise InvalidInput(
-                f"The factory '{given}' must return a gymnasium.Env. It raised {said(error)} instead."
+                f"The factory '{given}' must return a gymnasium.Env. It raised {one_line(error)} instead."
             ) from error
         return check_environment(env, given), name or given
     if isinstance(given, str):
@@ -134,12 +138,12 @@ def _environment(given: Any, options: Mapping[str, Any], name: str | None) -> tu
     return env, name or (type(env.unwrapped).__name__ if spec is None else f"gym:{spec.id}")
 
 
-def _class(env: Env) -> str:
+def _class_name(env: Env) -> str:
     return f"{type(env).__module__}.{type(env).__qualname__}"
 
 
 def _set_bounds(observer: Observer, bounds: Any, name: str) -> None:
-    """The user's bounds in the place of the space's."""
+    """Replace the bounds of the space by the user's."""
     if bounds is None:
         return
     if observer.low is None:
@@ -157,7 +161,7 @@ def _set_bounds(observer: Observer, bounds: Any, name: str) -> None:
 
 
 def _feature_map(features: Any, function: Callable[[Any], Any] | None, name: str) -> FeatureMap:
-    """How the player's features are made from vector states."""
+    """The map from vector states to the player's features."""
     if function is not None:
         return UserFeatures()
     if features is None or isinstance(features, str):
@@ -171,7 +175,7 @@ def _feature_map(features: Any, function: Callable[[Any], Any] | None, name: str
 
 
 def _start_features(xi: Any, observer: Observer, name: str) -> Any:
-    """Features of starts: an array [S, d'] where states are counted, fitted features elsewhere, None for 1."""
+    """Features of starts: an array [S, d'] if states are numbers, fitted features otherwise, None for 1."""
     if xi is None:
         return None
     if observer.n_states is not None:
@@ -200,17 +204,17 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     except Exception as error:  # the user's function
         raise InvalidInput(
             f"The 'xi' of '{name}' must turn a state [{len(observer.low)}] into a vector. "
-            f"It raised {said(error)} instead."
+            f"It raised {one_line(error)} instead."
         ) from error
 
 
 def _start_rows(xi: Any, n_states: int, known: bool, name: str) -> Floats:
-    """[S, d'], from rows for all states but the reset state, where nobody starts, or from a function of the state."""
+    """[S, d'], from rows for all states but the reset state, where no episode starts, or a function of the state."""
     n = n_states - 1
     try:
         rows = np.array([np.ravel(xi(s)) for s in range(n)] if callable(xi) and known else xi, dtype=np.float64)
         wrong = rows.ndim != 2 or len(rows) != n or not np.isfinite(rows).all()
-    except Exception:  # the user's function, or what is no array
+    except Exception:  # the user's function, or not an array
         wrong = True
     if wrong:
         function = ", or a function of the state" if known else ""

@@ -1,6 +1,6 @@
-"""What calls for a reset: a function of the user's, or a few words that the command line can carry.
+"""Reset events: the user's function, or a condition as text.
 
-Words: "terminated", "never", or conditions joined by "and" and "or", such as "terminated and reward<=0",
+A condition is "terminated", "never", or terms joined by "and" and "or", such as "terminated and reward<=0",
 "observation==36", "observation[2]>0.2" (an entry of a vector) or "info.crashed" (an entry of the info).
 """
 
@@ -19,8 +19,13 @@ from resetfree.core.naming import imported
 
 Decide: TypeAlias = Callable[[Any, float, bool, dict[str, Any]], Any]  # observation, reward, terminated, info
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 TERM = re.compile(
     r"(?P<negated>not )?(?P<subject>terminated|reward|observation(\[(?P<entry>\d+)\])?|info\.(?P<key>\w+))"
     r"(\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>[-+0-9.einf]+))?"
@@ -43,7 +48,7 @@ class Term:
     negated: bool
 
     def holds(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
-        """Whether it does after one step."""
+        """Whether it is true after one step."""
         subject: Any = {"terminated": terminated, "reward": reward, "observation": observation}.get(self.subject)
         if self.key is not None:
             subject = info[self.key]
@@ -55,7 +60,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Condition:
-    """Words as a function: any of the groups, all of whose terms hold.
+    """A condition: true if all terms of any group hold.
 
     >>> fell = Condition.read("terminated and reward<=0", "CartPole")
     >>> fell(3, 0.0, True, {}), fell(3, 1.0, True, {}), Condition.read("never", "x")(3, 0.0, True, {})
@@ -67,7 +72,7 @@ class Condition:
 
     @classmethod
     def read(cls, text: str, problem: str) -> Condition:
-        """Words as a condition."""
+        """Parse a condition; raises InvalidInput, with `problem` in the message."""
         if text.strip() == "never":
             return cls("never", ())
         groups = tuple(
@@ -76,12 +81,12 @@ class Condition:
         return cls(text, groups)
 
     def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
-        """Whether a reset is called for."""
+        """Whether one step is a reset event."""
         return any(all(term.holds(observation, reward, terminated, info) for term in group) for group in self.groups)
 
 
-def _term(words: str, text: str, problem: str) -> Term:
-    found = TERM.fullmatch(words.strip())
+def _term(term: str, text: str, problem: str) -> Term:
+    found = TERM.fullmatch(term.strip())
     wrong = InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got '{text}' instead.")
     if found is None:
         raise wrong
@@ -91,13 +96,13 @@ def _term(words: str, text: str, problem: str) -> Term:
     except ValueError:
         raise wrong from None
     if {"terminated": found["sign"] is not None, "info": False}.get(subject, found["sign"] is None):
-        raise wrong  # a number needs a comparison, and `terminated` is no number
+        raise wrong  # a number needs a comparison, and `terminated` takes none
     entry = None if found["entry"] is None else int(found["entry"])
-    return Term(subject, entry, found["key"], found["sign"], value, found["negated"] is not None)
+    return Term(subject, entry, found["key"], found["sign"], value, negated=found["negated"] is not None)
 
 
 def reset_event(reset_when: Decide | str | None, problem: str) -> Decide:
-    """Whatever the user gave, as a function; the default is `terminated`."""
+    """The user's function or condition as a function; the default is `terminated`."""
     if reset_when is None:
         reset_when = "terminated"
     if callable(reset_when):
@@ -110,7 +115,7 @@ def reset_event(reset_when: Decide | str | None, problem: str) -> Decide:
 
 
 def reward_function(reward: Decide | str | None, problem: str) -> Decide | None:
-    """A reward of the user's own: a function, or module:function."""
+    """The user's own reward: a function, or module:function."""
     if reward is None or callable(reward):
         return reward
     what = (

@@ -1,4 +1,4 @@
-"""A Gymnasium environment that never ends by itself: found by its id, and rid of its time limit."""
+"""Gymnasium environments by their id, with their time limits disabled."""
 
 from __future__ import annotations
 
@@ -14,54 +14,61 @@ from gymnasium import wrappers
 from gymnasium.envs.registration import registry
 
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 
 PACKAGES = ("minigrid", "highway_env", "gymnasium_robotics", "metaworld")  # register their environments when imported
 # Wrappers that change neither observations nor rewards nor actions.
 PASSIVE = (
-    wrappers.TimeLimit, wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.RecordEpisodeStatistics,
-    wrappers.RecordVideo, wrappers.RenderCollection, wrappers.HumanRendering,
-)  # fmt: skip
+    wrappers.TimeLimit,
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+    wrappers.RecordVideo,
+    wrappers.RenderCollection,
+    wrappers.HumanRendering,
+)
 Env = gymnasium.Env[Any, Any]
 
 
 def make_environment(name: str, options: Mapping[str, Any]) -> Env:
-    """The environment with this id (or module:id, where importing the module registers it), without a time limit."""
+    """The environment with this id (or module:id, if importing the module registers it), without a time limit."""
     module, _, name_alone = name.rpartition(":")
     if "max_episode_steps" in options:
-        raise InvalidInput(f"A time limit is no reset: '{name}' is played without. Got 'max_episode_steps' instead.")
+        raise InvalidInput(
+            f"'{name}' must have no time limit, which is not a reset. Got 'max_episode_steps': leave it out."
+        )
     try:
         if module:
             importlib.import_module(module)
-        _look_for(name_alone)
+        _register(name_alone)
         return gymnasium.make(name_alone, max_episode_steps=-1, disable_env_checker=True, **options)
     except (UnknownName, KeyboardInterrupt):
         raise
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise InvalidInput(
-            f"The environment '{name}' needs a package that is not there ({said(error)}); "
+            f"The environment '{name}' needs a package that is not installed ({one_line(error)}); "
             'most come with: pip install "resetfree[envs]".'
         ) from error
-    except BaseException as error:  # somebody else's code, which may call exit: its own words are the most useful
+    except BaseException as error:  # foreign code may raise anything, and call exit
         given = f" with {', '.join(f'{key}={value!r}' for key, value in options.items())}" if options else ""
-        raise InvalidInput(f"The environment '{name}' cannot be made{given}: {said(error)}.") from error
+        raise InvalidInput(f"The environment '{name}' cannot be made{given}: {one_line(error)}.") from error
 
 
-def _look_for(name: str) -> None:
-    """Have the package of an environment register it; raise if there is no such environment."""
+def _register(name: str) -> None:
+    """Import packages until one registers the environment; raises UnknownName if none does."""
     for package in PACKAGES:
         if name in registry:
             return
-        with suppress(ImportError):  # not there, or broken: then its environments are not there either
+        with suppress(ImportError):  # not installed, or broken
             importlib.import_module(package)
     if name not in registry:
         near = get_close_matches(name, registry, n=1)
-        others = ["what gymnasium.pprint_registry() shows, and gym:package:id for an id that a package registers"]
+        others = ["see gymnasium.pprint_registry(), or type gym:package:id for an id that a package registers"]
         raise UnknownName("Gymnasium environment", name, near or others)
 
 
 def layers(env: Env) -> Iterator[Env]:
-    """The environment and what it wraps, from the outside in."""
+    """The environment and those that it wraps, from the outermost."""
     yield env
     while isinstance(env, gymnasium.Wrapper):
         env = env.env
@@ -69,7 +76,7 @@ def layers(env: Env) -> Iterator[Env]:
 
 
 def check_environment(env: Any, name: str) -> Env:
-    """Refuse what resets itself, and what is no environment."""
+    """The environment; raises InvalidInput if it resets itself or is not a gymnasium.Env."""
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise InvalidInput(
             f"Vector environments reset themselves, which hides resets: give one single environment for '{name}'."
@@ -77,14 +84,14 @@ def check_environment(env: Any, name: str) -> Env:
     if not isinstance(env, gymnasium.Env):
         raise InvalidInput(f"'{name}' must be a gymnasium.Env. Got {type(env).__name__} instead.")
     if any(isinstance(layer, wrappers.Autoreset) for layer in layers(env)):
-        raise InvalidInput(f"The wrapper Autoreset resets '{name}' by itself, which hides resets: take it off.")
+        raise InvalidInput(f"The wrapper Autoreset resets '{name}' by itself, which hides resets: remove it.")
     return env
 
 
 def lift_time_limits(env: Env) -> None:
-    """Every `TimeLimit` around the environment is set so high that it is never reached.
+    """Set every `TimeLimit` around the environment so high that it is never reached.
 
-    A limit that the environment itself counts cannot be lifted from outside; what it says (`truncated`) is ignored.
+    A limit inside the environment itself cannot be changed; its `truncated` is ignored.
     """
     for layer in layers(env):
         if isinstance(layer, wrappers.TimeLimit):
@@ -92,7 +99,7 @@ def lift_time_limits(env: Env) -> None:
 
 
 def changed_by(env: Env) -> list[str]:
-    """The wrappers that may change what an environment shows or takes."""
+    """The names of wrappers that may change observations, rewards or actions."""
     return [
         type(layer).__name__ for layer in layers(env) if layer is not env.unwrapped and not isinstance(layer, PASSIVE)
     ]

@@ -1,4 +1,4 @@
-"""A table of an environment as an exact model: P[s][a] is a list of (probability, next state, reward, terminated).
+"""An environment's table as an exact model: P[s][a] is a list of (probability, next state, reward, terminated).
 
 Legend: n states of the table, A actions; state n of the model is the reset state.
 """
@@ -11,30 +11,30 @@ import numpy as np
 from scipy import sparse
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.gym.events import Decide
-from resetfree.problems.gym.rewards import Rewards, Unusable, number
+from resetfree.problems.gym.adapter import Terms
+from resetfree.problems.gym.rewards import Unusable, number
 
 
 class NoTable(Exception):
-    """Why there is no model; the words go on after the environment's name."""
+    """The environment has no model; the message continues a sentence after its name."""
 
 
-def read_table(
-    env: Any, n: int, actions: list[Any], decide: Decide, rewards: Rewards, horizon: int, name: str, xi: Floats | None
-) -> FiniteMDP:
-    """The model of an environment that has `P` and `initial_state_distrib`.
+def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: Floats | None) -> FiniteMDP:
+    """The model of an environment that has `P` and `initial_state_distrib`; raises NoTable.
 
-    P'(s'|s,a) sums what the table says of s' and calls for no reset, P'(n|s,a) what does, and r(s,a) is the expected
-    scaled reward. Asked of the table, `decide` and the user's own reward get {"prob": p} as their info.
+    P'(s'|s,a) sums the table's entries for s' without a reset, P'(n|s,a) those with one, and r(s,a) is the expected
+    scaled reward. `reset_when` and the user's own reward get {"prob": p} as their info.
     """
     table, first = getattr(env, "P", None), getattr(env, "initial_state_distrib", None)
+    actions, rewards = terms.actions, terms.rewards
+    assert isinstance(actions, list)
     if table is None or first is None:
         raise NoTable("has no table (P and initial_state_distrib)")
     if getattr(env, "fickle_passenger", False):
-        raise NoTable("has a table that leaves out its fickle passenger")
+        raise NoTable("has a table without its fickle passenger")
     rows, columns, probabilities = [], [], []
     reward = np.zeros((n + 1, len(actions)))
     least, most = np.inf, -np.inf
@@ -46,7 +46,7 @@ def read_table(
                         continue
                     seen = int(arrival), float(r), bool(terminated), {"prob": p}
                     rows.append(s * len(actions) + i)
-                    columns.append(n if decide(*seen) else seen[0])
+                    columns.append(n if terms.reset_when(*seen) else seen[0])
                     probabilities.append(float(p))
                     own = number(r if rewards.own is None else rewards.own(*seen))
                     least, most = min(least, own), max(most, own)
@@ -54,15 +54,23 @@ def read_table(
     except Unusable as error:
         raise NoTable(f"{error} in its table") from error
     except Exception as error:
-        raise NoTable(f"has a table that cannot be read with this 'reset_when' and 'reward' ({said(error)})") from error
+        raise NoTable(
+            f"has a table that cannot be read with this 'reset_when' and 'reward' ({one_line(error)})"
+        ) from error
     if least < rewards.low or most > rewards.high:
         raise InvalidInput(f"'{name}' gives rewards in [{least:g}, {most:g}], {rewards.outside(least, most)}.")
     shape = ((n + 1) * len(actions), n + 1)
     try:
         return FiniteMDP(
-            sparse.csr_array((probabilities, (rows, columns)), shape=shape), np.clip(reward, 0.0, 1.0),
-            np.arange(n + 1) == n, horizon, start=np.append(np.asarray(first, dtype=np.float64), 0.0), xi=xi, name=name,
-            state_names=[*map(str, range(n)), "reset"], action_names=[str(a) for a in actions],
-        )  # fmt: skip
+            sparse.csr_array((probabilities, (rows, columns)), shape=shape),
+            np.clip(reward, 0.0, 1.0),
+            np.arange(n + 1) == n,
+            horizon,
+            start=np.append(np.asarray(first, dtype=np.float64), 0.0),
+            xi=xi,
+            name=name,
+            state_names=[*map(str, range(n)), "reset"],
+            action_names=[str(a) for a in actions],
+        )
     except (InvalidInput, ValueError) as error:
-        raise NoTable(f"has a table that is no model: {said(error)}") from error
+        raise NoTable(f"has a table that is not a model: {one_line(error)}") from error

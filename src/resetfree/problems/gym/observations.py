@@ -1,7 +1,7 @@
-"""From an observation to a state: a number where observations are counted, a vector elsewhere.
+"""From observations to states: numbers or vectors.
 
-Legend: D numbers in a vector. Where states are counted, the last of them stands for "a reset was called for": what the
-environment shows then may look like any other observation.
+Legend: D numbers in a vector. If states are numbers, the last one is the reset state: the observation at a reset event
+may be that of any other state.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.rewards import Unusable
 
-DIGEST = 16  # bytes that tell two observations apart
-MOST = 10_000_000  # states that are counted: players keep a few numbers for each
+DIGEST = 16  # bytes of an observation's hash
+MOST = 10_000_000  # numbered states: players keep a few numbers for each
 
 
 class Observer(ABC):
-    """Reads observations."""
+    """Maps observations to states."""
 
     n_states: int | None = None
     low: Floats | None = None
@@ -35,7 +35,7 @@ class Observer(ABC):
 
     @abstractmethod
     def __call__(self, observation: Any) -> Any:
-        """The state; raises `Unusable`."""
+        """The state of an observation; raises `Unusable`."""
 
 
 class CountedObservations(Observer):
@@ -46,7 +46,7 @@ class CountedObservations(Observer):
         self.n_states = self._n + 1
 
     def __call__(self, observation: Any) -> int:
-        """The number, checked."""
+        """The number from 0."""
         try:
             state = int(observation) - self._start
         except (TypeError, ValueError) as error:
@@ -57,27 +57,27 @@ class CountedObservations(Observer):
 
 
 class Vector(Observer):
-    """Boxes, several discrete numbers, and tuples of those, one after the other in one vector."""
+    """Boxes, several discrete numbers, and tuples of those, concatenated to one vector."""
 
     def __init__(self, space: spaces.Space[Any], low: Floats, high: Floats) -> None:
         self._space, self.low, self.high = space, low, high
 
     def __call__(self, observation: Any) -> Floats:
-        """A copy, since environments may use one array again and again."""
+        """The vector, as a copy, since environments may reuse their array."""
         try:
             state = _flatten(self._space, observation)
         except (TypeError, ValueError) as error:
-            raise Unusable(f"observed what does not fit its observation space: {said(error)}") from error
+            raise Unusable(f"observed what does not fit its observation space: {one_line(error)}") from error
         assert self.low is not None
         return finite(state, len(self.low))
 
 
 class Mapped(Observer):
-    """Whatever the observation is, the user's function makes a vector of it."""
+    """The user's function maps any observation to a vector."""
 
     def __init__(self, space: spaces.Space[Any], function: Callable[[Any], Any], problem: str) -> None:
         self._function = function
-        # The length must be known before there is an observation, and asking the environment for one is a reset.
+        # The length must be known before the first observation, which would take a reset.
         sampled = copy.deepcopy(space)
         sampled.seed(0)
         try:
@@ -85,7 +85,7 @@ class Mapped(Observer):
         except Exception as error:
             raise InvalidInput(
                 f"The 'features' of '{problem}' must turn any observation of its space into a vector. "
-                f"For a sample of the space it raised {said(error)} instead."
+                f"For a sample of the space it raised {one_line(error)} instead."
             ) from error
         self.low, self.high = np.full(d, -np.inf), np.full(d, np.inf)
 
@@ -94,13 +94,13 @@ class Mapped(Observer):
         try:
             state = np.array(self._function(observation), dtype=np.float64).ravel()
         except Exception as error:
-            raise Unusable(f"could not be described: its 'features' raised {said(error)}") from error
+            raise Unusable(f"could not be described: its 'features' raised {one_line(error)}") from error
         assert self.low is not None
         return finite(state, len(self.low))
 
 
 class Numbered(Observer):
-    """Observations of any kind that are few: they are numbered as they come, first seen first."""
+    """Observations of any kind, numbered in the order of first appearance."""
 
     def __init__(self, most: int, inner: Observer | None = None) -> None:
         self._most, self._inner = most, inner
@@ -108,7 +108,7 @@ class Numbered(Observer):
         self.n_states = most + 1
 
     def __call__(self, observation: Any) -> int:
-        """The number of this observation, a new one if it was never seen."""
+        """The number of this observation, the next one if it is new."""
         digest = hashlib.blake2b(digest_size=DIGEST)
         _feed(digest, observation if self._inner is None else self._inner(observation))
         state = self._number.setdefault(digest.digest(), len(self._number))
@@ -122,20 +122,22 @@ class Numbered(Observer):
 
     @property
     def seen(self) -> NDArray[np.uint8]:
-        """[n, DIGEST] what was seen, in its order."""
+        """[n, DIGEST] the hashes of all observations, by number."""
         return np.frombuffer(b"".join(self._number), dtype=np.uint8).reshape(-1, DIGEST).copy()
 
     @seen.setter
     def seen(self, digests: NDArray[np.uint8]) -> None:
         if digests.ndim != 2 or digests.shape[1] != DIGEST or digests.dtype != np.uint8 or len(digests) > self._most:
-            raise InvalidInput(f"What was seen must be {DIGEST} bytes each, at most {self._most} of them.")
+            raise InvalidInput(
+                f"The seen observations must be at most {self._most} hashes of {DIGEST} bytes. Got others instead."
+            )
         self._number = {row.tobytes(): i for i, row in enumerate(digests)}
 
 
 def observer_for(
     space: spaces.Space[Any], function: Callable[[Any], Any] | None, states: int | None, problem: str
 ) -> Observer:
-    """How the observations of a space are read."""
+    """The observer for a space; raises InvalidInput if there is none."""
     inner = None if function is None else Mapped(space, function, problem)
     if states is not None:
         return Numbered(whole(states, f"'states' of '{problem}'", 1, MOST), inner)
@@ -159,9 +161,9 @@ def observer_for(
 
 
 def finite(state: Floats, d: int) -> Floats:
-    """A vector of d numbers, all finite."""
+    """The vector, if it has d numbers and all are finite; raises `Unusable`."""
     if state.shape != (d,):
-        raise Unusable(f"observed {state.size} numbers, where it said {d}")
+        raise Unusable(f"observed {state.size} numbers, and its observation space has {d}")
     if not np.isfinite(state).all():
         entry = int(np.flatnonzero(~np.isfinite(state))[0])
         raise Unusable(f"observed {state[entry]} in entry {entry} of its observation")
@@ -169,7 +171,7 @@ def finite(state: Floats, d: int) -> Floats:
 
 
 def _bounds(space: spaces.Space[Any]) -> tuple[Floats, Floats] | None:
-    """[D] the least and the largest vectors; None for spaces that are no vectors."""
+    """[D] lower and upper bounds; None for spaces that are not vectors."""
     ends: tuple[Any, Any]
     if isinstance(space, spaces.Box):
         ends = space.low, space.high
@@ -199,7 +201,7 @@ def _flatten(space: spaces.Space[Any], observation: Any) -> Floats:
 
 
 def _feed(digest: Any, part: Any) -> None:
-    """Types and shapes go in with the bytes, so that no two different observations spell the same."""
+    """Hash types and shapes with the bytes, so that different observations give different input."""
     if isinstance(part, Mapping):
         digest.update(f"{{{len(part)}".encode())
         for key in sorted(part, key=str):
@@ -214,7 +216,7 @@ def _feed(digest: Any, part: Any) -> None:
     else:
         array = np.asarray(part)
         if array.dtype.kind not in "biufc":
-            raise Unusable(f"observed {type(part).__name__}, which cannot be numbered")
+            raise Unusable(f"observed {type(part).__name__}, which cannot be hashed")
         if not np.isfinite(array).all():
             raise Unusable("observed a number that is not finite")
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -222,7 +224,7 @@ def _feed(digest: Any, part: Any) -> None:
 
 
 def space_form(space: Any) -> dict[str, Any] | None:
-    """The shape of an observation, or those of its parts; None for what is no array."""
+    """The shape of an observation, or those of its parts; None if it is not an array."""
     if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
         parts = [space_form(part) for part in space.spaces]
         return {"parts": parts} if all(part is not None for part in parts) else None

@@ -1,4 +1,4 @@
-"""Options as the command line gives them: those of the adapter, and what is left for the environment itself."""
+"""Options of the command line: those of the adapter, and the others for the environment itself."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from resetfree.problems.features import make_features
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem
 
-# What the adapter takes; anything else goes to gymnasium.make, and make.KEY does in any case.
-NAMES = (
-    "horizon", "features", "xi", "reset_when", "reward", "reward_low", "reward_high", "actions", "states", "state_low",
-    "state_high", "table",
-)  # fmt: skip
+# Options of the adapter; any other goes to gymnasium.make, and so does make.KEY.
+ENDS = {"reward_range": ("reward_low", "reward_high"), "bounds": ("state_low", "state_high")}
+OWN = ("horizon", "features", "xi", "reset_when", "reward", "actions", "states", "table")
+NAMES = (*OWN, *ENDS["reward_range"], *ENDS["bounds"])
 DOTTED = ("features", "xi")  # features.d=300: a setting of the feature map
 
 
 def of_adapter(key: str) -> bool:
-    """Whether an option is the adapter's."""
+    """Whether an option is for the adapter."""
     group, dot, _ = key.partition(".")
     return key in NAMES or (bool(dot) and group in DOTTED)
 
 
 def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) -> GymProblem:
-    """`from_gym` with options that are numbers and words.
+    """`from_gym` with options that are numbers and text.
 
     >>> from_options("gym:FrozenLake-v1", {"horizon": 20, "is_slippery": False, "reset_when": "terminated"}).n_states
     17
@@ -35,7 +34,7 @@ def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) 
         settings = {key.partition(".")[2]: value for key, value in options.items() if key.startswith(f"{group}.")}
         if settings:
             given[group] = make_features(given.get(group, "random-fourier"), settings)
-    for whole, low, high in (("reward_range", "reward_low", "reward_high"), ("bounds", "state_low", "state_high")):
+    for whole, (low, high) in ENDS.items():
         ends = [given.pop(end, None) for end in (low, high)]
         if ends != [None, None]:
             if None in ends:

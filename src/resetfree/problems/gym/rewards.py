@@ -1,4 +1,4 @@
-"""Rewards in [0, 1]: as the environment gives them, replaced by the user's, or scaled from a stated range."""
+"""Rewards in [0, 1]: the environment's own, the user's, or scaled from a given range."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.naming import said
+from resetfree.core.naming import one_line
 from resetfree.problems.gym.events import Decide
 
-ROUNDING = 1e-6  # of the range: float32 rewards may miss the end of their range by so much
+ROUNDING = 1e-6  # of the range: float32 rewards may exceed the end of their range by this
 
 
 class Unusable(Exception):
-    """What an environment gave cannot be used; the words go on after its name."""
+    """An unusable result of an environment; the message continues a sentence after its name."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rewards:
 
     @classmethod
     def within(cls, own: Decide | None, given: Any, problem: str) -> Rewards:
-        """With a stated range, or None for [0, 1]."""
+        """Rewards with a given range, None for [0, 1]; raises InvalidInput."""
         if given is None:
             return cls(own)
         try:
@@ -43,11 +43,11 @@ class Rewards:
 
     @property
     def changed(self) -> bool:
-        """Whether a learner sees other rewards than the environment gives."""
+        """Whether the learner's rewards differ from the environment's."""
         return self.own is not None or self.stated
 
     def __call__(self, observation: Any, reward: Any, terminated: bool, info: dict[str, Any]) -> float:
-        """What the learner is given for a step."""
+        """The learner's reward for a step; raises Unusable."""
         value = number(reward)
         if self.own is not None:
             try:
@@ -55,14 +55,14 @@ class Rewards:
             except Unusable:
                 raise
             except Exception as error:
-                raise Unusable(f"could not be rewarded: its 'reward' raised {said(error)}") from error
+                raise Unusable(f"could not be rewarded: its 'reward' raised {one_line(error)}") from error
         scaled = (value - self.low) / (self.high - self.low)
         if not -ROUNDING <= scaled <= 1 + ROUNDING:
             raise Unusable(f"gave the reward {value:g}, {self.outside(value, value)}")
         return min(max(scaled, 0.0), 1.0)
 
     def outside(self, least: float, most: float) -> str:
-        """How the sentence about rewards that do not fit goes on."""
+        """The end of a message about rewards outside the range."""
         if self.stated:
             return f"which is outside the stated range [{self.low:g}, {self.high:g}]: state a wider 'reward_range'"
         return (
@@ -72,7 +72,7 @@ class Rewards:
 
 
 def number(reward: Any) -> float:
-    """A reward as a float."""
+    """A reward as a finite float; raises Unusable."""
     try:
         value = float(reward)
     except (TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Who performs a reset: the simulator itself, or a person who is asked and waited for.
+"""Operators perform resets: the simulator itself, or a person who gets a request and is waited for.
 
-An operator is anything with `perform(request) -> answer`. It returns when the system stands where it may start again.
-`Automatic` is the simulator, `OperatorReset` the person, a `Channel` how the person is reached (docs/hardware.md).
+An operator is any object with `perform(request) -> answer`. It returns when the system is ready for the next episode.
+`Automatic` is the simulator, `OperatorReset` the person, a `Channel` the way to the person (docs/hardware.md).
 """
 
 from resetfree.problems.operators.channel import CHANNELS, Channel

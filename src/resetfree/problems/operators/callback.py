@@ -1,4 +1,4 @@
-"""A reset asked for by a function of the user's."""
+"""Requests for resets by a call of the user's function."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from resetfree.problems.operators.request import Request
 
 
 class Callback(Channel):
-    """Calls the function; with a deadline in a thread of its own, which is left behind when that has passed."""
+    """Calls the function; with a deadline in a thread of its own, which is abandoned after it."""
 
     def __init__(self, function: Callable[[Request], Any]) -> None:
         self._function = function
 
     def ask(self, request: Request, deadline: float | None) -> Any:
-        """What the function returns, or raises."""
+        """Call the function; returns what it returns, and raises what it raises."""
         if deadline is None:
             return self._function(request)
-        said: list[Any] = []
+        returned: list[Any] = []
         raised: list[BaseException] = []
         done = threading.Event()
 
         def call() -> None:
             try:
-                said.append(self._function(request))
-            except BaseException as error:  # it belongs to whoever asked
+                returned.append(self._function(request))
+            except BaseException as error:  # raised again by the caller's thread
                 raised.append(error)
             finally:
                 done.set()
@@ -39,4 +39,4 @@ class Callback(Channel):
             raise too_late(request, deadline)
         if raised:
             raise raised[0]
-        return said[0]
+        return returned[0]

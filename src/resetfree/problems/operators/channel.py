@@ -1,4 +1,4 @@
-"""How an operator is reached, one way per file, found by looking into the folder and at entry points."""
+"""Ways to reach an operator, one per file, found in the folder and by entry points."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from resetfree.problems.operators.request import Answer, Request
 
 
 class Channel(ABC):
-    """Asks for resets in one way. `--operator NAME` and `OperatorReset(by="NAME")` make it without arguments,
-    NAME:TEXT with the text.
-    """
+    """One way to request resets: `--operator NAME` and `OperatorReset(by="NAME")` open it, NAME:TEXT with the text."""
 
-    name: ClassVar[str] = ""  # "" for one that is given in Python only
-    takes_address: ClassVar[bool] = False  # whether it leaves a file that says where to answer
+    name: ClassVar[str] = ""  # "" if it is only for Python
+    takes_address: ClassVar[bool] = False  # whether it writes its address to a file
 
     @classmethod
     def opened(cls, text: str, who: str, address: Path | None) -> Self:
-        """The channel that NAME or NAME:TEXT means; who: for answers that do not say who performed the reset."""
+        """The channel for NAME or NAME:TEXT; who: the operator's name for answers without one."""
         try:
             return cls(text) if text else cls()  # type: ignore[call-arg]
         except TypeError as error:
@@ -30,13 +28,13 @@ class Channel(ABC):
 
     @abstractmethod
     def ask(self, request: Request, deadline: float | None) -> Answer | str | None:
-        """Return when the reset is performed: an answer, a note, or nothing to add.
+        """Send the request, and return when the reset is performed: an answer, a note, or None.
 
-        Raises OperatorTimeout if nobody came in time, KeyboardInterrupt if the person wants to stop the run.
+        Raises OperatorTimeout after the deadline, KeyboardInterrupt if the person stops the run.
         """
 
-    def close(self) -> None:  # noqa: B027 (nothing to let go of, as a rule)
-        """Let go of what asking took."""
+    def close(self) -> None:  # noqa: B027 (optional)
+        """Release resources."""
 
 
 CHANNELS: Registry[type[Channel]] = Registry(

@@ -1,7 +1,6 @@
-"""A reset asked for through a folder: a request appears there as a file, and so does the answer.
+"""Requests for resets through a folder, for shell scripts and other programs.
 
-For shell scripts and other programs: `request.json` is there while somebody is waited for. It is answered by an
-`answer.json` beside it, or by removing it.
+`request.json` exists while a request is open. It is answered by an `answer.json` beside it, or by removing it.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ LARGEST = 65_536  # bytes of an answer
 
 
 class Folder(Channel):
-    """Asks through one folder, which it holds from the first request on: two runs in one would take each other's."""
+    """Requests through one folder, locked from the first request on: two runs would take each other's answers."""
 
     def __init__(self, folder: Path, who: str) -> None:
         if folder.exists() and not folder.is_dir():
-            raise InvalidInput(f"The operator's folder must be a folder. Got '{folder}', which is none.")
+            raise InvalidInput(f"The operator's folder must be a folder. Got the file '{folder}' instead.")
         self._folder, self._who = folder.absolute(), who
         self._request, self._answer = self._folder / "request.json", self._folder / "answer.json"
         self._lock = -1
 
     def ask(self, request: Request, deadline: float | None) -> Answer:
-        """Write the request, and look for the answer until it is there."""
+        """Write the request, and poll for the answer."""
         name = secrets.token_hex(8)
         try:
             self._hold()
-            self._answer.unlink(missing_ok=True)  # what lies there was not an answer to this
+            self._answer.unlink(missing_ok=True)  # it was not for this request
             self._publish(as_json(request, name, deadline))
             try:
                 announce(f"{sentence(request)} Waiting for '{self._answer}', or for '{self._request}' to be removed.")
@@ -52,16 +51,16 @@ class Folder(Channel):
             raise InvalidInput(f"The operator's folder '{self._folder}' cannot be used: {error.strerror}.") from error
 
     def close(self) -> None:
-        """Let others use the folder."""
+        """Unlock the folder."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def _wait(self, request: Request, name: str, deadline: float | None) -> Answer:
         end = None if deadline is None else time.monotonic() + deadline
-        seen, told = "", ""  # what is wrong with the answer that lies there, and what of it was said
+        seen, announced = "", ""  # what is wrong with the present answer, and what was announced of it
         while True:
-            removed = not self._request.exists()  # looked at first: who writes an answer and removes it is heard
+            removed = not self._request.exists()  # before the answer is read: it may come just before the removal
             try:
                 reply = self._read()
                 if reply is not None:
@@ -69,16 +68,16 @@ class Folder(Channel):
                 wrong = ""
             except (ValueError, LookupError) as error:
                 wrong = clean(str(error.args[0]))
-            if removed and not self._is_there():  # a folder that is gone says nothing
+            if removed and not self._is_there():  # the whole folder was removed
                 raise OperatorTimeout(
-                    f"Nobody performed the reset of '{clean(request.problem)}': the operator's folder "
+                    f"No operator performed the reset of '{clean(request.problem)}': the operator's folder "
                     f"'{self._folder}' is gone."
                 )
             if removed and not self._answer.exists():
                 return Answer(self._who)
-            if wrong and wrong == seen != told:  # seen twice: it was not just being written
+            if wrong and wrong == seen != announced:  # twice the same: it was not just being written
                 announce(f"The answer in '{self._answer}' is not taken: {wrong}")
-                told = wrong
+                announced = wrong
             seen = wrong
             if end is not None and time.monotonic() >= end:
                 assert deadline is not None
@@ -86,7 +85,7 @@ class Folder(Channel):
             time.sleep(POLL)
 
     def _read(self) -> Any:
-        """The answer, None where there is none yet; one that is cut off may still be being written."""
+        """The answer, None if there is none yet; raises ValueError for one that is wrong or not complete."""
         try:
             with self._answer.open("rb") as file:
                 text = file.read(LARGEST + 1)
@@ -102,7 +101,7 @@ class Folder(Channel):
             raise ValueError("It is not JSON (yet).") from error
 
     def _publish(self, data: dict[str, Any]) -> None:
-        """Whole or not at all."""
+        """Write the request atomically."""
         draft = self._folder / "request.json.new"
         draft.write_text(json.dumps(data, allow_nan=False) + "\n")
         draft.replace(self._request)
@@ -123,7 +122,7 @@ class Folder(Channel):
         self._lock = handle
 
     def _is_there(self) -> bool:
-        """Whether the folder is still the one that was asked in."""
+        """Whether the folder is still the one that was locked."""
         try:
             return os.path.samestat(os.fstat(self._lock), os.stat(self._folder / "lock"))
         except OSError:

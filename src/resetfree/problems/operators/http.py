@@ -1,8 +1,8 @@
-"""A reset asked for by a tiny web server on loopback: for a page, another program, or a person with curl.
+"""Requests for resets through a small web server on loopback: for a page, another program, or a person with curl.
 
-GET /request says what is asked (null: nothing), POST /answer says that it is done; docs/hardware.md has the protocol.
-Who may ask and answer is whoever knows the token, which only the owner of the address file can read: neither another
-user of the machine nor a web page of another origin does.
+GET /request returns the open request (or null), POST /answer answers it; docs/hardware.md has the protocol. Both need
+the token in the address file, which only its owner can read: other users of the machine and web pages of another
+origin are refused.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from resetfree.problems.operators.request import Answer, Request
 LOOPBACK = "127.0.0.1"
 LARGEST = 65_536  # bytes of a body
 CONNECTIONS = 16  # served at once
-LOOK = 0.1  # seconds between two looks at whether to stop, and at who is late
-PATIENCE = 10.0  # seconds that one connection may take, whatever it does
+POLL = 0.1  # seconds between two checks for a shutdown and for late connections
+PATIENCE = 10.0  # seconds that one connection may take in all
 
 
 class Endpoint(Channel):
@@ -42,7 +42,7 @@ class Endpoint(Channel):
 
     @classmethod
     def opened(cls, text: str, who: str, address: Path | None) -> Self:
-        """http, or http:PORT."""
+        """The endpoint of http, or http:PORT."""
         if text and not (text.isascii() and text.isdigit() and len(text) <= 5):
             raise InvalidInput(f"The operator 'http' takes a port, as 'http:8080'. Got 'http:{text}' instead.")
         return cls(int(text or 0), who, address)
@@ -54,11 +54,11 @@ class Endpoint(Channel):
         self._shut: weakref.finalize[Any, Any] | None = None
 
     def ask(self, request: Request, deadline: float | None) -> Answer:
-        """Put the request up, and wait for the answer."""
+        """Publish the request, and wait for the answer."""
         board, name = self._board or _Board(), secrets.token_hex(8)
         end = None if deadline is None else time.monotonic() + deadline
         board.put(as_json(request, name, deadline), end)
-        if self._board is None:  # afterwards, so that whoever finds the address finds the request
+        if self._board is None:  # afterwards, so that the request is there once the address file is
             self._serve(board)
             self._board = board
         try:
@@ -85,10 +85,10 @@ class Endpoint(Channel):
                 f"The operator's port {self._port} of {LOOPBACK} cannot be used: {error.strerror}."
             ) from error
         board.url = f"http://{LOOPBACK}:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, args=(LOOK,), name="resetfree-operator", daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL,), name="resetfree-operator", daemon=True).start()
         own = self._address is None
-        board.address = _new_file() if self._address is None else self._address.absolute()
-        # Before there is a file: a signal may come with it, and what is closed then must take it along.
+        board.address = (self._address or Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json").absolute()
+        # Before the file is written: a signal may come right after it, and closing must remove it.
         self._shut = weakref.finalize(self, _close, server, board.address, os.getpid(), own=own)
         try:
             _write_address(board)
@@ -98,48 +98,48 @@ class Endpoint(Channel):
 
 
 class _Board:
-    """What run and server both see: at most one request, and its answer."""
+    """Shared by run and server: at most one open request, and its answer."""
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
         self.url, self.address = "", Path()
         self.answered = threading.Event()
         self._lock = threading.Lock()
-        self._asked: dict[str, Any] | None = None
+        self._open: dict[str, Any] | None = None
         self._end: float | None = None
         self._reply: dict[str, Any] | None = None
 
-    def put(self, asked: dict[str, Any], end: float | None) -> None:
-        """By the run."""
+    def put(self, request: dict[str, Any], end: float | None) -> None:
+        """Open a request; called by the run."""
         with self._lock:
-            self._asked, self._end, self._reply = asked, end, None
+            self._open, self._end, self._reply = request, end, None
             self.answered.clear()
 
     def take(self) -> dict[str, Any] | None:
-        """By the run: the reply, and from now on nothing is asked."""
+        """Close the request and return its reply, if any; called by the run."""
         with self._lock:
-            self._asked = None
+            self._open = None
             return self._reply
 
     def show(self) -> dict[str, Any] | None:
-        """By the server: what is asked, with the seconds that are left."""
+        """The open request with the seconds that are left; called by the server."""
         with self._lock:
-            if self._asked is None or self._reply is not None:
+            if self._open is None or self._reply is not None:
                 return None
             left = None if self._end is None else max(self._end - time.monotonic(), 0.0)
-            return {**self._asked, "seconds": left}
+            return {**self._open, "seconds": left}
 
     def reply(self, data: Any) -> None:
-        """By the server: the first good reply counts; raises ValueError or LookupError for any other."""
+        """Take the first good reply; raises ValueError or LookupError for any other. Called by the server."""
         with self._lock:
-            if self._asked is None or self._reply is not None:
-                raise LookupError("Nothing is asked at present.")
-            self._reply = check_reply(data, self._asked["id"], must_name=True)
+            if self._open is None or self._reply is not None:
+                raise LookupError("No request is open at present.")
+            self._reply = check_reply(data, self._open["id"], must_name=True)
             self.answered.set()
 
 
 class _Server(ThreadingHTTPServer):
-    """Few connections at a time, each for a short while, and no word on standard error about what they did."""
+    """Serves few connections at a time, each for a limited time, and logs nothing."""
 
     daemon_threads = True  # a run that ends does not wait for them
     request_queue_size = 64
@@ -151,14 +151,14 @@ class _Server(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
 
     def server_bind(self) -> None:
-        """Without asking the network for our name, as the usual one does."""
+        """Bind without the look-up of the host name that the base class does."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = LOOPBACK, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, if there is one left."""
+        """Start a thread for the request; refuse it if too many run."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -170,14 +170,14 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Whatever happens in it, the thread is given back."""
+        """Handle the request, and free its place in any case."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._done(request)
 
     def service_actions(self) -> None:
-        """Cut off who has been connected for too long."""
+        """Cut connections that last too long."""
         late = time.monotonic() - PATIENCE
         for request, since in list(self._since.items()):
             if since < late:
@@ -185,7 +185,7 @@ class _Server(ThreadingHTTPServer):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is its own affair."""
+        """Ignore broken connections."""
 
     def _done(self, request: Any) -> None:
         if self._since.pop(request, None) is not None:
@@ -198,53 +198,53 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "resetfree", ""
 
     def do_GET(self) -> None:
-        """What is asked."""
-        if self._may(self.path == "/request"):
-            self._say(200, self.server.board.show())
+        """Send the open request."""
+        if self._accepts(self.path == "/request"):
+            self._send(200, self.server.board.show())
 
     def do_POST(self) -> None:
-        """It is done."""
+        """Take an answer."""
         body = self._body()
-        if body is None or not self._may(self.path == "/answer"):
+        if body is None or not self._accepts(self.path == "/answer"):
             return
         try:
             self.server.board.reply(json.loads(body))
         except LookupError as error:
-            self._say(409, {"error": error.args[0]})
+            self._send(409, {"error": error.args[0]})
         except (ValueError, RecursionError) as error:
             known = isinstance(error, ValueError) and not isinstance(error, json.JSONDecodeError | UnicodeError)
-            self._say(400, {"error": str(error) if known else "The answer must be a JSON object."})
+            self._send(400, {"error": str(error) if known else "The answer must be a JSON object."})
         else:
-            self._say(200, {"ok": True})
+            self._send(200, {"ok": True})
 
     def _body(self) -> bytes | None:
-        """Read before anything is refused, so that who sent it gets to see why."""
+        """Read the body before anything is refused, so that the sender can read the refusal."""
         try:
             chunked = "Transfer-Encoding" in self.headers
             size = body_size("" if chunked else self.headers.get("Content-Length", ""), LARGEST)
         except ValueError:
-            self._say(411, {"error": "An answer needs its Content-Length."})
+            self._send(411, {"error": "An answer needs its Content-Length."})
             return None
         if size is None:
-            self._say(413, {"error": f"An answer has at most {LARGEST} bytes."})
+            self._send(413, {"error": f"An answer has at most {LARGEST} bytes."})
             return None
         return self.rfile.read(size)
 
-    def _may(self, known: bool) -> bool:
-        """Whether whoever asks speaks to us (not to a name that points here), from our own origin, with the token."""
+    def _accepts(self, known: bool) -> bool:
+        """Whether host, origin, token and path of the request are right; sends the refusal otherwise."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         refusal = origin_refusal(headers, self.headers.get_all("Host", []))
         if refusal is not None:
-            self._say(403, {"error": refusal})
+            self._send(403, {"error": refusal})
         elif not has_token(headers, self.server.board.token):
-            self._say(401, {"error": f"The header {TOKEN.title()} must carry the token."})
+            self._send(401, {"error": f"The header {TOKEN.title()} must carry the token."})
         elif not known:
-            self._say(404, {"error": "There is GET /request and POST /answer."})
+            self._send(404, {"error": "There is GET /request and POST /answer."})
         else:
             return True
         return False
 
-    def _say(self, status: int, data: Any) -> None:
+    def _send(self, status: int, data: Any) -> None:
         body = json.dumps(data, allow_nan=False).encode() + b"\n"
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -256,19 +256,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the server itself refuses, in the same form."""
-        self._say(code, {"error": "The request was not understood."})
+        """Send the server's own errors in the same form."""
+        self._send(code, {"error": "The request was not understood."})
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
-
-
-def _new_file() -> Path:
-    return Path(tempfile.mkdtemp(prefix="resetfree-")) / "operator.json"
+        """Log nothing."""
 
 
 def _write_address(board: _Board) -> None:
-    """Where we are and what the token is, in a file that only its owner reads; it appears whole or not at all."""
+    """Write URL and token atomically to a file that only its owner can read."""
     file = board.address
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
@@ -283,7 +279,7 @@ def _write_address(board: _Board) -> None:
 
 
 def _close(server: _Server, address: Path, process: int, *, own: bool) -> None:
-    if os.getpid() != process:  # a fork has no thread that serves, and nothing here is its own
+    if os.getpid() != process:  # a fork has no serving thread and does not own the file
         return
     server.shutdown()
     server.server_close()

@@ -1,4 +1,4 @@
-"""What is said between a run and its operator: sentences for people, JSON for programs."""
+"""Messages between a run and its operator: sentences for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LONGEST = {"who": 200, "note": 4000, "detail": 4000}  # characters
 REASONS = {
     "start": "the run is about to begin",
     "reset": "a reset state was entered",
-    "resume": "the run was interrupted, and nobody knows where the system stands",
+    "resume": "the run was interrupted, and the state of the system is unknown",
 }
 
 
 def clean(text: str, longest: int = LONGEST["note"]) -> str:
-    r"""One line that does nothing to a terminal and can be kept: no control characters, no lone surrogates.
+    r"""Text on one line, without control characters and lone surrogates: safe to print and to store.
 
     >>> clean("pole\x1b[2J fell\n\tover ")
     'pole[2J fell over'
@@ -28,7 +28,7 @@ def clean(text: str, longest: int = LONGEST["note"]) -> str:
 
 
 def sentence(request: Request) -> str:
-    """What is asked, in words.
+    """The request in words.
 
     >>> sentence(Request("cart", "reset", "the pole fell"))
     "'cart' needs a reset: a reset state was entered (the pole fell)."
@@ -39,16 +39,19 @@ def sentence(request: Request) -> str:
 
 
 def as_json(request: Request, name: str, deadline: float | None) -> dict[str, Any]:
-    """What programs are told: `id` tells one request from the others, `seconds` is how long it is waited for."""
+    """The request for programs: `id` identifies it, `seconds` is its deadline."""
     return {
-        "id": name, "problem": clean(request.problem), "why": clean(request.why),
-        "detail": clean(request.detail, LONGEST["detail"]), "asked": datetime.now(UTC).isoformat(timespec="seconds"),
+        "id": name,
+        "problem": clean(request.problem),
+        "why": clean(request.why),
+        "detail": clean(request.detail, LONGEST["detail"]),
+        "asked": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": deadline,
-    }  # fmt: skip
+    }
 
 
 def check_reply(reply: Any, name: str, *, must_name: bool) -> dict[str, Any]:
-    """A program's reply if it is one for this request; raises ValueError with what is wrong with it.
+    """A program's reply to this request; raises ValueError for a bad one, LookupError for another request's.
 
     reply: {"id": ..., "who": ..., "note": ..., "stop": true or false}, all but `id` optional.
     """
@@ -58,7 +61,7 @@ def check_reply(reply: Any, name: str, *, must_name: bool) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"An answer has 'id', 'who', 'note' and 'stop'. Got '{unknown[0]}' instead.")
     if ("id" in reply or must_name) and reply.get("id") != name:
-        raise LookupError("The answer is for another request: its 'id' is not the one that is waited for.")
+        raise LookupError("The answer is for another request: its 'id' is not that of the open request.")
     for key, kind in (("who", str), ("note", str), ("stop", bool)):
         if key in reply and not isinstance(reply[key], kind):
             raise ValueError(f"The '{key}' of an answer must be {'text' if kind is str else 'true or false'}.")
@@ -66,19 +69,21 @@ def check_reply(reply: Any, name: str, *, must_name: bool) -> dict[str, Any]:
 
 
 def accept(reply: dict[str, Any], who: str) -> Answer:
-    """The answer that a checked reply means; one with `stop` ends the run as Ctrl-C does."""
+    """A checked reply as an answer; one with `stop` ends the run as Ctrl-C does."""
     if reply.get("stop", False):
         raise KeyboardInterrupt
     return Answer(clean(reply.get("who", ""), LONGEST["who"]) or who, clean(reply.get("note", "")))
 
 
 def too_late(request: Request, deadline: float) -> OperatorTimeout:
-    """Nobody came."""
-    return OperatorTimeout(f"Nobody performed the reset of '{clean(request.problem)}' within {deadline:g} seconds.")
+    """The exception for a deadline that has passed."""
+    return OperatorTimeout(
+        f"No operator performed the reset of '{clean(request.problem)}' within {deadline:g} seconds."
+    )
 
 
 def announce(text: str) -> None:
-    """Tell whoever looks at standard error, with a bell where that is a terminal."""
+    """Write to standard error, with a bell if it is a terminal."""
     if sys.stderr is not None and not sys.stderr.closed:
         bell = "\a" if sys.stderr.isatty() else ""
         print(f"{bell}{text}", file=sys.stderr, flush=True)

@@ -1,11 +1,10 @@
-"""A person performs the reset: the run pauses, asks, and waits."""
+"""A person performs the reset: the run pauses, sends a request, and waits for the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, Self, TypeAlias
 
 from resetfree.core.errors import InvalidInput
@@ -17,7 +16,7 @@ from resetfree.problems.operators.messages import LONGEST, clean
 from resetfree.problems.operators.request import Answer, Request
 
 Ask: TypeAlias = Callable[[Request], Answer | str | None]
-LONGEST_WAIT = 10**9  # seconds; clocks of the system take no more than about ten times that
+LONGEST_WAIT = 10**9  # seconds; system clocks overflow at about ten times that
 WAYS = "a name of `resetfree list operators`, module:Class, 'http:PORT', a folder (a Path) or a function"
 Seconds: TypeAlias = Annotated[float, Range(above=0, most=LONGEST_WAIT)]
 Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"])), "text")]
@@ -25,15 +24,15 @@ Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"
 
 @dataclass
 class OperatorReset:
-    """Asks a person for each reset, and waits until it is performed.
+    """Sends a person a request for each reset, and waits for the answer.
 
     by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), the name of an operator of
-      another package, or module:Class of one; a folder as a Path (files), or a function of yours that gets the
+      another package, or module:Class of one; a folder as a Path (files), or your own function, which gets the
       `Request` and returns an `Answer`, a note or None when the reset is performed.
-    deadline: seconds after which nobody is waited for any more (`OperatorTimeout`; the run is saved); None: for ever.
-    who: what is recorded as who performed it, where the answer does not say.
-    address: with "http", the file that tells where to ask and the token for it (default: a new one, which is named on
-      standard error); only its owner can read it.
+    deadline: seconds to wait, then `OperatorTimeout` is raised and the run is saved; None: no limit.
+    who: the recorded name of the operator, if the answer has none.
+    address: with "http", the file for its URL and token (default: a new one, named on standard error); only its owner
+      can read it.
 
     >>> operator = OperatorReset(by=lambda request: f"put back after: {request.detail}", who="night shift")
     >>> operator.perform(Request("cart", "reset", "the pole fell"))
@@ -49,38 +48,36 @@ class OperatorReset:
     def __post_init__(self) -> None:
         check(self.deadline, Seconds | None, "'deadline' of OperatorReset")
         check(self.who, Who, "'who' of OperatorReset")
-        self._way = self._reached()
+        self._way = self._channel()
 
     def perform(self, request: Request) -> Answer:
-        """Ask, and return when the reset is performed."""
-        said: Any = self._way.ask(request, self.deadline)
-        if isinstance(said, Answer):
-            return Answer(clean(said.who, LONGEST["who"]) or self.who, clean(said.note))
-        if said is None or isinstance(said, str):
-            return Answer(self.who, clean(said or ""))
+        """Send the request, and return when the reset is performed."""
+        reply: Any = self._way.ask(request, self.deadline)
+        if isinstance(reply, Answer):
+            return Answer(clean(reply.who, LONGEST["who"]) or self.who, clean(reply.note))
+        if reply is None or isinstance(reply, str):
+            return Answer(self.who, clean(reply or ""))
         raise InvalidInput(
-            f"The function of OperatorReset must return an Answer, text or None. Got {type(said).__name__} instead."
+            f"The function of OperatorReset must return an Answer, text or None. Got {type(reply).__name__} instead."
         )
 
     def close(self) -> None:
-        """Let go of endpoint or folder; done by itself when the process ends."""
+        """Close the endpoint or unlock the folder; also done when the process ends."""
         self._way.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _reached(self) -> Channel:
+    def _channel(self) -> Channel:
         by = self.by
         if isinstance(by, str):
             name, _, text = by.partition(":")
-            if not CHANNELS.knows(name) and ":" not in by:
-                raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")
             known = CHANNELS.knows(name)
+            if not known and ":" not in by:
+                raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")
             channel = CHANNELS.find(name) if known else CHANNELS.load(by)
             if self.address is None or channel.takes_address:
                 return channel.opened(text if known else "", self.who, self.address)

@@ -1,4 +1,4 @@
-"""A reset asked for at the terminal: a bell, a sentence, and Enter when it is done."""
+"""Requests for resets at the terminal: a bell, a sentence, and Enter when it is done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUIT = ("q", "quit")
 
 
 class Terminal(Channel):
-    """Asks where standard input comes from, which must be a terminal: what waits in a pipe was not typed by anybody.
+    """Requests at standard input, which must be a terminal: a pipe is not typed by a person.
 
     The prompt goes to the same terminal, wherever standard output and standard error go.
     """
@@ -27,22 +27,22 @@ class Terminal(Channel):
     name = "terminal"
 
     def ask(self, request: Request, deadline: float | None) -> str:
-        """The note that was typed before Enter."""
+        """Print the request, and return the note that was typed before Enter."""
         try:
             import termios
         except ImportError as error:
-            raise InvalidInput("Asking at a terminal needs POSIX. Ask by 'http' or through a folder.") from error
+            raise InvalidInput("The operator 'terminal' needs POSIX. Use the operator 'http' or a folder.") from error
         source = _terminal()
         if source is None:
             raise OperatorTimeout(
-                f"There is no terminal at which anybody could be asked for the reset of '{clean(request.problem)}'. "
-                "Ask by http or through a folder."
+                f"The reset of '{clean(request.problem)}' must be confirmed at a terminal. Got another standard input: "
+                "use the operator 'http' or a folder."
             )
         limit = "" if deadline is None else f" You have {deadline:g} seconds."
         try:
             screen = os.open(os.ttyname(source), os.O_WRONLY | os.O_NOCTTY)
             try:
-                termios.tcflush(source, termios.TCIFLUSH)  # an Enter from before the question answers nothing
+                termios.tcflush(source, termios.TCIFLUSH)  # drop what was typed before
                 _write(
                     screen,
                     f"\a\n{sentence(request)}{limit}\n"
@@ -51,7 +51,7 @@ class Terminal(Channel):
                 line = _line(source, screen, deadline)
             finally:
                 os.close(screen)
-        except (OSError, termios.error) as error:  # somebody closed the window
+        except (OSError, termios.error) as error:  # the window was closed
             raise _gone(request) from error
         if line is None:
             assert deadline is not None
@@ -73,7 +73,7 @@ def _terminal() -> int | None:
 
 
 def _line(source: int, screen: int, deadline: float | None) -> bytes | None:
-    """What is typed up to Enter or to the end of input; None where nothing came in time. Ctrl-C interrupts it."""
+    """The bytes typed up to Enter or to the end of input; None after the deadline. Ctrl-C interrupts it."""
     typed = b""
     now = time.monotonic()
     end, ring = None if deadline is None else now + deadline, now + RING_AGAIN
@@ -101,5 +101,5 @@ def _write(screen: int, text: str) -> None:
 
 def _gone(request: Request) -> OperatorTimeout:
     return OperatorTimeout(
-        f"Nobody performed the reset of '{clean(request.problem)}': the input from the terminal ended."
+        f"No operator performed the reset of '{clean(request.problem)}': the input from the terminal ended."
     )

@@ -1,4 +1,4 @@
-"""What an operator is asked and answers."""
+"""The request to an operator, and its answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an operator is asked."""
+    """A request for one reset."""
 
     problem: str  # its name
     why: str  # "start", "reset" or "resume": see `Intervention.why`
-    detail: str  # what led to it, in words
+    detail: str  # the cause in words
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an operator says when it is done."""
+    """An operator's answer when the reset is performed."""
 
     who: str
     note: str = ""
@@ -27,7 +27,7 @@ class Operator(Protocol):
     """Performs resets."""
 
     def perform(self, request: Request) -> Answer:
-        """Return when the reset is performed; raise `OperatorTimeout` where nobody came in time."""
+        """Return when the reset is performed; raises `OperatorTimeout` after a deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +35,5 @@ class Automatic:
     """The environment resets itself: simulators."""
 
     def perform(self, request: Request) -> Answer:
-        """At once."""
+        """Answer at once."""
         return Answer("environment")

@@ -1,1 +1,1 @@
-"""Registered problems, one file each; `resetfree.problems.registry` finds them by looking in here."""
+"""Registered problems, one file each; `resetfree.problems.registry` finds them in this folder."""

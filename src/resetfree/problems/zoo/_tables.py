@@ -1,4 +1,4 @@
-"""Small problems written down by name: who goes where, and what pays."""
+"""Transitions and rewards of small problems from tables of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import sparse
 
 from resetfree.problems.finite.transitions import Floats
 
-ANY = "*"  # in place of an action: whatever is done there
+ANY = "*"  # in place of an action: every action
 
 
 def transitions(
@@ -34,7 +34,7 @@ def transitions(
 
 
 def rewards(states: Sequence[str], actions: Sequence[str], pay: Mapping[tuple[str, str], float]) -> Floats:
-    """[S, A] from {(state, action): reward}; what is left out pays nothing."""
+    """[S, A] from {(state, action): reward}; pairs that are left out pay 0."""
     reward = np.zeros((len(states), len(actions)))
     for (state, action), amount in pay.items():
         reward[states.index(state), slice(None) if action == ANY else actions.index(action)] = amount

@@ -17,9 +17,10 @@ ACTIONS = ("safe", "risky")
 
 
 @register(
-    "coin-chain-v0", "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.",
-    lambda m, horizon: (64 * (m + 1) + LAYER) * max(horizon, m, 1),  # a layer of its own for each step
-)  # fmt: skip
+    "coin-chain-v0",
+    "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.",
+    lambda m, horizon: (64 * (m + 1) + LAYER) * max(horizon, m, 1),  # a layer for each step
+)
 def coin_chain(m: Annotated[int, Range(1, 1000)] = 6, horizon: Annotated[int, Range(0, LAYERS)] = 0) -> FiniteMDP:
     """At the base "safe" pays 0 and stays; "risky" pays 1 and sets off along a chain towards the pit.
 

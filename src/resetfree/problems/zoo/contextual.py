@@ -17,9 +17,10 @@ GOALS = ("0,3", "2,3", "0,0", "2,1", "0,2", "1,0", "1,3", "0,1", "2,2", "2,0")  
 
 
 @register(
-    "contexts-v0", "The grid of grid-v0 with a goal that changes with the context, in a cycle or at random.",
+    "contexts-v0",
+    "The grid of grid-v0 with a goal that changes with the context, in a cycle or at random.",
     lambda m, order: 1000 * m * m,
-)  # fmt: skip
+)
 def contexts(m: Annotated[int, Range(1, len(GOALS))] = 3, order: Literal["cycle", "random"] = "cycle") -> FiniteMDP:
     """In context c acting in the c-th goal cell pays 1 (and the small reward of 0.3 stays where it is in `grid-v0`).
 

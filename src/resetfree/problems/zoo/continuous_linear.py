@@ -1,6 +1,6 @@
-"""`continuous-linear-v0`: a linear problem on the interval [0, 1] whose exact answer is still within reach.
+"""`continuous-linear-v0`: a linear problem on the interval [0, 1] whose exact solution can be computed.
 
-Legend: phi(s,a) in the d-dimensional simplex; nu_j = Beta(a_j, b_j), j < d, where a surviving step lands; nu_d the
+Legend: phi(s,a) in the d-dimensional simplex; nu_j = Beta(a_j, b_j), j < d, the next state without a reset; nu_d the
 reset state; I_a where action a is dangerous, q_a its reset probability there; omega rewards per feature.
 P(.|s,a) = sum_j phi_j(s,a) nu_j and r(s,a) = phi(s,a).omega, the same at every step.
 """
@@ -26,7 +26,7 @@ from resetfree.problems.registry import register
 from resetfree.problems.stepping import Step, SteppedProblem
 from resetfree.problems.zoo._options import Horizon, require_size
 
-RESET_STATE = -1.0  # how the reset state is written among states in [0, 1]
+RESET_STATE = -1.0  # the reset state, outside the states [0, 1]
 N_ACTIONS = 3
 ContinuousPolicy: TypeAlias = Callable[[int, Any], Floats]  # (h = 1..H, states [...]) -> probabilities [..., A]
 
@@ -49,7 +49,7 @@ class ContinuousLinearMDP:
 
     phi_d(s,a) = q_a 1[s in I_a], and phi_j(s,a) = (1 - phi_d(s,a)) sum_i B_i(s) control[a,i,j] with the Bernstein
     polynomials B = (1-s)^2, 2s(1-s), s^2, which are positive and sum to one. Everything is a polynomial between the
-    ends of the I_a: that is what makes quadrature exact (`oracle.quadrature`). Every q_a is bounded away from zero,
+    ends of the I_a, which makes quadrature exact (`oracle.quadrature`). Every q_a is bounded away from zero,
     without which there may be no least multiplier.
 
     >>> import resetfree as rf
@@ -86,7 +86,7 @@ class ContinuousLinearMDP:
 
     @property
     def n_actions(self) -> int:
-        """How many actions there are."""
+        """The number of actions."""
         return len(self.risk)
 
     @property
@@ -95,7 +95,7 @@ class ContinuousLinearMDP:
         return len(self.omega)
 
     def unsafe(self, s: ArrayLike) -> Bools:
-        """[..., A] whether s lies in I_a. States must lie in [0, 1]."""
+        """[..., A] whether s lies in I_a; raises InvalidInput for states outside [0, 1]."""
         states = np.asarray(s, dtype=np.float64)[..., None]
         if not ((states >= 0) & (states <= 1)).all():
             raise InvalidInput(f"A state of {self.name} must lie in [0, 1]. Got {states[..., 0].tolist()} instead.")
@@ -134,17 +134,15 @@ class ContinuousLinearMDP:
         mass = np.zeros((self.d, n + 1))
         mass[:-1, :n] = np.diff(betainc(a, b, np.arange(n + 1) / n), axis=1)
         mass[-1, n] = 1.0
-        phi = np.zeros((n + 1, self.n_actions, self.d))  # zero in the reset state, where nobody acts
+        phi = np.zeros((n + 1, self.n_actions, self.d))  # zero in the reset state, which has no actions
         phi[:n] = self.phi((np.arange(n) + 0.5) / n)
         reward = np.clip(phi @ self.omega, 0.0, 1.0)  # rounding only
-        start = np.append(np.full(n, 1.0 / n), 0.0)
-        return FiniteMDP(
-            phi @ mass, reward, np.arange(n + 1) == n, self.horizon,
-            start=start, restart=start, phi=phi, name=f"{self.name} in {n} cells",
-        )  # fmt: skip
+        start, reset = np.append(np.full(n, 1.0 / n), 0.0), np.arange(n + 1) == n
+        name = f"{self.name} in {n} cells"
+        return FiniteMDP(phi @ mass, reward, reset, self.horizon, start=start, phi=phi, name=name)
 
     def problem(self) -> ContinuousProblem:
-        """What a learner sees of it: a simulator and the features, with the model hidden."""
+        """The problem as a learner sees it: a simulator and the features, with the model hidden."""
         return ContinuousProblem(self)
 
 
@@ -160,22 +158,22 @@ class KnownFeatures(Features):
 
     @property
     def dimension(self) -> int:
-        """A d."""
+        """The dimension A d."""
         return self.mdp.n_actions * self.mdp.d
 
     @property
     def norm_bound(self) -> float:
-        """sqrt(A): every phi(s, a) lies in the simplex."""
+        """The bound sqrt(A): every phi(s, a) lies in the simplex."""
         return float(np.sqrt(self.mdp.n_actions))
 
     def __call__(self, states: Floats) -> Floats:
-        """[n, A d]."""
+        """Psi [n, A d] of states [n, 1]."""
         return self.mdp.phi(states[:, 0]).reshape(len(states), -1)
 
 
 @dataclass(frozen=True)
 class KnownPairs(FeatureMap):
-    """The features that the problem comes with: nothing to fit."""
+    """The features of the problem itself: nothing to fit."""
 
     name: ClassVar[str] = "known-pairs"
     mdp: ContinuousLinearMDP
@@ -218,7 +216,7 @@ class ContinuousProblem(SteppedProblem):
         return float(u)
 
     def enter(self, start: float) -> np.float64:
-        """Anywhere in [0, 1]."""
+        """The start as a float64."""
         return np.float64(start)
 
     def step(self, h: int, state: np.float64, action: int, u: Floats) -> Step:
@@ -231,20 +229,21 @@ class ContinuousProblem(SteppedProblem):
         return Step(np.float64(betaincinv(a, b, u[1])), reward, False)
 
     def leave(self, state: np.float64, reset: bool, u: Floats) -> float:
-        """Where the agent stands; anywhere after a reset."""
+        """The last state; uniform on [0, 1] after a reset."""
         return float(u[0]) if reset else float(state)
 
 
 def _pick(weights: Floats, u: float) -> int:
-    """Inverse cumulative draw; rounding at the end falls on the last positive weight."""
+    """Inverse cumulative draw; beyond the rounded total it is the last index with positive weight."""
     total = weights.cumsum()
     return min(int(np.searchsorted(total, u, side="right")), int(np.flatnonzero(weights)[-1]))
 
 
 @register(
-    "continuous-linear-v0", "Infinitely many states, linear features, and an exact answer by quadrature.",
+    "continuous-linear-v0",
+    "Infinitely many states, linear features, and an exact answer by quadrature.",
     lambda d, horizon, **_: 1000 * d * (d + horizon),
-)  # fmt: skip
+)
 def continuous_linear(
     d: Annotated[int, Range(2)] = 4,
     horizon: Horizon = 5,
@@ -257,14 +256,14 @@ def continuous_linear(
     """
     require_size("continuous-linear-v0", (N_ACTIONS * d) ** 2)  # of any regression on its features
     rng = np.random.default_rng(seed)
-    place = np.linspace(0.0, 1.0, d - 1)  # feature j lands around place_j, and pays the more the further right
+    place = np.linspace(0.0, 1.0, d - 1)  # feature j leads to states around place_j, and pays more further right
     a = 1 + np.rint(6 * place).astype(np.int64)
     shape = np.stack([a, 8 - a], axis=1) + rng.integers(0, 3, size=(d - 1, 2))
     omega = np.append(0.1 * rng.random(d - 1) + 0.6 * place**2, 1.0)
-    # What is safe keeps left states left for long; the dangerous actions lead right at once.
+    # The safe action stays left for long; the dangerous ones lead right at once.
     target = np.array([[0.0, 0.1, 1.0], [0.8, 1.0, 0.8], [0.0, 1.0, 1.0]])
     near = np.exp(-12.0 * (target[..., None] - place) ** 2)  # [A, 3, d-1]
     control = np.stack([[rng.dirichlet(30.0 * weight) for weight in action] for action in near])
     danger = np.array([[0, 0], [0, rng.integers(4, 7)], [rng.integers(1, 3), rng.integers(5, 8)]]) / 10
     risk = np.append(0.0, gap + 0.1 * (1.0 - gap) * rng.random(N_ACTIONS - 1))
-    return ContinuousLinearMDP(horizon, shape, danger, risk, control, omega)
+    return ContinuousLinearMDP(horizon, shape, danger, risk, control, omega=omega)

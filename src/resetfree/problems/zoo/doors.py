@@ -15,14 +15,15 @@ ACTIONS = ("left", "right")
 
 
 @register(
-    "doors-v0", "A door whose reset comes many steps later: looking one step ahead does not help.",
-    lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer of its own for each step
-)  # fmt: skip
+    "doors-v0",
+    "A door whose reset comes many steps later: looking one step ahead does not help.",
+    lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer for each step
+)
 def doors(length: PositiveInt = 3, horizon: Annotated[int, Range(1, LAYERS)] = 10) -> FiniteMDP:
     """At the fork "left" pays 0 and enters a chamber that pays 1 for `length` = L steps and then resets for certain;
     "right" pays 1/2 and leads to a loop that pays 1/2 for ever, and "left" in the loop leads back to the fork.
 
-    The door opens at steps h <= H - L only (after that "left" pays 0 and stays), so whoever enters is reset within
+    The door opens at steps h <= H - L only (after that "left" pays 0 and stays), so an agent that enters is reset in
     the same episode, and no episode ends inside the chamber: every start admits a reset-free policy.
     """
     require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)

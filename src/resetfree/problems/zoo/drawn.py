@@ -1,16 +1,14 @@
-"""`drawn-v0`: a grid as somebody drew it, row by row; `drawn-by-hand-v0`: the same where a person performs resets."""
+"""`drawn-v0`: a grid from a drawing, row by row; `drawn-by-hand-v0`: the same where an operator performs resets."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
-from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from resetfree.core.settings import Fraction
-from resetfree.problems.contract import ChoicePolicy, Episode, Intervention
+from resetfree.problems.contract import ChoicePolicy, Episode, intervene
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
@@ -19,9 +17,7 @@ from resetfree.problems.operators import Automatic, Operator, Request
 from resetfree.problems.registry import register
 from resetfree.problems.zoo._options import STEP, Horizon, require
 
-SYMBOLS = {
-    ".": "free", "#": "wall", "X": "pit", "G": "goal", "g": "small goal", "S": "start", "R": "restart",
-}  # fmt: skip
+SYMBOLS = {".": "free", "#": "wall", "X": "pit", "G": "goal", "g": "small goal", "S": "start", "R": "restart"}
 PAYS = {"G": 1.0, "g": 0.3}
 ROWS = "S......./.XX..X../......../..#X..G./........"
 LARGEST = 200  # rows, and columns
@@ -31,52 +27,51 @@ def _size(rows: str, horizon: int, **_: object) -> int:
     return 5 * len(rows) * (horizon + 16) + STEP * horizon
 
 
-WHY = {"start": "put the agent on a start cell", "resume": "nobody knows where the agent stands"}
+WHY = {"start": "put the agent on a start cell", "resume": "the position of the agent is unknown"}
 
 
 @register(
     "drawn-v0",
-    "A grid that you draw: walls, pits, goals, starts and where a reset puts the agent.",
+    "A grid that you draw: walls, pits, goals, starts and restarts.",
     lambda rows, horizon, **_: _size(rows, horizon),
 )
 def drawn(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> FiniteMDP:
-    """Rows from above, one character per cell, with "/" between them.
+    """Rows from the top, one character per cell, with "/" between them.
 
-    "." free, "#" wall, "X" pit (a reset state), "G" pays 1 and "g" pays 0.3 for acting there, "S" start, "R" where a
-    reset puts the agent (default: the starts; likewise the other way round).
+    "." free, "#" wall, "X" pit (a reset state), "G" pays 1 and "g" pays 0.3 for acting there, "S" start, "R" restart
+    after a reset. Without "R" the restarts are the starts, and vice versa.
 
-    stay: whether the agent may stand still, which never slips.
-    closed: whether an episode that ends where a reset cannot be avoided ends in one (`assumptions.close`).
+    stay: whether the agent may stay where it is, which never slips.
+    closed: whether ending an episode where a reset cannot be avoided is a reset (`assumptions.close`).
     """
-    return _drawn("drawn-v0", rows, slip, horizon, stay, closed)
+    return _drawn("drawn-v0", rows, slip, horizon, stay=stay, closed=closed)
 
 
 @register(
     "drawn-by-hand-v0",
-    "A grid that you draw, on which an operator is asked to perform each reset.",
+    "A grid that you draw, on which an operator performs each reset.",
     lambda rows, horizon, **_: _size(rows, horizon),
 )
 def drawn_by_hand(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> ByHand:
-    """As `drawn`; nobody but the operator puts the agent back (docs/hardware.md)."""
-    return ByHand(_drawn("drawn-by-hand-v0", rows, slip, horizon, stay, closed))
+    """As `drawn`; only the operator performs resets (docs/hardware.md)."""
+    return ByHand(_drawn("drawn-by-hand-v0", rows, slip, horizon, stay=stay, closed=closed))
 
 
 class ByHand(FiniteProblem):
-    """A finite problem that does not reset itself: whoever is asked does, and is waited for."""
+    """A finite problem that does not reset itself: an operator does."""
 
     persistent = True
 
     def __init__(self, mdp: FiniteMDP) -> None:
         super().__init__(mdp)
-        self._performed: list[Intervention] = []
         self._event = ""
 
     def rollout(self, policy: ArrayLike | ChoicePolicy, start: int, u: Floats) -> Episode:
-        """An episode after which nobody stands anywhere if it was reset."""
+        """An episode; after a reset the next start is None."""
         episode = super().rollout(policy, start, u)
         if not episode.reset:
             return episode
@@ -84,21 +79,13 @@ class ByHand(FiniteProblem):
         return dataclasses.replace(episode, next_start=None)
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> int:
-        """Ask the operator (default: nobody), then stand on a restart cell (a start cell first) that `u` decides."""
-        detail = WHY.get(why, self._event or "a reset was called for")
-        asked, began = _now(), time.monotonic()
-        answer = (operator or Automatic()).perform(Request(self.name, why, detail))
-        told = f"{detail}; {answer.note}" if answer.note else detail
-        self._performed.append(Intervention(0, why, told, answer.who, asked, _now(), time.monotonic() - began))
+        """Wait for the operator (default: none), then draw a restart cell (at first a start cell) by `u`."""
+        request = Request(self.name, why, WHY.get(why, self._event or "a reset is due"))
+        self._performed.append(intervene(operator or Automatic(), request))
         return self.first_start(u) if why == "start" else self._next_start(0, True, u, 0.0)
 
-    def interventions(self) -> list[Intervention]:
-        """The resets since this was last asked."""
-        done, self._performed = self._performed, []
-        return done
 
-
-def _drawn(name: str, rows: str, slip: float, horizon: int, stay: bool, closed: bool) -> FiniteMDP:
+def _drawn(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool) -> FiniteMDP:
     lines = rows.split("/")
     even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
     require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))
@@ -116,16 +103,19 @@ def _drawn(name: str, rows: str, slip: float, horizon: int, stay: bool, closed: 
     homes = {letter: flat == letter for letter in ("S", "R")}
     start, restart = (homes[a] if homes[a].any() else homes[b] for a, b in (("S", "R"), ("R", "S")))
     mdp = FiniteMDP(
-        transition, np.repeat(pay[:, None], len(actions), axis=1), pits.ravel()[layout.cell], horizon,
-        start=start / start.sum(), restart=restart / restart.sum(), name=name, state_names=cell_names(layout),
-        action_names=actions, layout=layout,
-    )  # fmt: skip
+        transition,
+        np.repeat(pay[:, None], len(actions), axis=1),
+        pits.ravel()[layout.cell],
+        horizon,
+        start=start / start.sum(),
+        restart=restart / restart.sum(),
+        name=name,
+        state_names=cell_names(layout),
+        action_names=actions,
+        layout=layout,
+    )
     return close(mdp) if closed else mdp
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

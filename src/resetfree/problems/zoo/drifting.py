@@ -1,4 +1,4 @@
-"""`drifting-v0`: a linear MDP whose dynamics change with the step, and its stationary twin: may one pool over steps?"""
+"""`drifting-v0`: a linear MDP whose dynamics change with the step, and its stationary twin: a test of pooling."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from resetfree.problems.zoo.random_linear import AtLeastTwo, simplex_mdp
 
 
 @register(
-    "drifting-v0", "A random linear MDP whose dynamics are drawn anew for each step of the episode.",
+    "drifting-v0",
+    "A random linear MDP whose dynamics are drawn anew for each step of the episode.",
     lambda n_states, n_actions, d, horizon, **_: (n_states * n_actions * (16 * n_states + d) + LAYER) * horizon,
-)  # fmt: skip
+)
 def drifting(
     n_states: AtLeastTwo = 30,
     n_actions: PositiveInt = 4,
@@ -24,7 +25,9 @@ def drifting(
 ) -> FiniteMDP:
     """As `random-linear-v0`, with new measures nu_h at each step h; features, rewards and risks stay.
 
-    stationary: if True, nu_1 serves every step: the twin, equal to `random-linear-v0` with the same options.
+    stationary: whether all steps have nu_1: the twin, equal to `random-linear-v0` with the same options.
     """
     n_layers = 1 if stationary else horizon
-    return simplex_mdp("drifting-v0", n_states, n_actions, d, horizon, seed, risk_pays, n_layers)
+    return simplex_mdp(
+        "drifting-v0", n_states, n_actions, d, horizon, seed=seed, risk_pays=risk_pays, n_layers=n_layers
+    )

@@ -1,4 +1,4 @@
-"""The smallest problems at the edges of the definitions: one step, one action, nothing to fear, nothing to reset."""
+"""The smallest problems at the edges of the definitions: one step, one action, no danger, no reset state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from resetfree.problems.registry import register
 from resetfree.problems.zoo._tables import ANY, rewards, transitions
 
 
-@register("edge-first-step-v0", "The first action of the first episode may already call for a reset.")
+@register("edge-first-step-v0", "The first action of the first episode may already cause a reset.")
 def first_step() -> FiniteMDP:
     """At home "safe" pays 0 and stays, "risky" pays 1 and resets; three steps."""
     moves = {("home", "safe"): {"home": 1.0}, ("home", "risky"): {"pit": 1.0}}
@@ -31,7 +31,7 @@ def one_action() -> FiniteMDP:
     return _edge("one-action", ("idle", "busy", "pit"), ("wait",), moves, {("busy", "wait"): 1.0}, horizon=2)
 
 
-@register("edge-all-safe-v0", "There is a reset state and nothing leads to it.")
+@register("edge-all-safe-v0", "There is a reset state that cannot be reached.")
 def all_safe() -> FiniteMDP:
     """Two rooms, "stay" and "go", being in the right one pays 1; four steps."""
     return _edge("all-safe", ("left", "right", "pit"), ("stay", "go"), _ROOMS, {("right", ANY): 1.0}, horizon=4)
@@ -59,7 +59,7 @@ def _edge(
     pay: Mapping[tuple[str, str], float],
     horizon: int,
 ) -> FiniteMDP:
-    """Start and restart in the first state."""
+    """The problem of these tables; start and restart are the first state."""
     return FiniteMDP(
         transitions(states, actions, moves),
         rewards(states, actions, pay),

@@ -15,16 +15,17 @@ MOST = 1000  # actions
 
 
 @register(
-    "footnote-v0", "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.",
+    "footnote-v0",
+    "Fails Assumption 1: a reset puts the agent where every action leads to the next reset.",
     lambda n_actions: 1000 * n_actions,
-)  # fmt: skip
+)
 def footnote(n_actions: Annotated[int, Range(1, MOST)] = 4) -> FiniteMDP:
     """One of `n_actions` actions stays at home and pays 1; each of the others falls into the pit, and from there on
     the agent starts in `bad`, where everything falls into the pit.
 
     Paper: an assumption on only the first start is not enough (footnote).
 
-    Whoever chooses the first action uniformly has at least (1 - 1/n_actions) K expected resets in K episodes.
+    A learner whose first action is uniform has at least (1 - 1/n_actions) K expected resets in K episodes.
     """
     actions = ("stay", *(f"leap {i}" for i in range(1, n_actions)))
     moves = {("home", "stay"): {"home": 1.0}, ("bad", ANY): {"pit": 1.0}}

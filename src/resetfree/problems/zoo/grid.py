@@ -15,9 +15,10 @@ ACTIONS = tuple(MOVES)
 
 
 @register(
-    "grid-v0", "Twelve cells with two pits: the large reward is reached only along their edge, on slippery ground.",
+    "grid-v0",
+    "Twelve cells with two pits: the large reward is reached only along their edge, on slippery ground.",
     lambda slip, horizon: (60 + STEP) * horizon,
-)  # fmt: skip
+)
 def grid(slip: Fraction = 0.2, horizon: Horizon = 8) -> FiniteMDP:
     """Rows `S..G / .XX. / g..S`: X reset, G pays 1 and g pays 0.3 for acting there, start and restart uniform on S."""
     cells = np.array([list(row) for row in ROWS])

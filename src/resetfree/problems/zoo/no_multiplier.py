@@ -14,15 +14,16 @@ ACTIONS = ("safe", "risky")
 
 
 @register(
-    "no-multiplier-v0", "A linear problem whose optimal multiplier grows with the square of the number of bins.",
+    "no-multiplier-v0",
+    "A linear problem whose optimal multiplier grows with the square of the number of bins.",
     lambda bins, gap: 16 * (bins + 2) ** 2,
-)  # fmt: skip
+)
 def no_multiplier(bins: PositiveInt = 10, gap: Fraction = 0.0) -> FiniteMDP:
     """From s1 to a uniform x; there "safe" pays 0 and draws a new x, "risky" pays 1 and resets with probability q(x).
 
     q(x) = max(x^2, gap) at the middle of each bin; without a reset "risky" goes back to s1. Two actions per episode.
-    lambda_hat = 1 / min q = min(4 bins^2, 1 / gap) at every state: it explodes with `bins` unless there is a gap.
-    Linear with d = 3: phi(x, risky) = (q, 1 - q, 0), all else (0, 0, 1); the pit, where nobody acts, has zeros.
+    lambda_hat = 1 / min q = min(4 bins^2, 1 / gap) at every state: it grows with `bins` unless there is a gap.
+    Linear with d = 3: phi(x, risky) = (q, 1 - q, 0), all else (0, 0, 1); the pit, without actions, has zeros.
     """
     require_size("no-multiplier-v0", bins * bins)
     odd = 2 * np.arange(bins) + 1

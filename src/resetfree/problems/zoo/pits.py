@@ -17,13 +17,14 @@ from resetfree.problems.zoo._options import STEP, HorizonOrNone, require_size
 ACTIONS = ("up", "down", "left", "right")
 PITS_OF_5 = ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))
 USUAL_DENSITY = 0.15
-NAMED = 100  # larger fields name their cells by number
+NAMED = 100  # cells of larger fields have numbers as names
 
 
 @register(
-    "pits-v0", "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
+    "pits-v0",
+    "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
     lambda n, horizon, **_: 4 * n * n * ((horizon or 2 * n) + 16) + STEP * horizon,
-)  # fmt: skip
+)
 def pits(
     n: Annotated[int, Range(2)] = 5,
     slip: Fraction = 0.0,
@@ -34,8 +35,8 @@ def pits(
     """Four moves, start in the first corner, acting in the last corner pays 1, a reset puts the agent on any live cell.
 
     Cells from which a reset cannot be avoided are not live: ending an episode there is a reset (`assumptions.close`).
-    Drawn fields keep their two outer rings free of pits (one where n < 7): pushing against the wall is safe there, so
-    the outermost ring is live however slippery it is, and the second ring lets one walk along it.
+    Random fields have no pits on their two outer rings (one if n < 7): pushing against the wall is safe there, so
+    the outermost ring is live for every slip, and the second ring makes it passable.
 
     horizon: 0 means 2 n.
     density: the probability of a pit on each cell inside the free rings, drawn with `seed`. Negative means the usual
@@ -62,7 +63,7 @@ def pits(
 
 
 def _holes(n: int, density: float, seed: int) -> Bools:
-    """[n, n] where the pits are."""
+    """[n, n] the cells that are pits."""
     holes = np.zeros((n, n), dtype=np.bool_)
     if density < 0 and n == 5:
         holes[tuple(zip(*PITS_OF_5, strict=True))] = True

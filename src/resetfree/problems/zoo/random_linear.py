@@ -1,6 +1,6 @@
 """`random-linear-v0`: a random linear MDP with features in the simplex, where the assumptions hold by construction.
 
-Legend: d features; nu [d, S] the measures they lead to, the last one the reset state; omega [d] what they pay.
+Legend: d features; nu [d, S] the measures they lead to, the last one the reset state; omega [d] their rewards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import register
 from resetfree.problems.zoo._options import STEP, Horizon, require_size
 
-CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, and each of them leads mostly to few states
+CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, each of which leads mostly to few states
 RISKY_SHARE = 0.5  # of the pairs (state, action), action 0 aside
 RISK = (0.1, 0.5)  # range of the reset probability of a risky pair
 
@@ -23,9 +23,10 @@ AtLeastTwo: TypeAlias = Annotated[int, Range(2)]  # states and features, of whic
 
 
 @register(
-    "random-linear-v0", "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.",
+    "random-linear-v0",
+    "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.",
     lambda n_states, n_actions, d, horizon, **_: n_states * n_actions * (16 * n_states + d + horizon) + STEP * horizon,
-)  # fmt: skip
+)
 def random_linear(
     n_states: AtLeastTwo = 30,
     n_actions: PositiveInt = 4,
@@ -35,19 +36,19 @@ def random_linear(
     risk_pays: bool = True,
 ) -> FiniteMDP:
     """Start in state 0, restart anywhere, the last state is the reset state; see `simplex_mdp`."""
-    return simplex_mdp("random-linear-v0", n_states, n_actions, d, horizon, seed, risk_pays, n_layers=1)
+    return simplex_mdp("random-linear-v0", n_states, n_actions, d, horizon, seed=seed, risk_pays=risk_pays, n_layers=1)
 
 
 def simplex_mdp(
-    name: str, n_states: int, n_actions: int, d: int, horizon: int, seed: int, risk_pays: bool, n_layers: int
+    name: str, n_states: int, n_actions: int, d: int, horizon: int, *, seed: int, risk_pays: bool, n_layers: int
 ) -> FiniteMDP:
     """Rows of phi in the simplex, nu_1..nu_{d-1} Dirichlet on the live states, nu_d the reset state: P_h = phi nu_h.
 
     Action 0 never has weight on nu_d, so it is safe everywhere and Assumption 1 holds. Of the other pairs half are
     risky, with weight 0.1 to 0.5 on nu_d. ||phi|| <= 1, and the measures have total variation sqrt(d).
 
-    risk_pays: if True, omega_d = 1, more than anything safe pays. If False, omega_d = 0 and a risky pair is action 0
-    spoilt: phi(s, a) = (1 - p) phi(s, 0) + p e_d, so Q(s, a) = (1 - p) Q(s, 0) and every multiplier is 0.
+    risk_pays: if True, omega_d = 1, more than any safe action pays. If False, omega_d = 0 and a risky pair is action 0
+    with a risk: phi(s, a) = (1 - p) phi(s, 0) + p e_d, so Q(s, a) = (1 - p) Q(s, 0) and every multiplier is 0.
     """
     require_size(name, n_layers * n_states * n_actions * n_states + (n_states * n_actions + n_layers * n_states) * d)
     rng = np.random.default_rng(seed)
@@ -59,14 +60,14 @@ def simplex_mdp(
     omega = np.append(rng.random(d - 1), 1.0 if risk_pays else 0.0)
     if not risk_pays:
         mixture = np.where(risky[:, :, None], mixture[:, :1], mixture)
-    phi = np.zeros((n_states, n_actions, d))  # zeros in the reset state: nobody acts there
+    phi = np.zeros((n_states, n_actions, d))  # zeros in the reset state, which has no actions
     phi[:n_live, :, :-1] = mixture * (1.0 - risk)[:, :, None]
     phi[:n_live, :, -1] = risk
     restart = np.full(n_states, 1.0 / n_live)
     restart[-1] = 0.0
     return FiniteMDP(
-        np.stack([_lead(phi, _measures(rng, d, n_live)) for _ in range(n_layers)]),
-        np.minimum(phi @ omega, 1.0),  # rounding may not leave [0, 1]
+        np.stack([_transition(phi, _measures(rng, d, n_live)) for _ in range(n_layers)]),
+        np.minimum(phi @ omega, 1.0),  # against rounding
         reset=np.arange(n_states) == n_live,
         horizon=horizon,
         start=0,
@@ -86,7 +87,7 @@ def _measures(rng: np.random.Generator, d: int, n_live: int) -> Floats:
     return nu
 
 
-def _lead(phi: Floats, nu: Floats) -> Floats:
+def _transition(phi: Floats, nu: Floats) -> Floats:
     """P = phi nu, each row divided by its sum, which is 1 up to rounding (the reset state keeps its zeros)."""
     transition = phi @ nu
     total = transition.sum(axis=2, keepdims=True)

@@ -1,4 +1,4 @@
-"""`thresholds-v0`: two starts that meet in one state and could not agree there if some resets were allowed."""
+"""`thresholds-v0`: two starts share a state, and would need different policies there if some resets were allowed."""
 
 from __future__ import annotations
 

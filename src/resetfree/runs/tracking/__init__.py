@@ -1,7 +1,6 @@
-"""Experiment tracking: what others' dashboards show of a run, under the names of docs/columns.md.
+"""Experiment tracking: scalars of a run for dashboards, under the names of docs/columns.md.
 
-The run file stays the record; a tracker only copies numbers out of it as they are made. Its library is imported when it
-is asked for, and not before.
+The run file stays the record; a tracker only copies numbers. Its library is imported when it is used.
 """
 
 from resetfree.runs.tracking.marks import marked

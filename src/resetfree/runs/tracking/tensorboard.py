@@ -15,7 +15,7 @@ from resetfree.core.errors import InvalidInput, RunError
 class TensorBoard:
     """One folder of event files; step = episode.
 
-    after: what an earlier session wrote after this episode is not to be shown: it is played again.
+    after: hide what an earlier session wrote after this episode: it is played again.
     """
 
     def __init__(self, folder: Path, after: int | None = None) -> None:
@@ -31,7 +31,7 @@ class TensorBoard:
         with self._sentence():
             folder.mkdir(parents=True, exist_ok=True)
             own = f".{time.time_ns():020d}"  # the library's own names differ by the second, and sessions may be shorter
-            # The part of the library that writes at once: the other has a thread that a full disk ends without a word.
+            # This writer writes at once; the usual one has a thread that a full disk ends silently.
             self._writer: Any = library.EventsWriter(str(folder / "events"), own)
             if after is not None:
                 begun = self._proto.event_pb2.SessionLog(status=self._proto.event_pb2.SessionLog.START)
@@ -39,7 +39,7 @@ class TensorBoard:
                 self._add(after + 1, session_log=begun)
 
     def write(self, k: int, values: Mapping[str, float]) -> None:
-        """The numbers of one episode."""
+        """Write the scalars of episode k."""
         with self._sentence():
             for name, value in values.items():
                 self._add(k, summary=self._scalar(name, value))

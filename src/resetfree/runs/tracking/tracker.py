@@ -1,6 +1,6 @@
-"""Watching a run: cumulative Regret and Resets and the columns of the round, at log-spaced episodes.
+"""Tracking a run: cumulative Regret and Resets and the columns of the round, at log-spaced episodes.
 
-Legend: K episodes, V*(s) the best value of a policy that is never reset from s, nan where there is none.
+Legend: K episodes, V*(s) the best value of a policy that is never reset from s, nan if there is none.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.world import World, find_world
+from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.learn import Progress
 from resetfree.runs.ledger import read
 from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.tensorboard import TensorBoard
 from resetfree.theory.oracle.dynamic_programming import solve
 
-PER_DECADE = 50  # points of a curve: enough for one that is watched
+PER_DECADE = 50  # points of a curve
 ROUND = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "steps", "v_r", "v_c", "original_return")
 
 
 class Tracker:
-    """To be called after every round, as the `progress` of `learn`; closes its files as a context manager."""
+    """Called after every round, as the `progress` of `learn`; closes its files as a context manager."""
 
     def __init__(
         self, sink: TensorBoard, episodes: int, best: Floats | None, before: Mapping[str, NDArray[Any]] | None = None
     ) -> None:
-        """best: [S] V*, where there is an oracle.  before: the columns of the rounds that were played already."""
+        """best: [S] V*, None without an oracle.  before: the columns of the rounds of earlier sessions."""
         self._sink, self._best = sink, best
         self._marks = frozenset(marked(episodes, PER_DECADE).tolist())
         self._regret, self._resets, self._realised = 0.0, 0.0, 0
@@ -45,19 +46,15 @@ class Tracker:
             self._realised = int(sums["realised_resets"][-1])
 
     def __call__(self, game: Game, this: Round) -> None:
-        """Note a round."""
+        """Add a round to the sums, and write it if it is one of the log-spaced ones."""
         self._realised += this.episode.reset
         v_r, v_c = (math.nan, math.nan) if this.exact is None else this.exact
         self._regret += (math.nan if self._best is None else float(self._best[this.s1])) - v_r
         self._resets += v_c
         if this.k in self._marks:
-            plan, episode = this.plan, this.episode
-            row = (
-                this.lam, plan.v_r, plan.v_c, plan.upper, this.cost_signal, episode.total_reward, len(episode.actions),
-                v_r, v_c, episode.original_return,
-            )  # fmt: skip
+            row = dict(zip(COLUMNS, columns_of(this), strict=True))
             sums = {"regret": self._regret, "resets": self._resets, "realised_resets": self._realised}
-            self._sink.write(this.k, _finite({**sums, **dict(zip(ROUND, row, strict=True))}))
+            self._sink.write(this.k, _finite({**sums, **{name: row[name] for name in ROUND}}))
 
     def __enter__(self) -> Self:
         return self
@@ -75,12 +72,12 @@ def tracked(
     options: Mapping[str, Any],
     resumed: Path | None = None,
 ) -> Iterator[Progress]:
-    """The `progress` of a run, and a tracker beside it if a folder is named for its TensorBoard files.
+    """The `progress` of a run, combined with a tracker if a folder is given for TensorBoard files.
 
-    resumed: the run file, if the run goes on.
+    resumed: the run file, if the run is resumed.
 
-    Regret needs V*, so a problem that is given by name is made a second time; that is done for registered ones only:
-    somebody's own may be a machine.
+    Regret needs V*, so a problem that is given by name is made a second time. That is done for registered problems
+    only: a user's own may be hardware.
     """
     if folder is None:
         yield progress
@@ -102,7 +99,7 @@ def tracked(
 
 
 def track_columns(folder: Path, columns: Mapping[str, NDArray[Any]], best: Floats | None) -> None:
-    """The same for a run that was played already."""
+    """Write the same curves for a run that is complete."""
     sums = cumulative(columns, best)
     sink = TensorBoard(folder)
     for k in marked(len(columns["k"]), PER_DECADE).tolist():
@@ -129,5 +126,5 @@ def cumulative(columns: Mapping[str, NDArray[Any]], best: Floats | None) -> dict
 
 
 def _finite(values: Mapping[str, float]) -> dict[str, float]:
-    """What does not exist is not shown."""
+    """The values that are finite numbers."""
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}

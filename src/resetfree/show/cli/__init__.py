@@ -39,16 +39,16 @@ COMMANDS: Registry[click.Command] = Registry("command", group="resetfree.command
 
 
 class Commands(click.Group):
-    """Our commands, and those of other packages, which are imported when they are used or listed."""
+    """The commands of this package, and those of other packages, which are imported when used or listed."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Ours in their order, then the others."""
+        """Names of the commands: built-in ones first."""
         return [*self.commands, *(name for name in COMMANDS if name not in self.commands)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Ours first: another package cannot take the name of one."""
-        ours = self.commands.get(name)
-        return COMMANDS.find(name) if ours is None and COMMANDS.knows(name) else ours
+        """The command of this name; another package cannot replace a built-in one."""
+        built_in = self.commands.get(name)
+        return COMMANDS.find(name) if built_in is None and COMMANDS.knows(name) else built_in
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped, 143 stopped by SIGTERM."""
     with terminable() as terminated:
         status = _run(arguments)
-    return 143 if terminated.asked and status == 130 else status
+    return 143 if terminated.received and status == 130 else status
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -83,7 +83,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         print("Stopped.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output went away: not our failure
+    except BrokenPipeError:  # the reader of the output has closed it: no failure
         sys.stderr.close()
         return 0
     except OSError as error:  # a name that is too long, a folder that may not be written, a disk that is full
@@ -92,9 +92,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         where = "A file" if error.filename is None else f"'{error.filename!s}'"
         return _refused(f"{where} cannot be used: {error.strerror or error}.")
     except MemoryError:
-        return _refused("This takes more memory than there is. Ask for something smaller.")
-    except SystemExit as error:  # a problem or player of somebody's
-        return _refused(f"Code that is not ours ended the program: exit({error.code!r}).")
+        return _refused("There is not enough memory for this. Choose a smaller problem or fewer episodes.")
+    except SystemExit as error:  # raised by a problem or player of the user
+        return _refused(f"A problem or player ended the program: exit({error.code!r}).")
 
 
 def _refused(sentence: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -14,8 +13,9 @@ from rich.text import Text
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.players.shared.method import Method
+from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import say, stop
+from resetfree.show.cli.progress import OnTerminal
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.suites.methods import methods
@@ -29,14 +29,16 @@ WIDTH = 128  # characters that a table takes at least
 
 @click.command()
 @click.argument("suite", type=click.Choice(list(SUITES)))
-@click.option("--out", type=click.Path(path_type=Path), help="The results file; default: bench/SUITE.jsonl.")
+@click.option("--out", type=FILE, help="The results file; default: bench/SUITE.jsonl.")
 @click.option("--jobs", type=click.IntRange(1, 1000), help="Processes; default: one per core.")
 @click.option("--seeds", type=click.IntRange(1, 100_000), help="How many seeds are reported; default: the suite's.")
 @click.option("--methods", "chosen", metavar="A,B", help="Only these methods; see `list methods`.")
 @click.option("--problems", metavar="X,Y", help="Only these problems, by label or id; see `list suites`.")
 @click.option("--redo", metavar="A,B", help="Play the trials of these methods again.")
-@click.option("--overwrite", is_flag=True, help="Begin anew even if the results file exists; else it is gone on with.")
-@click.option("--docs", type=click.Path(path_type=Path), help="Write the page of results to this Markdown file.")
+@click.option(
+    "--overwrite", is_flag=True, help="Start again even if the results file exists; by default it is continued."
+)
+@click.option("--docs", type=FILE, help="Write the page of results to this Markdown file.")
 @json_option
 def bench(
     suite: str,
@@ -50,7 +52,7 @@ def bench(
     docs: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare all methods on the problems of SUITE. Ctrl-C saves; the same command goes on where it was stopped."""
+    """Compare all methods on the problems of SUITE. Ctrl-C saves; the same command continues."""
     labels = [case.label for case in SUITES[suite].cases]
     what = find_suite(suite, None if problems is None else split_names(problems, labels), seeds)
     players, again = _methods(chosen), [] if redo is None else _methods(redo)
@@ -108,11 +110,11 @@ def bench(
             console.print(Text(note, style="yellow"))
         console.print(Text("Files: " + "  ".join(str(p) for p in (file, drawn, docs) if p is not None)))
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 def _methods(text: str | None) -> list[Method]:
-    """Those that are named, or all."""
+    """The methods named in `text`, or all."""
     known = methods()
     if text is None:
         return list(known.values())
@@ -124,15 +126,15 @@ def _methods(text: str | None) -> list[Method]:
 
 
 def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
-    """The picture, where there is something to draw."""
+    """Draw the picture; None if there is nothing to draw."""
     if not any(row.complete for rows in summary.rows.values() for row in rows):
         return None
     title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
     return draw_pareto(summary, path, title)
 
 
-class _BenchDisplay:
-    """A progress line on standard error; does nothing where nobody can see it."""
+class _BenchDisplay(OnTerminal):
+    """A progress line on standard error; does nothing without a terminal."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -150,15 +152,6 @@ class _BenchDisplay:
             self._task = self._progress.add_task("", total=None)
 
     def __call__(self, done: int, total: int, word: str) -> None:
-        """Note a trial."""
+        """Show a finished trial."""
         if self._progress is not None:
             self._progress.update(self._task, completed=done, total=total, description=word)
-
-    def __enter__(self) -> _BenchDisplay:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._progress is not None:
-            self._progress.stop()

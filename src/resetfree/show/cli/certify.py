@@ -16,16 +16,16 @@ from resetfree.core.errors import RunError
 from resetfree.problems.resolve import parse_options
 from resetfree.runs.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import as_json, say, settings
+from resetfree.show.cli.common import FILE, as_json, emit, settings
 
 STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
 
 
 @click.command()
-@click.argument("runfile", type=click.Path(path_type=Path))
-@click.option("--problem", help="The problem of the run, where it is not a registered one: module:factory.")
+@click.argument("runfile", type=FILE)
+@click.option("--problem", help="The problem of the run, if it is not registered: module:factory.")
 @settings
-@click.option("--replay", is_flag=True, help="Also make the whole run again and compare every number.")
+@click.option("--replay", is_flag=True, help="Also play the whole run again and compare every number.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim or an identity fails.")
 @as_json
 def certify(
@@ -37,16 +37,21 @@ def certify(
     why_not = None
     try:
         write_certificates(runfile, claims)
-    except RunError as error:  # it is being written, or may not be: the answer stands all the same
+    except RunError as error:  # it is being written, or is read-only: the claims are printed all the same
         why_not = str(error)
     failed = [c for c in claims if c.refuted]
     spec = run.spec
     data = {
-        "run_file": str(runfile), "problem": spec["problem"], "primal": spec["primal"]["name"],
-        "dual": spec["dual"]["name"], "episodes": spec["episodes"], "rounds": len(run), "holds": not failed,
-        "counts": _counts(claims), "stored": why_not is None, "not_stored": why_not,
+        "run_file": str(runfile),
+        **{key: spec[key] for key in ("problem", "episodes")},
+        **{role: spec[role]["name"] for role in ("primal", "dual")},
+        "rounds": len(run),
+        "holds": not failed,
+        "counts": _counts(claims),
+        "stored": why_not is None,
+        "not_stored": why_not,
         "certificates": [c.to_dict() for c in claims],
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         about = f"{spec['problem']}, {spec['primal']['name']} against {spec['dual']['name']}, {len(run)} rounds\n"
@@ -64,9 +69,9 @@ def certify(
             highlight=False,
         )
         if why_not is not None:
-            console.print(Text(f"The certificates were not kept. {why_not}"))
+            console.print(Text(f"The certificates were not stored. {why_not}"))
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
     if strict and failed:
         raise click.exceptions.Exit(1)
 
@@ -80,7 +85,7 @@ def _counts(claims: list[Certificate]) -> dict[str, int]:
 
 
 def _row(c: Certificate) -> tuple[Text, str, Text]:
-    """Mark, status, and the claim with both sides and why; as plain text, since a file is somebody else's words."""
+    """Mark, status, and the claim with both sides and why; without markup, since a file is untrusted data."""
     mark = ("holds" if c.holds else "fails") if c.applies else "stated" if c.status == "stated" else "n.a."
     words = Text(c.claim)
     if c.status == "stated":

@@ -10,12 +10,12 @@ from rich.console import Console
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import problem_argument, say
+from resetfree.show.cli.common import emit, problem_argument
 
 
 @click.command()
 @problem_argument
-@click.option("--theorems", is_flag=True, help="Also check every theorem that speaks of a problem alone.")
+@click.option("--theorems", is_flag=True, help="Also check every theorem about the problem itself.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if something does not hold.")
 def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
     """Check the paper's assumptions; what fails comes with a witness."""
@@ -37,6 +37,6 @@ def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, s
             words = str(claim).split(": ", 1)[1].replace("[", "\\[")
             console.print(f"{marks[claim.holds if claim.applies else None]}  {words}", highlight=False)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
     if strict and not holds:
         raise click.exceptions.Exit(1)

@@ -12,7 +12,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.world import find_world
 from resetfree.show.cli import run as running
-from resetfree.show.cli.common import as_json, say, solution_json
+from resetfree.show.cli.common import as_json, emit, solution_json
 from resetfree.show.cli.progress import Display
 from resetfree.show.report import terminal
 from resetfree.show.report.curves import draw_run
@@ -53,11 +53,15 @@ def demo(out: str, as_json: bool) -> None:
     identities = [c for c in claims if c.status == "identity"]
     seconds = time.perf_counter() - began
     data = {
-        **running.summary(done), "pictures": [str(p) for p in pictures], "report": str(page),
+        **running.summary(done),
+        "pictures": [str(p) for p in pictures],
+        "report": str(page),
         "assumptions_hold": bool(report),
-        "claims": len(proved), "claims_hold": not any(c.refuted for c in claims), "demo_seconds": seconds,
+        "claims": len(proved),
+        "claims_hold": not any(c.refuted for c in claims),
+        "demo_seconds": seconds,
         "solution": solution_json(solution, True),
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         running.show(console, data)
@@ -69,4 +73,4 @@ def demo(out: str, as_json: bool) -> None:
         console.print(f"The whole run on one page: {page}\n")
         console.print(f"Next: make studio · resetfree certify {file} · resetfree list · resetfree run gym:CartPole-v1")
 
-    say(data, as_json, show)
+    emit(data, as_json, show)

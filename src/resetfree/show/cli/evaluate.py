@@ -1,4 +1,4 @@
-"""`resetfree evaluate`: play what a run has learned, from fresh starts and in one life."""
+"""`resetfree evaluate`: play the policy of a run, from fresh starts and in one continuing life."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
+from resetfree.show.cli.common import FILE, emit, settings
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import say, settings
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins
 
 
 @click.command()
-@click.argument("file", metavar="RUNFILE", type=click.Path(path_type=Path))
+@click.argument("file", metavar="RUNFILE", type=FILE)
 @click.argument("problem", required=False)
-@click.option("--episodes", type=click.IntRange(min=1), help="How many; default: 100.")
+@click.option("--episodes", type=click.IntRange(min=1), help="How many episodes; default: 100.")
 @click.option("--steps", type=click.IntRange(min=1), help="Or whole episodes until so many steps are taken.")
 @click.option(
-    "--starts", type=click.Choice(["fresh", "continuing", "both"]), default="both", show_default=True,
+    "--starts",
+    type=click.Choice(["fresh", "continuing", "both"]),
+    default="both",
+    show_default=True,
     help="fresh: every episode starts anew; continuing: one life, resets only after reset events.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of every interval.")
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of every interval.")
 @click.option("--stochastic", is_flag=True, help="Draw actions as learned, not always the most probable one.")
 @settings
 @json_option
@@ -58,24 +61,19 @@ def evaluate(
     chosen: Any = ("fresh", "continuing") if starts == "both" else (starts,)
     with ExitStack() as opened:
         policy, world, run, same = _found(file, problem, parse_options(options), opened)
-        found = {
-            how: policy.evaluate(
-                world,
-                starts=how,
-                episodes=episodes,
-                steps=steps,
-                seed=seed,
-                confidence=confidence,
-                deterministic=not stochastic,
-            )
-            for how in chosen
-        }
+        how: Any = {"episodes": episodes, "steps": steps, "seed": seed, "confidence": confidence}
+        found = {start: policy.evaluate(world, starts=start, deterministic=not stochastic, **how) for start in chosen}
     lived = None if run is None or not len(run) else float(continuing_return(run)[-1])
     data = {
-        "run_file": str(file), "problem": world.name, "same_problem": same, "policy": policy.about, "seed": seed,
-        "deterministic": not stochastic, "training_reward_per_step": lived,
-        **{how: None if how not in found else found[how].to_dict() for how in ("fresh", "continuing")},
-    }  # fmt: skip
+        "run_file": str(file),
+        "problem": world.name,
+        "same_problem": same,
+        "policy": policy.about,
+        "seed": seed,
+        "deterministic": not stochastic,
+        "training_reward_per_step": lived,
+        **{start: found[start].to_dict() if start in found else None for start in ("fresh", "continuing")},
+    }
 
     def show(console: Console) -> None:
         about = policy.about
@@ -88,7 +86,7 @@ def evaluate(
         if lived is not None:
             console.print(f"while it learned: {lived:.6g} reward per step", highlight=False)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 def _found(
@@ -98,25 +96,25 @@ def _found(
     if _is_policy(file):
         if problem is None:
             raise InvalidInput(
-                f"A policy file holds no problem. Say where to play '{file}': a registered id or gym:ID."
+                f"A policy file holds no problem. Name one to play '{file}' on: a registered id or gym:ID."
             )
         policy = read_policy(file)
         return policy, opened.enter_context(find_world(problem, options)).problem, None, None
     run = rf.load(file)
     if problem is None:
         if options:
-            raise InvalidInput("Only a PROBLEM that is named takes options. Got '--set' alone instead.")
+            raise InvalidInput("The option '--set' needs a PROBLEM. Got '--set' alone instead.")
         if run.problem is None:
             if ":" not in run.spec["problem"]:
-                followed(run.spec, None, file)  # says what is too much
+                followed(run.spec, None, file)  # raises if an option is too large
             raise InvalidInput(
-                f"The run in '{file}' is of '{run.spec['problem']}', and no code is run because a file names it: "
+                f"The run in '{file}' is of '{run.spec['problem']}', and a file never makes code run: "
                 f"name it yourself, resetfree evaluate {file} {run.spec['problem']}."
             )
         return run.policy, run.problem, run, True
     same_name = problem == run.spec["problem"]
-    told = followed(run.spec, options, file) if same_name else options
-    world = opened.enter_context(find_world(problem, told))
+    given = followed(run.spec, options, file) if same_name else options
+    world = opened.enter_context(find_world(problem, given))
     same = world.fingerprint == run.spec["fingerprint"]
     return recall(run, world.problem if same else None), world.problem, run, same
 
@@ -127,7 +125,7 @@ def _is_policy(file: Path) -> bool:
             return False
         with file.open("rb") as opened:
             return opened.read(len(ZIP)) == ZIP
-    except OSError:  # what is wrong with it, `load` says
+    except OSError:  # `load` raises the error
         return False
 
 

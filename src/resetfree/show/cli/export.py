@@ -11,21 +11,25 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import as_json, say, settings
+from resetfree.show.cli.common import FILE, as_json, emit, settings
 from resetfree.use.exporting import describe_file
 
 
 @click.command()
-@click.argument("runfile", type=click.Path(path_type=Path))
+@click.argument("runfile", type=FILE)
 @click.argument("problem", required=False)
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), default=Path("policy.npz"), show_default=True,
-    help="The file; a policy that is there is replaced, a file of another kind never is.",
-)  # fmt: skip
+    "-o",
+    "--out",
+    type=FILE,
+    default=Path("policy.npz"),
+    show_default=True,
+    help="The file; an older policy is replaced, a file of another kind never is.",
+)
 @settings
 @as_json
 def export(runfile: Path, problem: str | None, out: Path, options: Sequence[str], as_json: bool) -> None:
-    """Write what RUNFILE has learned to one .npz of plain arrays. PROBLEM: of the run, where its file does not do."""
+    """Write what RUNFILE has learned to one .npz of plain arrays. PROBLEM: if the file alone is not enough."""
     policy = rf.load(runfile, problem, parse_options(options)).policy
     path = policy.export(out)
     kind, arrays = describe_file(policy)
@@ -35,4 +39,4 @@ def export(runfile: Path, problem: str | None, out: Path, options: Sequence[str]
         sizes = ", ".join(f"{name} {tuple(shape)}" for name, shape in arrays.items())
         console.print(Text(f"{path}: {kind}, {sizes}"), soft_wrap=True)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)

@@ -1,4 +1,4 @@
-"""`resetfree list`: what is registered."""
+"""`resetfree list`: problems, players and everything else that is discovered."""
 
 from __future__ import annotations
 
@@ -18,77 +18,66 @@ from resetfree.problems.fingerprint import describe
 from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.resolve import FAMILIES
-from resetfree.show.cli.common import as_json, say
+from resetfree.show.cli.common import as_json, emit
 from resetfree.studies.suites.methods import METHODS, methods
 from resetfree.studies.suites.suite import SUITES
 
 SIZES = ("states", "actions", "horizon", "reset_states")
 KINDS = ["problems", "players", "features", "operators", "families", "methods", "suites"]
+GRID: Any = {"box": None, "padding": (0, 2, 0, 0)}  # how tables look
 
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(KINDS), default="problems")
 @as_json
 def list_(kind: str, as_json: bool) -> None:
-    """List what is there: problems, players and feature maps with options, operators, families of environments,
-    methods and suites of the comparison; also what another package brings, and what lacks something to be used.
+    """List problems, players and feature maps with their options, operators, families of environments, methods and
+    suites of the comparison; also those of other packages, and those that cannot be used, with the reason.
     """
-    rows = {
-        "problems": _problems,
-        "players": _players,
-        "features": _features,
-        "operators": _operators,
-        "families": _families,
-        "methods": _methods,
-        "suites": _suites,
-    }[kind]()
+    rows = ROWS[kind]()
     unavailable = _unavailable(kind)
 
     def show(console: Console) -> None:
         if kind == "problems":
-            table = Table(
-                "id", "S", "A", "H", "resets", "what it shows, and its options", box=None, padding=(0, 2, 0, 0)
-            )
+            table = Table("id", *"SAH", "resets", "what it shows, and its options", **GRID)
             for row in rows:
                 known = row["horizon"] is not None
                 sizes = [("∞" if known else "") if row[size] is None else str(row[size]) for size in SIZES]
                 table.add_row(f"[bold]{row['id']}[/]", *sizes, _with_options(row["summary"], row["options"]))
         elif kind == "methods":
-            table = Table(
-                "method", "kind", "pools", "theorem", "what it is, and its widths", box=None, padding=(0, 2, 0, 0)
-            )
+            table = Table("method", "kind", "pools", "theorem", "what it is, and its widths", **GRID)
             for row in rows:
-                said = ("yes" if row[key] else "no" for key in ("pools", "guaranteed"))
+                marks = ("yes" if row[key] else "no" for key in ("pools", "guaranteed"))
                 text = _with_options(row["summary"], {"width": row["widths"]} if row["widths"] else {})
-                table.add_row(f"[bold]{escape(row['name'])}[/]", row["kind"], *said, text)
+                table.add_row(f"[bold]{escape(row['name'])}[/]", row["kind"], *marks, text)
         elif kind == "suites":
-            table = Table("suite", "seeds", "problem and its episodes", box=None, padding=(0, 2, 0, 0))
+            table = Table("suite", "seeds", "problem and its episodes", **GRID)
             for row in rows:
                 cases = " · ".join(f"{case['label']} {case['episodes']:,}" for case in row["cases"])
                 table.add_row(f"[bold]{row['name']}[/]", str(row["seeds"]), f"{row['summary']} [dim]{cases}[/]")
         elif kind == "features":
-            table = Table("features", "what they are, and their settings", box=None, padding=(0, 2, 0, 0))
+            table = Table("features", "what they are, and their settings", **GRID)
             for row in rows:
                 table.add_row(f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
         elif kind in ("operators", "families"):
-            table = Table(kind, "what they are", box=None, padding=(0, 2, 0, 0))
+            table = Table(kind, "what they are", **GRID)
             for row in rows:
                 table.add_row(f"[bold]{escape(row['name'])}[/]", escape(row["summary"]))
         else:
-            table = Table("role", "name", "what it does, and its settings", box=None, padding=(0, 2, 0, 0))
+            table = Table("role", "name", "what it does, and its settings", **GRID)
             for row in rows:
                 table.add_row(row["role"], f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
         console.print(table)
         for row in unavailable:
             console.print(f"{row['kind']} '{row['name']}' is not available: it {row['why']}.", markup=False)
 
-    say({kind: rows, "unavailable": unavailable}, as_json, show)
+    emit({kind: rows, "unavailable": unavailable}, as_json, show)
 
 
 def _problems() -> list[dict[str, Any]]:
     rows = []
     for id, spec in rf.problems().items():
-        if id not in PROBLEMS.own:  # nobody knows what making it takes
+        if id not in PROBLEMS.own:  # making one of another package may be slow
             rows.append({"id": id, "summary": spec.summary, **dict.fromkeys(SIZES), "options": spec.options})
             continue
         made = spec.factory()
@@ -102,28 +91,28 @@ def _players() -> list[dict[str, Any]]:
     rows = []
     for role in BASES:
         for name, cls in discover(role).items():
-            rows.append({"role": role, "name": name, "summary": _told(cls), "settings": describe(settings(cls))})
+            rows.append({"role": role, "name": name, "summary": summary_line(cls), "settings": describe(settings(cls))})
     return rows
 
 
 def _features() -> list[dict[str, Any]]:
     return [
-        {"name": name, "summary": _told(cls), "settings": describe(features.settings(cls))}
+        {"name": name, "summary": summary_line(cls), "settings": describe(features.settings(cls))}
         for name, cls in features.discover().items()
     ]
 
 
 def _operators() -> list[dict[str, Any]]:
-    return [{"name": name, "summary": _told(cls)} for name, cls in CHANNELS.items()]
+    return [{"name": name, "summary": summary_line(cls)} for name, cls in CHANNELS.items()]
 
 
 def _families() -> list[dict[str, Any]]:
-    ours = {"name": "gym", "summary": "Environments that are registered with Gymnasium, as gym:CartPole-v1."}
-    return [ours, *({"name": name, "summary": _told(function)} for name, function in FAMILIES.items())]
+    gym = {"name": "gym", "summary": "Environments that are registered with Gymnasium, as gym:CartPole-v1."}
+    return [gym, *({"name": name, "summary": summary_line(function)} for name, function in FAMILIES.items())]
 
 
 def _unavailable(kind: str) -> list[dict[str, Any]]:
-    """What is known by name and cannot be used, with the reason; a player of unknown role is told once."""
+    """Names that cannot be used, with the reason; a player of unknown role is listed once."""
     registries: dict[str, list[Registry[Any]]] = {
         "problems": [PROBLEMS],
         "players": list(PLAYERS.values()),
@@ -142,38 +131,43 @@ def _unavailable(kind: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _told(cls: Any) -> str:
-    """The first line of a class's file, which holds nothing else; of its docstring, if the file says nothing."""
-    told = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
-    return told.strip().split("\n")[0]
+def summary_line(cls: Any) -> str:
+    """The first line of the docstring of the module, or of the class."""
+    return (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip().split("\n")[0]
 
 
 def _methods() -> list[dict[str, Any]]:
+    names = ("name", "kind", "summary", "pools", "guaranteed")
     return [
-        {
-            "name": method.name, "kind": method.kind, "summary": method.summary, "widths": list(method.widths),
-            "pools": method.pools, "guaranteed": method.guaranteed,
-        }
+        {**{name: getattr(method, name) for name in names}, "widths": list(method.widths)}
         for method in methods().values()
-    ]  # fmt: skip
+    ]
 
 
 def _suites() -> list[dict[str, Any]]:
     return [
         {
-            "name": suite.name, "summary": suite.summary, "seeds": suite.seeds, "trial_limit_s": suite.limit,
+            "name": suite.name,
+            "summary": suite.summary,
+            "seeds": suite.seeds,
+            "trial_limit_s": suite.limit,
             "cases": [
                 {
-                    "label": case.label, "episodes": case.episodes, "reported": list(map(str, case.reported)),
+                    "label": case.label,
+                    "episodes": case.episodes,
+                    "reported": list(map(str, case.reported)),
                     "tuning": list(map(str, case.tuning[: suite.tuning_instances])),
                 }
                 for case in suite.cases
             ],
         }
         for suite in SUITES.values()
-    ]  # fmt: skip
+    ]
 
 
 def _with_options(summary: str, options: dict[str, Any]) -> str:
     text = " ".join(f"{key}={value}" for key, value in options.items())
     return escape(summary) + (f" [dim]\\[{escape(text)}][/]" if text else "")
+
+
+ROWS = dict(zip(KINDS, (_problems, _players, _features, _operators, _families, _methods, _suites), strict=True))

@@ -13,7 +13,7 @@ import resetfree as rf
 from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.players.nonepisodic import Life, live, optimal_gain
 from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import problem_argument, say
+from resetfree.show.cli.common import emit, problem_argument
 
 
 @click.command()
@@ -21,7 +21,7 @@ from resetfree.show.cli.common import problem_argument, say
 @click.option("--steps", type=int, default=20_000, show_default=True, help="How many steps.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--width", default="tuned", show_default=True, help="tuned, or theory for the proved width.")
-@click.option("--scale", type=float, default=0.02, show_default=True, help="Of the tuned width.")
+@click.option("--scale", type=float, default=0.02, show_default=True, help="Factor of the tuned width.")
 def nonepisodic(
     problem: str, options: Sequence[str], as_json: bool, steps: int, seed: int, width: Any, scale: float
 ) -> None:
@@ -34,13 +34,18 @@ def nonepisodic(
         )
     life = live(mdp, steps, seed=seed, width=width, scale=scale)
     best, why = _best(life)
-    data = {
-        "problem": problem, "steps": steps, "seed": seed, "width": width, "resets": life.resets,
-        "most_resets": life.bound, "reward": float(life.rewards.sum()),
-        "average_reward": float(life.rewards.mean()), "best_average_reward": best,
-        "regret": None if best is None else float(life.regret[-1]), "safe_states": int(life.safe.sum()),
-        "epochs": life.epochs, "constants": life.constants, "seconds": time.perf_counter() - began,
-    }  # fmt: skip
+    reward, average = float(life.rewards.sum()), float(life.rewards.mean())
+    data: dict[str, Any] = {
+        "problem": problem,
+        "steps": steps,
+        "seed": seed,
+        "width": width,
+        "constants": life.constants,
+    }
+    data |= {"resets": life.resets, "most_resets": life.bound, "safe_states": int(life.safe.sum())}
+    data |= {"reward": reward, "average_reward": average, "best_average_reward": best}
+    data |= {"regret": None if best is None else float(life.regret[-1]), "epochs": life.epochs}
+    data["seconds"] = time.perf_counter() - began
 
     def show(console: Console) -> None:
         console.print(f"[bold]{problem}[/] {mdp}, {steps} steps without episodes", highlight=False)
@@ -49,11 +54,11 @@ def nonepisodic(
         if best is not None:
             console.print(f"regret {data['regret']:.1f}", highlight=False)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 def _best(life: Life) -> tuple[float | None, str]:
-    """g*, or why there is none."""
+    """g*, or None with the reason."""
     try:
         best = optimal_gain(life.mdp).value
     except AssumptionViolated as error:

@@ -1,4 +1,4 @@
-"""A run while it goes on: how fast, how many resets, what they are bounded by, how long still; on a terminal only.
+"""Progress of a run on a terminal: rate, resets, bounds on them, time left.
 
 Legend: k episodes so far, N resets in them, V_c of an episode its probability of a reset given its policy and start.
 """
@@ -27,13 +27,13 @@ from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.asked import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
-DELTA = 0.05  # probability with which a bound may fail at any round whatever
+DELTA = 0.05  # probability with which a bound may fail at any round
 WIDEST = 100  # columns
 
 
 @dataclass
 class Tally:
-    """Resets and steps so far, and what is certain about the expectation of the former without any model.
+    """Resets and steps so far, and bounds on the expected resets that need no model.
 
     >>> tally = Tally()
     >>> for k in range(1000):
@@ -52,16 +52,15 @@ class Tally:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], episodes: int | None = None) -> Tally:
-        """That of a run, or of its first episodes."""
+        """The tally of a run, or of its first episodes."""
         tally = cls()
-        for reset, steps in zip(
-            columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist(), strict=True
-        ):
-            tally.note(reset, steps)
+        resets, steps = columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist()
+        for one in zip(resets, steps, strict=True):
+            tally.note(*one)
         return tally
 
     def note(self, reset: bool, steps: int) -> None:
-        """One more episode."""
+        """Add an episode."""
         self.episodes += 1
         self.resets += reset
         self.steps += steps
@@ -98,7 +97,7 @@ class Tally:
 
 
 class OnTerminal:
-    """What is shown while something goes on, if anybody can see it: `_progress` is None where nobody can."""
+    """A display on standard error; `_progress` is None if that is no terminal."""
 
     _progress: Progress | None
 
@@ -115,10 +114,10 @@ class OnTerminal:
 
 
 class Display(OnTerminal):
-    """Progress on standard error, to be called after every round; does nothing where nobody can see it.
+    """Progress on standard error, to be called after every round; does nothing without a terminal.
 
-    resumed: the file of a run that goes on, whose resets count too.
-    file: where the spec of the run can be read once it goes on: the players may have said how many resets are the most.
+    resumed: the file of a resumed run, whose resets count too.
+    file: the run file, whose spec is read after the first round: a player may state the most resets.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class Display(OnTerminal):
         self._tally = Tally()
         self._most: float | None = None
         self._due, self._began, self._before = 0.0, time.monotonic(), 0.0
-        self._asked_file = False
+        self._file_read = False
         self._progress: _Lines | None = None
         if not console.is_terminal:
             return
@@ -140,42 +139,43 @@ class Display(OnTerminal):
         self._open(self._first)
 
     def _open(self, completed: int) -> None:
-        """A new one each time: one that was off the screen thinks that it is still there, and wipes what is."""
+        """Make a new progress bar: one that was stopped would erase what was printed since."""
         console = self._console
         bar = [BarColumn(bar_width=24 if console.width >= 72 else 8)] if console.width >= 56 else []
         columns: list[ProgressColumn] = [
-            TextColumn("episodes"), MofNCompleteColumn(), *bar,
+            TextColumn("episodes"),
+            MofNCompleteColumn(),
+            *bar,
             TextColumn("{task.fields[rate]} per s · λ {task.fields[lam]} ·"),
-            TimeRemainingColumn(compact=True), TextColumn("left"),
-        ]  # fmt: skip
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+        ]
         self._progress = _Lines(*columns, console=console, auto_refresh=False, transient=True)
         self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
 
     def __call__(self, game: Game, this: Round) -> None:
-        """Note a round, and draw if it is time."""
+        """Record a round, and redraw if it is time."""
         if self._progress is None:
             return
         self._tally.note(this.episode.reset, len(this.episode.actions))
         now = time.monotonic()
         if now >= self._due:
             self._due = now + EVERY
-            if not self._asked_file:
-                self._asked_file, self._most = True, _most_resets(self._file, self._fresh)
+            if not self._file_read:
+                self._file_read, self._most = True, _most_resets(self._file, self._fresh)
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
-            self._progress.below = resets_line(
-                self._tally, self._episodes - this.k, self._before + now - self._began, self._most,
-                min(self._console.width, WIDEST),
-            )  # fmt: skip
+            seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
+            self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
 
     def watching(self, operator: Operator) -> Operator:
-        """The same operator; while it is at work the display is out of its way, and the clock stands still."""
-        return _Watched(self, operator)
+        """The same operator; while it works, the display is hidden and its clock stopped."""
+        return _PausingOperator(self, operator)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Off the screen, with the clock stopped."""
+        """Hide the display and stop its clock."""
         then = time.monotonic()
         if self._progress is not None:
             self._progress.stop()
@@ -188,7 +188,7 @@ class Display(OnTerminal):
     def _count(self, file: Path) -> None:
         try:
             contents = read(file)
-        except RunError:  # the run itself will say so
+        except RunError:  # `learn` will raise it
             return
         self._tally = Tally.of(contents.columns, contents.k)
         self._before = max(contents.seconds - sum(one.seconds for one in contents.interventions), 0.0)
@@ -205,12 +205,14 @@ class _Lines(Progress):
             yield Text(self.below, no_wrap=True, overflow="ellipsis")
 
 
-class _Watched:
+class _PausingOperator:
+    """An operator during whose work the display is paused."""
+
     def __init__(self, display: Display, operator: Operator) -> None:
         self._display, self._operator = display, operator
 
     def perform(self, request: Request) -> Answer:
-        """As the operator does."""
+        """Perform the reset with the display paused."""
         with self._display.paused():
             return self._operator.perform(request)
 
@@ -218,8 +220,8 @@ class _Watched:
 def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None, width: int) -> str:
     """Resets so far, bounds on their expectation and on what is still to come, and the mean time between two.
 
-    most: resets that no path can exceed where a reset-free policy exists, if a player says so.
-    What does not fit into `width` is left out.
+    most: resets that no path can exceed if a reset-free policy exists, or None.
+    width: in characters; parts that do not fit are left out.
 
     >>> import numpy as np
     >>> tally = Tally.of({"reset": np.arange(500) % 50 == 0, "steps": np.full(500, 8)})
@@ -236,7 +238,7 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
     first = f"{so_far} (95 %)"
     if most is not None and most - n <= more:
         both = f"{first}, ≤ {max(most - n, 0):,.0f} more if safe play exists"
-    elif more >= remaining:  # which says nothing
+    elif more >= remaining:  # a trivial bound
         both = first
     else:
         both = f"{so_far}, ≤ {more:.3g} more at this pace (95 %)"
@@ -252,7 +254,7 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
 
 
 def duration(seconds: float) -> str:
-    """As people say it.
+    """A duration in a readable unit.
 
     >>> duration(4.126), duration(75), duration(600), duration(9000), duration(400000)
     ('4.13 s', '75 s', '10 min', '2.5 h', '4.63 days')
@@ -264,15 +266,15 @@ def duration(seconds: float) -> str:
 
 
 def _most_resets(file: Path | None, fresh: bool) -> float | None:
-    """What the primal player of the run says no path can exceed: asked of the player, or read where we wrote it."""
+    """The most resets on any path, as stated by the primal player, or by a spec that this process wrote."""
     if file is None:
         return None
     try:
         spec = read_spec_of(file)
     except RunError:
         return None
-    said = Run(spec, {}, None, file, 0.0).statements["primal"]
-    if fresh and said["why"].startswith(UNKNOWN):  # a problem that only its own code makes
-        said = spec["statements"]["primal"]
-    most = said.get("most_resets")
+    statement = Run(spec, {}, None, file, 0.0).statements["primal"]
+    if fresh and statement["why"].startswith(UNKNOWN):  # code of the user is needed, and this process wrote the spec
+        statement = spec["statements"]["primal"]
+    most = statement.get("most_resets")
     return most if isinstance(most, int | float) else None

@@ -10,23 +10,29 @@ from rich.console import Console
 from rich.text import Text
 
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import as_json, say, settings
+from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, settings
 from resetfree.show.report.html import write_report
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=FILE)
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), default=Path("report.html"), show_default=True,
-    help="The page; one that is there is replaced, a file of another kind never is.",
-)  # fmt: skip
-@click.option("--problem", help="The problem of runs whose problem is not a registered one: module:factory.")
+    "-o",
+    "--out",
+    type=FILE,
+    default=Path("report.html"),
+    show_default=True,
+    help="The page; an older report is replaced, a file of another kind never is.",
+)
+@click.option("--problem", help="The problem of the runs, if it is not registered: module:factory.")
 @click.option(
-    "--figures", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Also write every figure as .svg, .pdf and .png and its data as .csv into this folder.",
-)  # fmt: skip
+    "--figures",
+    type=FOLDER,
+    metavar="DIR",
+    help="Also write every figure and its data into this folder: .svg, .pdf, .png, .csv.",
+)
 @settings
-@click.option("--all-figures", is_flag=True, help="Draw every figure of every group, also where there are many groups.")
+@click.option("--all-figures", is_flag=True, help="Draw every figure of every group, even if there are many groups.")
 @as_json
 def report(
     runs: tuple[Path, ...],
@@ -37,11 +43,9 @@ def report(
     all_figures: bool,
     as_json: bool,
 ) -> None:
-    """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are taken together."""
-    made = write_report(
-        runs, out, problem=problem, options=parse_options(options), figures=figures,
-        details=True if all_figures else None,
-    )  # fmt: skip
+    """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are grouped."""
+    details = True if all_figures else None
+    made = write_report(runs, out, problem=problem, options=parse_options(options), figures=figures, details=details)
 
     def show(console: Console) -> None:
         words = f"{made.path}: {made.runs} run{'' if made.runs == 1 else 's'}, {len(made.figures)} figures, "
@@ -49,4 +53,4 @@ def report(
         if figures is not None:
             console.print(Text(f"Figures and their data: {figures}"), soft_wrap=True)
 
-    say(made.to_dict(), as_json, show)
+    emit(made.to_dict(), as_json, show)

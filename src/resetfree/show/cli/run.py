@@ -1,4 +1,4 @@
-"""`resetfree run`: let two players learn on a problem, and keep every round in a file."""
+"""`resetfree run`: two players learn on a problem, and every round is kept in a file."""
 
 from __future__ import annotations
 
@@ -21,28 +21,31 @@ from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.tracking import tracked
+from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import say
 from resetfree.show.cli.progress import Display, Tally, duration
-from resetfree.show.cli.run_request import RunRequest, check_nobody_is_left_out, find_operator, opened, resumed
+from resetfree.show.cli.run_request import RunRequest, find_operator, opened, require_operator, resumed
 
-FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that goes on takes from its file
+FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a resumed run takes from its file
 
 
 @click.command()
 @click.argument("problem")
 @click.option(
-    "--primal", default="auto", show_default=True, help="Chooses the policy: a name of `list players`, or module:Class."
+    "--primal",
+    default="auto",
+    show_default=True,
+    help="Chooses the policy: a name from `list players`, or module:Class.",
 )
-@click.option("--dual", default="auto", show_default=True, help="Chooses the multiplier: likewise.")
+@click.option("--dual", default="auto", show_default=True, help="Chooses the multiplier: a name or module:Class.")
 @click.option("--episodes", type=click.IntRange(min=1), default=2000, show_default=True, help="Rounds to play.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where all chance comes from.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 @click.option(
     "--feedback",
     type=click.Choice(["auto", *FEEDBACK]),
     default="auto",
     show_default=True,
-    help="What the dual player is told.",
+    help="The cost signal that the dual player receives.",
 )
 @click.option("--bound", type=float, help="Bound B on the multipliers; default: the oracle's least one.")
 @click.option(
@@ -50,25 +53,24 @@ FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a run that g
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting: problem.n=7, primal.scale=0.1, dual.B=40, or the bare key where it fits one only; repeat.",
+    help="A setting: problem.n=7, primal.scale=0.1, dual.B=40, or the bare key if only one has it; repeat.",
 )
-@click.option("--max-resets", type=click.IntRange(min=1), help="End the run after so many resets; it can go on later.")
+@click.option(
+    "--max-resets", type=click.IntRange(min=1), help="End the run after so many resets; it can be resumed later."
+)
 @click.option(
     "--operator",
     "reached",
     default="none",
     show_default=True,
     metavar="WHO",
-    help="Who performs resets: terminal, http, http:PORT, a folder (docs/hardware.md), a name of `list operators` or "
-    "module:Class; none: the problem itself.",
+    help="Who performs resets: terminal, http, http:PORT, a folder (docs/hardware.md), a name from `list operators` or "
+    "module:Class; none: the problem resets itself.",
 )
-@click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long a person is waited for.")
-@click.option("--out", type=click.Path(path_type=Path), help="The run file; default: a new one in the folder runs.")
-@click.option(
-    "--tensorboard", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-    help="Also write TensorBoard files into this folder (extra tensorboard).",
-)  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on with the run file; what is not said again is taken from it.")
+@click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for a person.")
+@click.option("--out", type=FILE, help="The run file; default: a new one in the folder runs.")
+@tensorboard_option
+@click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
 @click.pass_context
@@ -91,22 +93,24 @@ def run(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the episode being played, and saves it."""
-    request = RunRequest(problem, primal, dual, episodes, seed, feedback, bound)
+    """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
+    request = RunRequest(
+        problem=problem, primal=primal, dual=dual, episodes=episodes, seed=seed, feedback=feedback, bound=bound
+    )
     file = out or request.default_file
     operator = find_operator(reached, operator_deadline, file)
     if resume:
         silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
         request = resumed(request, file, pairs, silent)
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
-            check_nobody_is_left_out(request, file)
+            require_operator(request, file)
     elif file.exists() and not overwrite:
         raise RunError(
             f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
         )
     again = ["resetfree", "run", request.problem, "--resume", "--out", str(file)]
     for role, player in (("--primal", request.primal), ("--dual", request.dual)):
-        again += [role, player] if ":" in player else []  # a class is imported because the user names it, each time
+        again += [role, player] if ":" in player else []  # a class is imported only if the command names it
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
@@ -117,20 +121,16 @@ def run(
             opened(request, pairs) as (world, settings),
             Display(request.episodes, before, file=file) as progress,
             operator or nullcontext(),
-            tracked(progress, tensorboard, world, request.episodes, {}, before) as note,
+            tracked(progress, tensorboard, world, request.episodes, options={}, resumed=before) as note,
         ):
             done = rf.learn(
                 world,
-                request.primal,
-                request.dual,
-                episodes=request.episodes,
-                seed=request.seed,
-                feedback=request.feedback,
+                **{name: getattr(request, name) for name in FIELDS},
+                B=request.bound,
+                settings=settings,
                 path=file,
                 resume=resume,
                 overwrite=overwrite,
-                B=request.bound,
-                settings=settings,
                 progress=note,
                 max_resets=max_resets,
                 operator=None if operator is None else progress.watching(operator),
@@ -139,9 +139,8 @@ def run(
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
         raise click.exceptions.Exit(130) from None
     except OperatorTimeout as error:
-        saved = (
-            f"The run is saved. Go on with: {shlex.join(again + budget)}" if file.exists() else "Nothing was played."
-        )
+        resume_it = f"The run is saved. Go on with: {shlex.join(again + budget)}"
+        saved = resume_it if file.exists() else "Nothing was played."
         click.echo(f"{error} {saved}", err=True)
         raise click.exceptions.Exit(2) from None
     data = summary(done, max_resets)
@@ -149,15 +148,15 @@ def run(
         so_far = data["realised_resets"]
         words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
         click.echo(
-            f"Ended at the most resets that were allowed ({so_far}), after {len(done)} of {request.episodes} episodes. "
+            f"Ended at the allowed number of resets ({so_far}), after {len(done)} of {request.episodes} episodes. "
             f"Go on with: {words}",
             err=True,
         )
-    say(data, as_json, lambda console: show(console, data))
+    emit(data, as_json, lambda console: show(console, data))
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
-    """What a run came to, as plain data."""
+    """The result of a run as plain data."""
     spec = run.spec
     tally = Tally.of(run.columns)
     most = run.statements["primal"].get("most_resets")
@@ -169,52 +168,60 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         regret, resets = float(run.regret[-1]), float(run.resets[-1])
     except NotCertifiable:
         pass
-    except AssumptionViolated:  # a start without a reset-free policy: regret is not defined, resets are
+    except AssumptionViolated:  # a start without a reset-free policy: regret is undefined, resets are not
         resets = float(run.resets[-1])
-    result: dict[str, Any] = plain({
-        "problem": spec["problem"], "primal": spec["primal"]["name"], "dual": spec["dual"]["name"],
-        "episodes": spec["episodes"], "seed": spec["seed"], "regret": regret, "resets": resets,
-        "realised_resets": tally.resets, "seconds": run.seconds, "episodes_played": len(run),
-        "max_resets": max_resets, "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
-        "interventions": len(run.interventions), "seconds_waited": waited,
-        "resets_bound": tally.upper, "recent": {"episodes": length, "resets": lately, "bound": bound},
-        "further_resets_bound": tally.further(spec["episodes"] - len(run)),
-        "most_further_resets": None if most is None else max(most - tally.resets, 0),
-        "mean_steps_between_resets": tally.mean_steps,
-        "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
-        "run_file": None if run.path is None else str(run.path), "feedback": spec["feedback"], "B": spec["B"],
-        "B_source": spec["B_source"], "chosen": spec["chosen"], "statements": run.statements,
-        "problem_options": spec["problem_options"], "horizon": spec["horizon"], "warning": _warning(run),
-        "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
-    })  # fmt: skip
+    result: dict[str, Any] = plain(
+        {
+            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "episodes", "seed", "feedback")},
+            **{key: spec[key] for key in ("B", "B_source", "chosen")},
+            **{role: spec[role]["name"] for role in ("primal", "dual")},
+            "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
+            "statements": run.statements,
+            "warning": _warning(run),
+            "regret": regret,
+            "resets": resets,
+            "realised_resets": tally.resets,
+            "seconds": run.seconds,
+            "episodes_played": len(run),
+            "max_resets": max_resets,
+            "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
+            "interventions": len(run.interventions),
+            "seconds_waited": waited,
+            "resets_bound": tally.upper,
+            "recent": {"episodes": length, "resets": lately, "bound": bound},
+            "further_resets_bound": tally.further(spec["episodes"] - len(run)),
+            "most_further_resets": None if most is None else max(most - tally.resets, 0),
+            "mean_steps_between_resets": tally.mean_steps,
+            "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
+            "run_file": None if run.path is None else str(run.path),
+        }
+    )
     return result
 
 
 def _warning(run: rf.Run) -> str | None:
-    """Whether danger lies beyond what the player plans ahead, where it says how far that is."""
+    """A warning if resets happen beyond the planning horizon of the primal player, if it has one."""
     try:
         player = run.player_again("primal")
-    except ResetFreeError:  # a player that is not at hand
+    except ResetFreeError:  # the player cannot be made again
         return None
-    return (
-        past_horizon(run.columns, player.steps_ahead(run.spec["horizon"])) if isinstance(player, PlansAhead) else None
-    )
+    if not isinstance(player, PlansAhead):
+        return None
+    return past_horizon(run.columns, player.steps_ahead(run.spec["horizon"]))
 
 
 def show(console: Console, data: Mapping[str, Any]) -> None:
-    """The same for people."""
+    """Print the summary of a run as a table."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     k = data["episodes_played"]
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
+    players = f"{data['primal']} against {data['dual']}"
     rows = [
         ("problem", f"{data['problem']}, episodes of {data['horizon']} actions"),
-        (
-            "players",
-            f"{data['primal']} against {data['dual']}, feedback {data['feedback']}, seed {data['seed']}{bound}",
-        ),
+        ("players", f"{players}, feedback {data['feedback']}, seed {data['seed']}{bound}"),
         ("episodes", f"{k}{planned} in {data['seconds']:.2f} s"),
         ("regret", _per_episode(data["regret"], k)),
         ("resets, expected", _per_episode(data["resets"], k)),
@@ -234,7 +241,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         verdict = "guaranteed" if statement["covered"] else "no guarantee"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
-        if data["regret"] is None and verdict != "no guarantee":  # nobody could check what the theorem rests on
+        if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked
             verdict += " if Assumption 1 holds"
         rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
     if data["warning"]:
@@ -254,11 +261,9 @@ def _bounds(data: Mapping[str, Any]) -> str:
 
 
 def _per_episode(value: float | None, k: int) -> str:
-    return (
-        "not known: no oracle, or a start without a reset-free policy"
-        if value is None
-        else (f"{value:.6g}   ({value / k:.4g} per episode)")
-    )
+    if value is None:
+        return "not known: no oracle, or a start without a reset-free policy"
+    return f"{value:.6g}   ({value / k:.4g} per episode)"
 
 
 def _short(value: Any) -> str:

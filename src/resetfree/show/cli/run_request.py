@@ -1,4 +1,4 @@
-"""What a run is to be, from the words of a command and the file that is resumed, and its problem, made once."""
+"""The request of `resetfree run`, from the command line and the resumed file, and its problem, made once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Settings = dict[str, dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class RunRequest:
-    """What a run is to be, from the command line and from the file that is resumed; `opened` makes its problem."""
+    """A run to make or resume; `opened` makes its problem."""
 
     problem: str
     primal: str
@@ -41,7 +41,7 @@ class RunRequest:
 
     @property
     def default_file(self) -> Path:
-        """A name that tells runs apart."""
+        """The default run file, named after problem, players and seed."""
         players = "auto" if self.primal == self.dual == "auto" else f"{self.primal}-{self.dual}"
         words = f"{self.problem}-{players}-seed{self.seed}"
         return Path("runs") / (re.sub(r"[^\w.-]+", "-", words) + ".rfrun")
@@ -51,8 +51,8 @@ class RunRequest:
 def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, Settings]]:
     """The problem of a run, made once and closed at the end, and the settings of its players.
 
-    pairs: KEY=VALUE of what the request does not hold yet. Which players `auto` stands for depends on the problem, and
-    which bare keys are the problem's on the players: so a key that both may have must say whose it is.
+    pairs: KEY=VALUE settings that the request does not hold yet. The choice of `auto` depends on the problem, and the
+    owner of a bare key on the players: a key that both may have must be qualified, as problem.KEY.
     """
     names = option_names(request.problem)
     before = {group: request.settings.get(group, {}) for group in GROUPS}
@@ -64,22 +64,22 @@ def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, S
             yield world, {role: before[role] | given[role] for role in BASES}
         return
     if request.dual != "auto":
-        player_class("dual", request.dual)  # an unknown name is refused before anything is made
-    own = _problem_s(pairs, names)
+        player_class("dual", request.dual)  # an unknown name is refused before the problem is made
+    own = _options_of_problem(pairs, names)
     with find_world(request.problem, before["problem"] | own) as world:
         found = choose(world.problem, discover("primal").own, bound_known=True)
         dual = found.dual if request.dual == "auto" else request.dual
         given = split_settings(pairs, names, found.primal, dual)
         for key in given["problem"].keys() - own.keys():
             ways = " or ".join(f"{group}.{key}" for group in GROUPS)
-            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
+            raise InvalidInput(f"The setting '{key}' must name its owner: {ways}. Got '{key}' instead.")
         yield world, {role: before[role] | given[role] for role in BASES}
 
 
 def split_settings(pairs: Sequence[str], options: list[str] | None, primal: str, dual: str) -> Settings:
-    """KEY=VALUE pairs by what they belong to: the problem, the primal or the dual player.
+    """KEY=VALUE pairs by their owner: the problem, the primal or the dual player.
 
-    options: those of the problem, None where any name will do.
+    options: names of the problem's options, None if it takes any.
     """
     names: dict[str, list[str] | None] = {
         "problem": options,
@@ -99,13 +99,13 @@ def split_settings(pairs: Sequence[str], options: list[str] | None, primal: str,
             raise UnknownName("setting", key, sorted({name for group in GROUPS for name in names[group] or ()}))
         if len(fits) > 1:
             ways = " or ".join(f"{group}.{key}" for group in fits)
-            raise InvalidInput(f"The setting '{key}' must say whose it is: {ways}. Got '{key}' instead.")
+            raise InvalidInput(f"The setting '{key}' must name its owner: {ways}. Got '{key}' instead.")
         result[fits[0]][key] = value
     return result
 
 
-def _problem_s(pairs: Sequence[str], names: list[str] | None) -> dict[str, Any]:
-    """The pairs that are the problem's before the players are known: all that no player has, if any name will do."""
+def _options_of_problem(pairs: Sequence[str], names: list[str] | None) -> dict[str, Any]:
+    """The pairs that belong to the problem before the players are known."""
     result = {}
     for key, value in parse_options(pairs).items():
         group, dot, name = key.partition(".")
@@ -122,26 +122,26 @@ def _settings_of_players() -> set[str]:
 
 
 def resumed(request: RunRequest, file: Path, pairs: Sequence[str], silent: Sequence[str]) -> RunRequest:
-    """The request with what was not said again (`silent`: names of its fields) taken from the file."""
+    """The request with the fields that were not given (`silent`) taken from the file."""
     spec = read_spec_of(file)
     if spec["problem"] != request.problem:
         raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{request.problem}'.")
     stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
-    said = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
-    own = followed(spec, said, file)
+    given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
+    own = followed(spec, given, file)
     settings: Settings = {"problem": {key: own[key] for key in spec["problem_options"]}}
     for role in BASES:
-        # What is left out is either a default or told by the oracle, and comes out the same again.
+        # What is left out is a default or comes from the oracle, and will be the same again.
         if role in silent:
             if stored[role] not in discover(role):
                 raise InvalidInput(
-                    f"The run file '{file}' is of a {role} player '{stored[role]}' that is not known here, and nothing "
-                    f"is imported because a file names it: name its class again, --{role} module:Class."
+                    f"The run file '{file}' is of a {role} player '{stored[role]}' that is not registered, and a "
+                    f"file never makes code run: name its class again, --{role} module:Class."
                 )
             defaults = defaults_of(discover(role)[stored[role]])
         else:
-            said_again = getattr(request, role)
-            defaults = {} if said_again == "auto" else defaults_of(player_class(role, said_again))
+            named = getattr(request, role)
+            defaults = {} if named == "auto" else defaults_of(player_class(role, named))
         skip = () if request.bound is None and spec["B_source"] == "given" else ("B",)
         settings[role] = {
             name: value
@@ -151,20 +151,20 @@ def resumed(request: RunRequest, file: Path, pairs: Sequence[str], silent: Seque
     return dataclasses.replace(request, **{name: stored[name] for name in silent}, settings=settings)
 
 
-def check_nobody_is_left_out(request: RunRequest, file: Path) -> None:
-    """A machine that a person was asked to reset must not reset itself because a word was forgotten."""
+def require_operator(request: RunRequest, file: Path) -> None:
+    """Refuse to resume without --operator a run whose resets a person performed."""
     if in_family(request.problem) and any(one.who != "environment" for one in read(file).interventions):
         raise InvalidInput(
             f"The run file '{file}' is of a run whose resets a person performed. "
-            "Say '--operator' again (none: the environment resets itself)."
+            "Give '--operator' again (none: the environment resets itself)."
         )
 
 
 def find_operator(reached: str, deadline: float | None, file: Path) -> OperatorReset | None:
-    """Whom `--operator` means; a folder must be told from a word that is spelt wrong."""
+    """The operator that `--operator` names; a folder must be distinguishable from a misspelt name."""
     if reached == "none":
         if deadline is not None:
-            raise InvalidInput("The '--operator-deadline' needs an '--operator' who is waited for. Got none instead.")
+            raise InvalidInput("The '--operator-deadline' needs an '--operator'. Got none instead.")
         return None
     name = reached.partition(":")[0]
     if CHANNELS.knows(name):

@@ -15,7 +15,7 @@ from rich.table import Table
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import numbers, problem_argument, say, solution_json
+from resetfree.show.cli.common import FILE, emit, numbers, problem_argument, solution_json
 from resetfree.show.report import terminal
 from resetfree.show.report.pictures import draw_solution
 from resetfree.theory.oracle import quadrature
@@ -32,7 +32,7 @@ MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on 
 @click.option("--starts", help="States (comma-separated) whose multipliers are wanted; default: every feasible one.")
 @click.option("--exact", is_flag=True, help="Solve in fractions (small problems).")
 @click.option("--verify", is_flag=True, help="Solve in three independent ways and show how far they differ.")
-@click.option("--picture", type=click.Path(path_type=Path), help="Draw the map to this file (PNG, SVG or PDF).")
+@click.option("--picture", type=FILE, help="Draw the map to this file (PNG, SVG or PDF).")
 def solve(
     problem: str,
     options: Sequence[str],
@@ -81,7 +81,7 @@ def solve(
         if picture is not None:
             console.print(f"Picture: {picture}")
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 def _exact_json(mdp: rf.FiniteMDP, starts: Any) -> dict[str, list[str | None]]:
@@ -91,13 +91,13 @@ def _exact_json(mdp: rf.FiniteMDP, starts: Any) -> dict[str, list[str | None]]:
 
 
 def _disagreement(solution: Solution) -> dict[str, float]:
-    """Largest relative difference to the linear program and to the fractions, over the starts asked for."""
+    """Largest relative difference to the linear program and to the fractions, over the requested starts."""
     mdp = solution.mdp
     exact = solve_exactly(mdp, solution.starts.tolist())
     gaps: dict[str, list[float]] = {}
 
-    def note(what: str, ours: float, theirs: Any) -> None:
-        gaps.setdefault(what, [0.0]).append(abs(ours - float(theirs)) / max(1.0, abs(ours)))
+    def note(what: str, value: float, other: Any) -> None:
+        gaps.setdefault(what, [0.0]).append(abs(value - float(other)) / max(1.0, abs(value)))
 
     for s in solution.starts:
         value, lam = float(solution.value[s]), float(solution.lambda_hat[s])
@@ -113,10 +113,15 @@ def _solve_continuum(problem: str, mdp: Any, as_json: bool) -> None:
     points = np.linspace(0, 1, 21)
     value, lam = solution.value(points), solution.lambda_hat(points)
     data = {
-        "problem": problem, "n_states": None, "n_actions": mdp.n_actions, "horizon": mdp.horizon,
-        "states": points.tolist(), "value": numbers(value), "lambda_hat": numbers(lam),
+        "problem": problem,
+        "n_states": None,
+        "n_actions": mdp.n_actions,
+        "horizon": mdp.horizon,
+        "states": points.tolist(),
+        "value": numbers(value),
+        "lambda_hat": numbers(lam),
         "lambda_star": numbers(lam + 1),
-    }  # fmt: skip
+    }
 
     def show(console: Console) -> None:
         table = Table("state", "V*", "λ̂", "λ*", box=None, padding=(0, 2, 0, 0))
@@ -125,7 +130,7 @@ def _solve_continuum(problem: str, mdp: Any, as_json: bool) -> None:
         console.print(f"[bold]{problem}[/]: states in 0..1, {mdp.n_actions} actions, horizon {mdp.horizon}, quadrature")
         console.print(table)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 def _states(text: str, mdp: rf.FiniteMDP) -> list[int]:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.common import say, stop
 from resetfree.show.cli.progress import OnTerminal, duration
 from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
 from resetfree.studies.folder import SweepFolder
@@ -22,15 +22,15 @@ from resetfree.studies.sweep_runner import ENGINES, Count, SweepStopped, run_swe
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows
-EVERY = 10.0  # seconds between two lines where there is no terminal
-DRAW = 0.1  # seconds between two pictures where there is one
+EVERY = 10.0  # seconds between two lines without a terminal
+DRAW = 0.1  # seconds between two updates on a terminal
 
 
 class SweepGroup(click.Group):
     """`sweep FILE` is `sweep run FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the word that may be left out."""
+        """Insert the subcommand `run` if it was left out."""
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -41,73 +41,56 @@ def sweep() -> None:
     """Play every trial of a TOML file (docs/sweeps.md): `sweep FILE` is `sweep run FILE`."""
 
 
-engine_option = click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default="auto",
-    show_default=True,
-    help="local: processes; ray: a Ray cluster; batched: an accelerator; auto: batched where that is faster.",
+ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(ENGINES),
+        default="auto",
+        show_default=True,
+        help="local: processes; ray: a Ray cluster; batched: an accelerator; auto: batched if that is faster.",
+    ),
+    click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: one is started."),
+    click.option("--workers", type=click.IntRange(1), help="Processes, of the local engine or of a started cluster."),
+    tensorboard_option,
+    click.option("--time-limit", type=float, metavar="SECONDS", help="Of a trial; one that takes longer fails."),
 )
-address_option = click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: one is started.")
-workers_option = click.option(
-    "--workers", type=click.IntRange(min=1), help="Processes of the local engine or of a Ray cluster that is started."
-)
-tensorboard_option = click.option(
-    "--tensorboard",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Also write TensorBoard files, one folder per trial.",
-)
-limit_option = click.option(
-    "--time-limit",
-    type=float,
-    metavar="SECONDS",
-    help="What a trial may take; one that takes longer is ended, and fails.",
-)
+
+
+def engine_options(function: F) -> F:
+    """Add the options that say how trials are played."""
+    for option in reversed(ENGINE_OPTIONS):
+        function = option(function)
+    return function
+
+
 strict_option = click.option("--strict", is_flag=True, help="Status 1 if a trial failed.")
 
 
 @sweep.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder; default: sweeps/FILE.")
-@engine_option
-@address_option
-@workers_option
-@tensorboard_option
-@limit_option
-@click.option("--update", is_flag=True, help="Let FILE take over the folder of another sweep; what both have is kept.")
-@click.option("--dry-run", is_flag=True, help="Only say how many trials there are, and the first few.")
+@click.argument("file", type=FILE)
+@click.option("--out", type=FOLDER, help="The folder; default: sweeps/FILE.")
+@engine_options
+@click.option("--update", is_flag=True, help="Let FILE take over the folder of another sweep; trials of both are kept.")
+@click.option("--dry-run", is_flag=True, help="Print the number of trials and the first few only.")
 @strict_option
 @json_option
-def run(
-    file: Path,
-    out: Path | None,
-    engine: str,
-    address: str | None,
-    workers: int | None,
-    tensorboard: Path | None,
-    time_limit: float | None,
-    update: bool,
-    dry_run: bool,
-    strict: bool,
-    as_json: bool,
-) -> None:
-    """Play what FILE states and gather the results. Ctrl-C saves; the same command goes on where it was stopped."""
+def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool, as_json: bool, **engine: Any) -> None:
+    """Play the trials of FILE and gather the results. Ctrl-C saves; the same command continues."""
     plan, text = read_plan(file)
     check_plan(plan)
     folder = SweepFolder(out or Path("sweeps") / file.stem)
     if dry_run:
         return _describe(plan, folder, as_json)
-    arrow()  # what is missing is told before anything is played
+    arrow()  # a missing dependency is reported before anything is played
     folder.prepare(text, update=update)
-    _play(plan, folder, engine, workers, address, tensorboard, time_limit, strict, as_json)
+    _play(plan, folder, engine, strict, as_json)
 
 
 @sweep.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FILE)
 @json_option
 def status(folder: Path, as_json: bool) -> None:
-    """How the sweep in FOLDER stands: trials done, running, waiting, failed with what they raised."""
+    """Status of the sweep in FOLDER: trials done, running, waiting, and failed with their errors."""
     place = SweepFolder(folder)
     count = standing(parse_plan(place.text()), place)
     data = _numbers(count, place) | {"is_played": place.is_played}
@@ -116,31 +99,17 @@ def status(folder: Path, as_json: bool) -> None:
         console.print(Text(_sentence(count)), soft_wrap=True)
         _show_errors(console, count, place)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 @sweep.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--afresh", is_flag=True, help="Throw away what the failed trials played; else they go on with it.")
-@engine_option
-@address_option
-@workers_option
-@tensorboard_option
-@limit_option
+@click.argument("folder", type=FILE)
+@click.option("--afresh", is_flag=True, help="Discard what the failed trials played; by default they are resumed.")
+@engine_options
 @strict_option
 @json_option
-def retry(
-    folder: Path,
-    afresh: bool,
-    engine: str,
-    address: str | None,
-    workers: int | None,
-    tensorboard: Path | None,
-    time_limit: float | None,
-    strict: bool,
-    as_json: bool,
-) -> None:
-    """Forget what the failed trials of FOLDER raised, and play them (and what else is missing) again."""
+def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any) -> None:
+    """Play the failed trials of FOLDER again, and those that are missing."""
     place = SweepFolder(folder)
     plan = parse_plan(place.text())
     arrow()
@@ -149,15 +118,15 @@ def retry(
             if afresh:
                 place.remove_trial(id)
             place.forget_error(id)
-    _play(plan, place, engine, workers, address, tensorboard, time_limit, strict, as_json)
+    _play(plan, place, engine, strict, as_json)
 
 
 @sweep.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FILE)
 @click.option("--workers", type=click.IntRange(min=1), help="Processes that read run files; default: one per core.")
 @json_option
 def report(folder: Path, workers: int | None, as_json: bool) -> None:
-    """Gather what is finished in FOLDER: results.parquet, summary.parquet, report.md, curves.png."""
+    """Gather the finished trials of FOLDER: results.parquet, summary.parquet, report.md, curves.png."""
     place = SweepFolder(folder)
     plan = parse_plan(place.text())
     began = time.perf_counter()
@@ -169,36 +138,18 @@ def report(folder: Path, workers: int | None, as_json: bool) -> None:
         _show_tables(console, problems)
         console.print(Text(_files(place)), soft_wrap=True)
 
-    say(data | _gathered(found, place), as_json, show)
+    emit(data | _gathered(found, place), as_json, show)
 
 
-def _play(
-    plan: SweepPlan,
-    folder: SweepFolder,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    tensorboard: Path | None,
-    time_limit: float | None,
-    strict: bool,
-    as_json: bool,
-) -> None:
+def _play(plan: SweepPlan, folder: SweepFolder, engine: dict[str, Any], strict: bool, as_json: bool) -> None:
+    """Play the trials, write the report and print both; engine: the values of `engine_options`."""
     began = time.perf_counter()
     try:
         with _SweepDisplay() as display:
-            count = run_sweep(
-                plan,
-                folder,
-                engine=engine,
-                workers=workers,
-                address=address,
-                tensorboard=tensorboard,
-                time_limit=time_limit,
-                progress=display,
-            )
+            count = run_sweep(plan, folder, **engine, progress=display)
     except SweepStopped as stopped:
         stop(stopped)
-    found = gather(plan, folder, processes=workers, run_code=True)
+    found = gather(plan, folder, processes=engine["workers"], run_code=True)
     shown = _write_report(folder, found, len(plan.trials))
     data = _numbers(count, folder) | _gathered(found, folder)
     data |= {"engines": count.engines, "engine_why": count.why, "seconds": time.perf_counter() - began}
@@ -209,7 +160,7 @@ def _play(
         _show_errors(console, count, folder)
         console.print(Text(_files(folder)), soft_wrap=True)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
     if strict and count.failed:
         raise click.exceptions.Exit(1)
 
@@ -226,7 +177,7 @@ def _describe(plan: SweepPlan, folder: SweepFolder, as_json: bool) -> None:
     }
 
     def show(console: Console) -> None:
-        again = f" ({plan.repeated} asked for twice)" if plan.repeated else ""
+        again = f" ({plan.repeated} given twice)" if plan.repeated else ""
         words = (
             f"{len(plan.trials):,} trials{again} of {configurations:,} configurations, {data['episodes']:,} episodes"
         )
@@ -234,7 +185,7 @@ def _describe(plan: SweepPlan, folder: SweepFolder, as_json: bool) -> None:
         for trial in plan.trials[:FIRST]:
             console.print(Text(f"  {trial.id}  {trial}"), soft_wrap=True)
 
-    say(data, as_json, show)
+    emit(data, as_json, show)
 
 
 def _write_report(folder: SweepFolder, found: Gathered, total: int) -> list[Any]:
@@ -249,23 +200,14 @@ def _numbers(count: Count, folder: SweepFolder) -> dict[str, Any]:
     return {
         "folder": str(folder.path),
         "trials": count.total,
-        "done": count.done,
-        "failed": count.failed,
-        "running": count.running,
-        "waiting": count.waiting,
-        "errors": [{"trial": id, "error": said, "file": str(folder.error_file(id))} for id, said in count.errors],
+        **{name: getattr(count, name) for name in ("done", "failed", "running", "waiting")},
+        "errors": [{"trial": id, "error": text, "file": str(folder.error_file(id))} for id, text in count.errors],
     }
 
 
 def _gathered(found: Gathered, folder: SweepFolder) -> dict[str, Any]:
-    return {
-        "gathered": found.trials,
-        "rows": found.rows,
-        "configurations": found.configurations,
-        "results": str(folder.results),
-        "summary": str(folder.summary),
-        "report": str(folder.report),
-    }
+    counts = {"gathered": found.trials, "rows": found.rows, "configurations": found.configurations}
+    return {**counts, **{name: str(getattr(folder, name)) for name in ("results", "summary", "report")}}
 
 
 def _show_tables(console: Console, shown: list[Any]) -> None:
@@ -287,8 +229,8 @@ def _sentence(count: Count) -> str:
 
 
 def _show_errors(console: Console, count: Count, folder: SweepFolder) -> None:
-    for id, said in count.errors:
-        console.print(Text(f"  {id}  {said}", style="yellow"), soft_wrap=True)
+    for id, error in count.errors:
+        console.print(Text(f"  {id}  {error}", style="yellow"), soft_wrap=True)
     if count.failed:
         words = f"Tracebacks: '{folder.path / 'errors'}'. Try again: resetfree sweep retry {folder.path}"
         console.print(Text(words), soft_wrap=True)
@@ -313,7 +255,7 @@ class _SweepDisplay(OnTerminal):
             self._task = self._progress.add_task("", total=None)
 
     def __call__(self, count: Count) -> None:
-        """Show how the sweep stands."""
+        """Show the state of the sweep."""
         now = time.monotonic()
         if count.engine != self._engine:
             self._engine, self._due = count.engine, 0.0

@@ -1,4 +1,4 @@
-"""A comparison in words: the same tables for the terminal and for the page of results."""
+"""The tables of a comparison, the same for the terminal and for the page of results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGEND = (
     "Mean over seeds and 95 % bootstrap interval. Regret and Resets are exact and belong together: Regret can be "
     "negative, since a policy that is reset can earn more. realised: resets that happened (the most of any seed). last "
     "reset: the episode after which there was none. certificate: the bound on Resets that needs no model, and the "
-    "share of seeds on which it held after every episode. *: on the Pareto front of Regret against Resets. †: is told "
+    "share of seeds on which it held after every episode. *: on the Pareto front of Regret against Resets. †: is given "
     "the model or a part of it, and so left out of the front. Widths are chosen on other instances and seeds, with the "
     "same sweep for every method."
 )
@@ -38,11 +38,11 @@ def groups(rows: list[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def cells(row: Row) -> list[str]:
-    """What a row says, under `COLUMNS`."""
+    """The cells of a row, under `COLUMNS`."""
     mark = " *" if row.front else ""
-    told = " †" if row.kind == "oracle" else ""
+    given = " †" if row.kind == "oracle" else ""
     width = "" if row.width is None else f"{row.width:g}"
-    first = [row.method + told + mark, "yes" if row.pooled else "no", width]
+    first = [row.method + given + mark, "yes" if row.pooled else "no", width]
     if row.measures is None:
         return [*first, *[""] * 6]
     m = row.measures
@@ -72,7 +72,7 @@ def _seconds(x: Interval) -> str:
 
 
 def remarks(row: Row) -> str | None:
-    """What must be known of a row whose seeds were not all played to the end."""
+    """A remark on a row whose seeds were not all played to the end; None without one."""
     if row.trials == 0:
         return f"{row.method}: not run. {row.note}"
     parts = [f"{row.stopped} of {row.trials} seeds stopped at the time limit"] if row.stopped else []
@@ -158,7 +158,7 @@ def _line(words: list[str] | tuple[str, ...]) -> str:
 
 
 def _difference(d: Dominator) -> str:
-    told = ", which is told the model" if d.kind == "oracle" else ""
+    given = ", which is given the model" if d.kind == "oracle" else ""
     pooling = "pooled" if d.pooled else "per step"
     regret = "no more regret" if d.clear else "more regret within the interval"
-    return f"{d.method} ({pooling}{told}): Resets {span(d.resets)}, Regret {span(d.regret)}, {regret}"
+    return f"{d.method} ({pooling}{given}): Resets {span(d.resets)}, Regret {span(d.regret)}, {regret}"

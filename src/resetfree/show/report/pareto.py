@@ -10,14 +10,9 @@ from resetfree.core.errors import InvalidInput
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
 from resetfree.studies.suites.standings import SUBJECT, Row, Summary
 
-# Told apart by the colour-blind too, and by their shape; filled where data is pooled.
-LOOKS = {
-    "ours": (BLUE, "o"),
-    "paper": (ORANGE, "s"),
-    "baseline": (GREY, "^"),
-    "oracle": (PINK, "D"),
-}
-NAMES = {"ours": "ours", "paper": "Algorithm 1", "baseline": "baseline", "oracle": "is told the model"}
+# Colours that colour-blind readers distinguish, and shapes; filled if data is pooled.
+LOOKS = {"ours": (BLUE, "o"), "paper": (ORANGE, "s"), "baseline": (GREY, "^"), "oracle": (PINK, "D")}
+NAMES = {"ours": "ours", "paper": "Algorithm 1", "baseline": "baseline", "oracle": "is given the model"}
 COLUMNS = 4
 LABELS = 4  # of the front that are named, its ends among them
 SPREAD = 20.0  # from the smallest to the largest, above which a scale is logarithmic
@@ -52,23 +47,15 @@ def draw_pareto(summary: Summary, path: Path, title: str) -> Path:
 
 
 def _panel(axes: Any, case: str, rows: list[Row]) -> None:
-    """Means with their intervals."""
+    """Means with their intervals, the Pareto front, and some names."""
     for row in rows:
         assert row.measures is not None
         x, y = row.measures["resets"], row.measures["regret"]
         colour, marker = LOOKS[row.kind]
-        axes.errorbar(
-            x.mean,
-            y.mean,
-            xerr=[[max(x.mean - x.low, 0.0)], [max(x.high - x.mean, 0.0)]],
-            yerr=[[max(y.mean - y.low, 0.0)], [max(y.high - y.mean, 0.0)]],
-            color=colour,
-            marker=marker,
-            ms=5,
-            lw=0.8,
-            mfc=colour if row.pooled else "white",
-            zorder=3 if row.kind in ("ours", "paper") else 2,
-        )
+        xerr, yerr = ([[max(one.mean - one.low, 0.0)], [max(one.high - one.mean, 0.0)]] for one in (x, y))
+        look = {"color": colour, "marker": marker, "mfc": colour if row.pooled else "white"}
+        front = 3 if row.kind in ("ours", "paper") else 2
+        axes.errorbar(x.mean, y.mean, xerr=xerr, yerr=yerr, ms=5, lw=0.8, zorder=front, **look)
     points = [(r, r.measures["resets"].mean, r.measures["regret"].mean) for r in rows if r.measures]
     best = sorted((a, b, r.method) for r, a, b in points if r.front)
     axes.plot([a for a, _, _ in best], [b for _, b, _ in best], color=GREEN, lw=1.2, zorder=1, drawstyle="steps-post")
@@ -89,7 +76,7 @@ def _panel(axes: Any, case: str, rows: list[Row]) -> None:
 
 
 def _scale(set_scale: Any, values: list[float], unit: float) -> None:
-    """Logarithmic where the values ask for it, but linear near zero: regret can be negative, and resets none."""
+    """Logarithmic for values of different magnitudes, but linear near zero: regret can be negative, and resets none."""
     sizes = [max(abs(v), unit) for v in values]
     if max(sizes) > SPREAD * min(sizes):
         set_scale("symlog", linthresh=unit)

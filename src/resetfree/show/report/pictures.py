@@ -1,4 +1,4 @@
-"""Maps of a problem on a grid: one cell per state, in the colours of a number; and a solved grid as a figure."""
+"""Maps of a problem on a grid, one coloured cell per state, and a solved grid as a figure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ from resetfree.theory.oracle.dynamic_programming import Solution
 
 FEW = 150  # cells of a map in which numbers can still be read
 SOME = 900  # cells in which arrows can
+ARROW: dict[str, Any] = {
+    "width": 0.055,
+    "head_width": 0.2,
+    "head_length": 0.17,
+    "length_includes_head": True,
+    "zorder": 3,
+}
+ARROW |= {"facecolor": "white", "edgecolor": "black", "lw": 0.8}
 
 
 def draw_solution(solution: Solution, path: Path) -> Path:
@@ -25,7 +33,7 @@ def draw_solution(solution: Solution, path: Path) -> Path:
 
     layout, mdp = solution.mdp.layout, solution.mdp
     if layout is None:
-        raise InvalidInput(f"Only problems on a map can be drawn. Got '{mdp.name}', which has none, instead.")
+        raise InvalidInput(f"Only problems with a map can be drawn. Got '{mdp.name}', which has none, instead.")
     panels = (
         ("Safe first actions", solution.safe.actions(1).sum(axis=1).astype(float), "Greens", f"of {mdp.n_actions}"),
         ("V*: best value with no reset", solution.value, "cividis", f"reward in {mdp.horizon} steps"),
@@ -51,8 +59,8 @@ def draw_cells(
 ) -> Any:
     """One map: a colour and a number per feasible cell; pits, unsafe cells and walls in flat colours.
 
-    feasible: [S].  values: [S], nan where there is none.  norm: of the colours (default: from 0 to the largest).
-    size: of the numbers, in points.
+    feasible: [S].  values: [S], nan for none.  norm: scale of the colours (default: from 0 to the largest value).
+    size: font size of the numbers, in points.
     """
     from matplotlib.colors import to_rgba
 
@@ -88,7 +96,7 @@ def draw_cells(
 
 
 def draw_arrows(axes: Any, mdp: FiniteMDP, where: Bools, actions: ArrayLike) -> bool:
-    """The action [S] of every state in `where`: an arrow, or a dot for staying. False where the map is too large."""
+    """Draw the action [S] of every state in `where`: an arrow, or a dot for staying. False if the map is too large."""
     layout, chosen = mdp.layout, np.asarray(actions)
     assert layout is not None
     if layout.n_cols * layout.n_rows > SOME:
@@ -99,10 +107,7 @@ def draw_arrows(axes: Any, mdp: FiniteMDP, where: Bools, actions: ArrayLike) -> 
         if (dr, dc) == (0, 0):
             axes.plot(c, r - 0.12, "o", ms=7, mfc="white", mec="black")
         else:  # an edge, so that it shows on any colour
-            axes.arrow(
-                c - 0.24 * dc, r - 0.12 - 0.2 * dr, 0.48 * dc, 0.4 * dr, width=0.055, head_width=0.2, head_length=0.17,
-                length_includes_head=True, facecolor="white", edgecolor="black", lw=0.8, zorder=3,
-            )  # fmt: skip
+            axes.arrow(c - 0.24 * dc, r - 0.12 - 0.2 * dr, 0.48 * dc, 0.4 * dr, **ARROW)
     return True
 
 

@@ -1,6 +1,6 @@
-"""One look for every figure: colours that the colour-blind tell apart, plain axes, and how a figure is written.
+"""One style for every figure: colours that colour-blind readers distinguish, plain axes, and how a figure is written.
 
-The colours are those of Okabe and Ito; what a colour says is also said by a shape, a dash or a word.
+The colours are those of Okabe and Ito; what a colour shows, a shape, a dash or a word shows too.
 """
 
 from __future__ import annotations
@@ -23,21 +23,28 @@ PIT, UNSAFE, WALL, EDGE = "#b2182b", "#f4a582", "#4d4d4d", "#e6e6e6"  # cells of
 DPI = 150
 
 SETTINGS: dict[str, Any] = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9.0, "axes.titlesize": 9.5,
-    "axes.labelsize": 9.0, "legend.fontsize": 8.0, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0,
-    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8, "lines.linewidth": 1.6,
-    "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-    "axes.titlelocation": "left", "axes.titley": 1.0, "svg.fonttype": "none", "svg.hashsalt": "resetfree",
-    "text.parse_math": False, "axes.formatter.use_mathtext": False, "path.simplify": False,
-}  # fmt: skip
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "axes.titlesize": 9.5,
+    **dict.fromkeys(("font.size", "axes.labelsize"), 9.0),
+    **dict.fromkeys(("legend.fontsize", "xtick.labelsize", "ytick.labelsize"), 8.0),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon", "path.simplify"), False),
+    **dict.fromkeys(("text.parse_math", "axes.formatter.use_mathtext"), False),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor", "svg.fonttype"), "none"),
+    "axes.linewidth": 0.8,
+    "lines.linewidth": 1.6,
+    "axes.titlelocation": "left",
+    "axes.titley": 1.0,
+    "svg.hashsalt": "resetfree",
+}
 
 
 @contextmanager
 def look(settings: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Figures that are made and written inside have the look; text is taken as it is, never as mathematics.
+    """A context in which figures have this style; text is taken literally, never as mathematics.
 
-    settings: of Matplotlib, beside our own.
+    settings: of Matplotlib, in addition to `SETTINGS`.
     """
     from matplotlib import rc_context
 
@@ -47,7 +54,7 @@ def look(settings: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
 
 
 def line(i: int) -> dict[str, Any]:
-    """Colour and dash of the i-th of several lines: 7 colours and 4 dashes, so 28 that differ, neighbours in both."""
+    """Colour and dash of the i-th of several lines: 7 colours and 4 dashes, 28 combinations in all."""
     return {"color": CYCLE[i % len(CYCLE)], "ls": DASHES[i % len(DASHES)]}
 
 

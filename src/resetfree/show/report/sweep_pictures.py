@@ -1,4 +1,4 @@
-"""What a sweep says, from its summary: a table per problem in Markdown and on the terminal, and curves with bands."""
+"""The results of a sweep from its summary: a table per problem in Markdown and on the terminal, and curves."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NOTE = (
 
 @dataclass(frozen=True)
 class SummaryLine:
-    """A configuration: its words, and the rows of its summary by measure."""
+    """A configuration: what it consists of, and the rows of its summary by measure."""
 
     words: dict[str, Any]
     rows: dict[str, list[dict[str, Any]]]  # in the order of k
 
     @property
     def label(self) -> str:
-        """What tells it from others of its problem."""
+        """Players, settings, feedback and episodes, which distinguish it within its problem."""
         settings = json.loads(self.words["settings"])
         sides = [
             " ".join([self.words[role], *(f"{k}={v}" for k, v in settings.get(role, {}).items())])
@@ -47,7 +47,7 @@ class SummaryLine:
         return " ".join([self.words["problem"], *(f"{key}={value}" for key, value in options.items())])
 
     def last(self, measure: str) -> dict[str, Any] | None:
-        """Its statistics after the last episode, None where the measure does not exist."""
+        """Its statistics after the last episode, None if the measure does not exist."""
         rows = self.rows.get(measure, [])
         return rows[-1] if rows and rows[-1]["k"] == self.words["episodes"] else None
 
@@ -83,7 +83,7 @@ def write_markdown(
 
 
 def tables(problems: Mapping[str, Sequence[SummaryLine]]) -> Iterator[Table]:
-    """The same for the terminal."""
+    """The same tables for the terminal."""
     for problem, lines in problems.items():
         table = Table(title=problem, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
         table.add_column("players", overflow="fold")
@@ -128,7 +128,7 @@ def draw(problems: Mapping[str, Sequence[SummaryLine]], path: Path) -> Path | No
 
 
 def _measures(lines: Sequence[SummaryLine]) -> tuple[str, str]:
-    """What is drawn of a problem: where no oracle tells the expected resets, those that happened."""
+    """The measures to draw: expected resets, or realised ones without an oracle, and regret."""
     return "resets" if any("resets" in one.rows for one in lines) else "realised_resets", "regret"
 
 

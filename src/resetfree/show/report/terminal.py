@@ -1,4 +1,4 @@
-"""A solved problem in a terminal: the map where there is one, a table of states everywhere."""
+"""A solved problem in a terminal: as a map, or as a table of states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def has_map(solution: Solution) -> bool:
 def grid_map(solution: Solution) -> Table:
     """One cell per state: best reset-free action, V*, lambda_hat; pits and states that cannot be saved are marked."""
     mdp, layout = solution.mdp, solution.mdp.layout
-    assert layout is not None  # callers ask has_map first
+    assert layout is not None  # callers check has_map first
     table = Table(box=box.SQUARE, show_header=False, show_lines=True, padding=(0, 1))
     for _ in range(layout.n_cols):
         table.add_column(justify="center", min_width=8)
@@ -44,18 +44,19 @@ def _cell(solution: Solution, s: int) -> Text:
     safe = int(solution.safe.actions(1)[s].sum())
     style = "bold green" if safe == mdp.n_actions else "green"
     return Text.assemble(
-        (f"{ARROWS.get(name, name)}  ", style), (f"{safe}/{mdp.n_actions} safe\n", "dim"),
-        f"V* {solution.value[s]:.3f}\n", (f"λ̂ {_number(solution.lambda_hat[s])}", "cyan"),
-    )  # fmt: skip
+        (f"{ARROWS.get(name, name)}  ", style),
+        (f"{safe}/{mdp.n_actions} safe\n", "dim"),
+        f"V* {solution.value[s]:.3f}\n",
+        (f"λ̂ {_number(solution.lambda_hat[s])}", "cyan"),
+    )
 
 
 def states_table(solution: Solution, with_multipliers: bool, limit: int = 40) -> Table:
     """Every state (up to `limit`): feasible or not, V*, first action, safe actions, multipliers."""
     mdp, safe = solution.mdp, solution.safe.actions(1)
     table = Table(box=box.SIMPLE_HEAD)
-    for title, justify in (("state", "left"), ("feasible", "left"), ("V*", "right"), ("first action", "left"),
-                           ("safe first actions", "left"), ("λ̂", "right"), ("λ*", "right")):  # fmt: skip
-        table.add_column(title, justify=justify)  # type: ignore[arg-type]
+    for title in ("state", "feasible", "V*", "first action", "safe first actions", "λ̂", "λ*"):
+        table.add_column(title, justify="right" if title in ("V*", "λ̂", "λ*") else "left")
     for s in range(min(limit, mdp.n_states)):
         if mdp.reset[s]:
             table.add_row(mdp.state_names[s], "reset state", *[""] * 5, style="red")
@@ -65,10 +66,10 @@ def states_table(solution: Solution, with_multipliers: bool, limit: int = 40) ->
             continue
         names = [mdp.action_names[a] for a in np.flatnonzero(safe[s])]
         lam = solution.lambda_hat[s] if with_multipliers else np.nan
-        table.add_row(
-            mdp.state_names[s], "yes", f"{solution.value[s]:.6g}", mdp.action_names[int(solution.policy[0, s])],
-            "all" if len(names) == mdp.n_actions else " ".join(names), _number(lam), _number(lam + 1),
-        )  # fmt: skip
+        first = mdp.action_names[int(solution.policy[0, s])]
+        safe_names = "all" if len(names) == mdp.n_actions else " ".join(names)
+        numbers = [f"{solution.value[s]:.6g}", first, safe_names, _number(lam), _number(lam + 1)]
+        table.add_row(mdp.state_names[s], "yes", *numbers)
     if mdp.n_states > limit:
         table.caption = f"{mdp.n_states - limit} more states; --json has them all"
     return table

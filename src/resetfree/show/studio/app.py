@@ -1,4 +1,4 @@
-"""What can be asked of the studio: the page, its data as JSON, and a stream of frames for whoever watches."""
+"""The routes of the studio: the page, its data as JSON, and a stream of frames for each watcher."""
 
 from __future__ import annotations
 
@@ -41,23 +41,27 @@ from resetfree.show.studio.watching import Channel, View
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 CELLS = {  # on a light and on a dark page
-    "pit": (style.PIT, "#e0435a"), "risk": (style.UNSAFE, "#a8512f"), "wall": (style.WALL, "#05070a"),
-    "grid": (style.EDGE, "#2b323a"), "floor": ("#ffffff", "#1a1f25"), "keep": ("#c9e6cf", "#24503f"),
-}  # fmt: skip
+    "pit": (style.PIT, "#e0435a"),
+    "risk": (style.UNSAFE, "#a8512f"),
+    "wall": (style.WALL, "#05070a"),
+    "grid": (style.EDGE, "#2b323a"),
+    "floor": ("#ffffff", "#1a1f25"),
+    "keep": ("#c9e6cf", "#24503f"),
+}
 
 
 class Studio:
-    """The routes and what they share: the folder, the sessions, and who watches."""
+    """The routes and what they share: the folder, the sessions and the watchers."""
 
     def __init__(self, folder: Path, token: str = "") -> None:
         self.folder = Folder(folder)
         self.sessions = Sessions(self.folder)
         self.watching = 0
-        self._places: set[Path] = set()  # temporary folders with what is being downloaded
-        self._channels: dict[View, Channel] = {}  # of what is watched
+        self._places: set[Path] = set()  # temporary folders of downloads
+        self._channels: dict[View, Channel] = {}  # of watched views
         self._opening = threading.Lock()
         self._certifying, self._claimed = asyncio.Lock(), dict[str, asyncio.Task[dict[str, Any]]]()
-        self._followed: WeakValueDictionary[str, Following] = WeakValueDictionary()  # as long as somebody watches
+        self._followed: WeakValueDictionary[str, Following] = WeakValueDictionary()  # while they are watched
         self._certified: dict[str, tuple[int, float, dict[str, Any]]] = {}
         self._assets = {
             one.name: (one.read_bytes(), KINDS[Path(one.name).suffix])
@@ -66,27 +70,31 @@ class Studio:
         }
         self._assets["theme.css"] = (theme().encode(), KINDS[".css"])
         routes = [
-            Route("/", self._page), Route("/static/{name}", self._asset),
-            Route("/api/catalogue", _json(catalogue)), Route("/api/runs", _json(self._runs)),
+            Route("/", self._page),
+            Route("/static/{name}", self._asset),
+            Route("/api/catalogue", _json(catalogue)),
+            Route("/api/runs", _json(self._runs)),
             Route("/api/check", _posted(drawing.check), methods=["POST"]),
             Route("/api/start", _posted(self._start), methods=["POST"]),
             Route("/api/control", _posted(self._control), methods=["POST"]),
             Route("/api/answer", _posted(self._answer), methods=["POST"]),
-            Route("/api/watch", self._watch), Route("/api/certificates", self._certificates),
-            Route("/api/file", self._file), Route("/api/report", self._report),
-        ]  # fmt: skip
+            Route("/api/watch", self._watch),
+            Route("/api/certificates", self._certificates),
+            Route("/api/file", self._file),
+            Route("/api/report", self._report),
+        ]
         self._routes = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
         self.app = Guard(self._routes, token)
 
     def end(self) -> None:
-        """In the event loop: let streams, reports and games end; nobody is waited for, and nothing begins any more."""
+        """In the event loop: end streams, reports and games without waiting, and start no more."""
         for channel in self._channels.values():
             channel.end()
         self.folder.reporters.close()
         self.sessions.end()
 
     def close(self) -> None:
-        """After the event loop: wait until every game is saved, and leave nothing behind."""
+        """After the event loop: wait until every game is saved, and remove temporary folders."""
         self.folder.reporters.close()
         while self.sessions.end():
             self.sessions.stop_all()
@@ -106,19 +114,19 @@ class Studio:
         rows = [{**row, "here": active.get(row["name"])} for row in self.folder.listing()]
         return {"folder": self.folder.path.name, "runs": rows}
 
-    def _start(self, asked: Any) -> dict[str, Any]:
-        return {"name": self.sessions.start(asked).name}
+    def _start(self, body: Any) -> dict[str, Any]:
+        return {"name": self.sessions.start(body).name}
 
-    def _control(self, asked: Any) -> dict[str, Any]:
-        told = record(Control, asked, "request")
-        name, action = told.name, told.action
+    def _control(self, body: Any) -> dict[str, Any]:
+        given = record(Control, body, "request")
+        name, action = given.name, given.action
         if action == "resume":
-            return {"name": self.sessions.resume(name, pace_of(told.pace), told.paused).name}
+            return {"name": self.sessions.resume(name, pace_of(given.pace), given.paused).name}
         session = self.sessions.get(name)
         if session is None:
-            raise RunError(f"The run '{name[:60]}' does not go on here.")
+            raise RunError(f"The run '{name[:60]}' is not running in this studio.")
         if action == "speed":
-            session.gate.set(pace=pace_of(told.pace))
+            session.gate.set(pace=pace_of(given.pace))
         elif action == "step":
             session.gate.step()
         elif action == "stop":
@@ -128,16 +136,16 @@ class Studio:
         session.version += 1
         return {"name": name}
 
-    def _answer(self, asked: Any) -> dict[str, Any]:
-        told = record(Reply, asked, "request")
-        view = self._view(told.name)
-        whole(told.lane, "'lane' of the request", 0, len(view.lanes) - 1)
-        reply = {"id": told.id, "who": told.who or "operator at the studio", "note": told.note}
-        view.answer(told.lane, reply if told.stop is None else {**reply, "stop": told.stop})
+    def _answer(self, body: Any) -> dict[str, Any]:
+        given = record(Reply, body, "request")
+        view = self._view(given.name)
+        whole(given.lane, "'lane' of the request", 0, len(view.lanes) - 1)
+        reply = {"id": given.id, "who": given.who or "operator at the studio", "note": given.note}
+        view.answer(given.lane, reply if given.stop is None else {**reply, "stop": given.stop})
         return {"ok": True}
 
     def _view(self, name: Any) -> View:
-        """What goes on here, or the files."""
+        """The session of this name, or its files."""
         if not isinstance(name, str) or NAME.fullmatch(name) is None:
             self.folder.free(name)
         found = self.sessions.get(name)
@@ -149,7 +157,7 @@ class Studio:
     async def _watch(self, request: Request) -> Response:
         if self.watching >= limits.WATCHING:
             return refuse(503, f"At most {limits.WATCHING} pages watch at a time. Close one.")
-        self.watching += 1  # from now on, so that many who ask at once are counted
+        self.watching += 1  # counted before the first await, so that simultaneous requests are too
         try:
             view = await aside(self._view, request.query_params.get("name"))
             channel = self._channels.get(view)
@@ -169,12 +177,12 @@ class Studio:
             del self._channels[channel.view]
 
     def _replaced(self, view: View) -> bool:
-        """Whether what was followed from its file goes on here by now."""
+        """Whether a view of files has been replaced by an active session."""
         current = self.sessions.get(view.name)
         return current is not None and current is not view and current.active
 
     async def _certificates(self, request: Request) -> Response:
-        """Every claim that can be checked on what is saved of a run so far; computed once, whoever asks meanwhile."""
+        """Every claim that can be checked on the saved part of a run; simultaneous requests share one computation."""
         name = request.query_params.get("name", "")
         task = self._claimed.get(name)
         if task is None:
@@ -184,7 +192,7 @@ class Studio:
 
     async def _certify(self, name: str) -> dict[str, Any]:
         began = time.monotonic()
-        async with self._certifying:  # one at a time, and nobody waits in a thread that others need
+        async with self._certifying:  # one at a time, without holding a thread while waiting
             lanes = await aside(lambda: [self._claims(path) for path in self.folder.lanes(name)])
         return {"lanes": lanes, "seconds": round(time.monotonic() - began, 3)}
 
@@ -216,7 +224,7 @@ class Studio:
         return await self._download(self.folder.report, name, f"{name}.html")
 
     async def _download(self, make: Callable[[str, Path], Path], name: str, shown: str) -> Response:
-        """What is made in a folder of its own, from the disk to whoever asked; never as a page of ours."""
+        """Send a file that is made in a temporary folder; as a download, never as a page of this origin."""
         place = Path(tempfile.mkdtemp(prefix="resetfree-"))
         self._places.add(place)
         try:
@@ -235,7 +243,7 @@ class Studio:
 
 
 def theme() -> str:
-    """The report's colours, light and dark, and those of the cells of a map."""
+    """Style sheet with the colours of the report and of map cells, light and dark."""
     light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in {**PALETTE, **CELLS}.items()) for i in (0, 1))
     return (
         f':root{{{light}}}\n[data-theme="dark"]{{{dark}}}\n'
@@ -244,14 +252,14 @@ def theme() -> str:
 
 
 class _Stream(StreamingResponse):
-    """Server-sent events; whoever counts them learns when it ends, however it does."""
+    """Server-sent events; `left` is called when the stream ends, for whatever reason."""
 
     def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream")
         self._left = left
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Until either side has enough."""
+        """Send events until either side ends."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -268,29 +276,29 @@ def _json(make: Callable[[], dict[str, Any]]) -> Any:
 def _posted(make: Callable[[Any], dict[str, Any]]) -> Any:
     async def answer(request: Request) -> Response:
         try:
-            asked = await body_of(request)
+            body = await body_of(request)
         except TooLarge as error:
             return refuse(413, str(error))
         except InvalidInput as error:
             return refuse(400, str(error))
-        return await _answered(aside(make, asked))
+        return await _answered(aside(make, body))
 
     return answer
 
 
 async def _answered(made: Awaitable[dict[str, Any]]) -> Response:
-    """What is refused is a sentence."""
+    """The result as JSON; a refusal as one sentence with status 400."""
     try:
         return JSONResponse(await made)
     except ResetFreeError as error:
         return JSONResponse({"error": " ".join(str(error).split())}, 400)
     except (RecursionError, MemoryError, OverflowError):
-        return JSONResponse({"error": "The request asks for more than there can be."}, 400)
+        return JSONResponse({"error": "The request is too large to be computed."}, 400)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    return refuse(404, "There is nothing here.")
+    return refuse(404, "There is no such address.")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return refuse(500, "The studio made a mistake with this request; what else goes on is not touched by it.")
+    return refuse(500, "The studio failed on this request; running games are not affected.")

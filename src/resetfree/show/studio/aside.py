@@ -1,4 +1,4 @@
-"""Work beside the event loop, in threads that nobody waits for when the server ends."""
+"""Work outside the event loop, in threads that do not delay the end of the server."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 async def aside(make: Callable[..., T], *given: Any) -> T:
-    """What `make` makes of this, without holding up the loop; so many at once as Starlette's own threads.
+    """`make(*given)` in a daemon thread, without blocking the loop; as many at once as Starlette's own threads.
 
-    Starlette's own ones would be waited for at the end of the program, however long a request takes them.
+    Starlette's own threads would delay the end of the program until their requests are done.
     """
     async with current_default_thread_limiter():
         done: Future[T] = Future()
 
         def work() -> None:
-            done.set_running_or_notify_cancel()  # from here on, giving up means only that nobody looks
+            done.set_running_or_notify_cancel()  # from here on, cancelling only drops the result
             try:
                 done.set_result(make(*given))
             except BaseException as error:

@@ -1,4 +1,4 @@
-"""What can be chosen on the page: problems and players with their settings, as they are discovered."""
+"""The choices of the page: problems and players with their settings, as discovered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from resetfree.show.studio.page_requests import Option, Seed, ShortText
 
 @cache
 def catalogue() -> dict[str, Any]:
-    """Everything, as plain data."""
+    """All choices, defaults and limits as plain data."""
     chosen = {
         id: {"summary": spec.summary, "options": _fields(spec.factory, spec.options)}
         for id, spec in problems().items()
@@ -33,32 +33,35 @@ def catalogue() -> dict[str, Any]:
     }
     players = {
         role: {
-            name: {"summary": _told(cls), "settings": _fields(cls, settings(cls))}
+            name: {"summary": _summary(cls), "settings": _fields(cls, settings(cls))}
             for name, cls in discover(role).items()
         }
         for role in BASES
     }
-    bounds = {
-        "grid": limits.GRID, "horizon": limits.HORIZON, "episodes": limits.EPISODES, "running": limits.RUNNING,
-        "certified": limits.CERTIFIED, "seed": limits.SEED,
-    }  # fmt: skip
+    named = ("grid", "horizon", "episodes", "running", "certified", "seed")
+    bounds = {name: getattr(limits, name.upper()) for name in named}
     return {
-        "problems": chosen, "players": players, "feedback": ["auto", *FEEDBACK], "limits": bounds,
-        "symbols": SYMBOLS, "templates": TEMPLATES, "lanes": _lanes(),
-    }  # fmt: skip
+        "problems": chosen,
+        "players": players,
+        "feedback": ["auto", *FEEDBACK],
+        "limits": bounds,
+        "symbols": SYMBOLS,
+        "templates": TEMPLATES,
+        "lanes": _lanes(),
+    }
 
 
 def _lanes() -> list[list[str]]:
-    """The pairs that the page begins with: what `auto` takes for a drawn grid, beside Algorithm 1."""
+    """The pairs of players that the page starts with: the choice of `auto` for a drawn grid, and Algorithm 1."""
     found = choose(make(DRAWN).problem(), discover("primal").own, bound_known=True)
     return [[primal, "auto"] for primal in (found.primal, algorithm1()[0].name)]
 
 
 def problem_options(id: str, given: Any) -> dict[str, Any]:
-    """Options of a registered problem, bounded before anything is made of them."""
+    """Options of a registered problem, bounded before the problem is made."""
     known = problems()
     if id not in known:
-        raise InvalidInput(f"The problem must be a registered one. Got {shown(id)} instead.")
+        raise InvalidInput(f"The problem must be registered (see `resetfree list problems`). Got {shown(id)} instead.")
     check(given, dict[str, Any], f"options of '{id}'")
     check_names(given, known[id].options, f"option of problem '{id}'")
     for name, value in given.items():
@@ -73,7 +76,9 @@ def player_settings(role: Any, name: str, given: Any) -> dict[str, Any]:
     elif name in discover(role):
         known = list(settings(discover(role)[name]))
     else:
-        raise InvalidInput(f"The {role} player must be a discovered one. Got {shown(name)} instead.")
+        raise InvalidInput(
+            f"The {role} player must be discovered (see `resetfree list players`). Got {shown(name)} instead."
+        )
     check(given, dict[str, Any], f"settings of '{name}'")
     check_names(given, known, f"setting of {role} player '{name}'")
     for key, value in given.items():
@@ -82,7 +87,7 @@ def player_settings(role: Any, name: str, given: Any) -> dict[str, Any]:
 
 
 def _fields(owner: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
-    """Options of a problem or settings of a player: name, default, what they take, and choices where these are few."""
+    """Options of a problem or settings of a player: name, default, kind of value, and choices if these are few."""
     declared, result = declarations(owner), []
     for name, default in defaults.items():
         parts = plain_parts(declared.get(name, Any if default is None else type(default)))
@@ -90,14 +95,16 @@ def _fields(owner: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
         plain = [part.__name__ for part in parts if part in (int, float, bool, str)]
         result.append(
             {
-                "name": name, "default": None if default is dataclasses.MISSING else describe(default),
+                "name": name,
+                "default": None if default is dataclasses.MISSING else describe(default),
                 "kind": plain[0] if plain else "choice" if choices else "other",
-                "choices": choices or None, "optional": type(None) in parts,
+                "choices": choices or None,
+                "optional": type(None) in parts,
             }
-        )  # fmt: skip
+        )
     return result
 
 
-def _told(cls: type) -> str:
+def _summary(cls: type) -> str:
     """The first line of a player's file."""
     return (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip().split("\n")[0]

@@ -23,12 +23,12 @@ TEMPLATES = {
     "maze": {"rows": "S.#..X.../..#.#.#../X...#.#X./.##.#.#.#/....X...G", "slip": 0.0, "horizon": 16},
     "cliff": {"rows": "........../........../........../S.XXXXXX.G", "slip": 0.05, "horizon": 16},
     "empty": {"rows": "S......./......../......../......../.......G", "slip": 0.1, "horizon": 12},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What the page sends of one; what it leaves out is as `drawn-v0` has it."""
+    """A grid as the page sends it; missing keys have the defaults of `drawn-v0`."""
 
     rows: list[str] | str
     slip: Fraction = 0.1
@@ -51,7 +51,7 @@ def options_of(given: Any) -> dict[str, Any]:
 
 
 def check(given: Any) -> dict[str, Any]:
-    """Whether every start that can come about admits a reset-free policy, and which cells say no.
+    """Whether every reachable start admits a reset-free policy, and the cells that break this.
 
     All lists are of cells (row * columns + column): `breaking` break the assumption, `stuck` are where ending an
     episode is a reset once the grid is closed, `hopeless` are those from which no policy avoids resets for certain.
@@ -66,13 +66,17 @@ def check(given: Any) -> dict[str, Any]:
     safe = safe_sets(as_drawn).states(1)
     breaking = reachable_starts(as_drawn).states & ~safe
     result: dict[str, Any] = {
-        "holds": bool(found.holds), "sentence": found.sentence, "closed": options["closed"],
-        "breaking": cell[breaking].tolist(), "hopeless": cell[~safe & ~as_drawn.reset].tolist(),
+        "holds": bool(found.holds),
+        "sentence": found.sentence,
+        "closed": options["closed"],
+        "breaking": cell[breaking].tolist(),
+        "hopeless": cell[~safe & ~as_drawn.reset].tolist(),
         "witness": None if found.witness is None else int(cell[found.witness]),
         "path": [int(cell[s]) for s in found.detail.get("path", [])],
-        "stuck": [], "closable": False, "why_not": "", "states": as_drawn.n_states,
-        "pits": int(as_drawn.reset.sum()), "lost_starts": 0,
-    }  # fmt: skip
+        "states": as_drawn.n_states,
+        "pits": int(as_drawn.reset.sum()),
+        **{"stuck": [], "closable": False, "why_not": "", "lost_starts": 0},
+    }
     if not found.holds:
         result |= _closing(as_drawn)
     if options["closed"] and result["closable"]:
@@ -87,7 +91,7 @@ def _closing(mdp: FiniteMDP) -> dict[str, Any]:
     try:
         shut = close(mdp)
     except AssumptionViolated as error:
-        words = "every start can be forced into a pit: move a start, take pits away, or let the agent stand still"
+        words = "every start can be forced into a pit: move a start, take pits away, or let the agent stay in its cell"
         return {"closable": False, "why_not": f"{str(error).rstrip('.')}; {words}."}
     lost = int(np.count_nonzero((mdp.start > 0) & ~largest_closed_set(mdp)))
     return {"closable": True, "stuck": mdp.layout.cell[shut.end_reset & ~mdp.reset].tolist(), "lost_starts": lost}

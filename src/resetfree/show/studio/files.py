@@ -1,4 +1,4 @@
-"""The one folder of the studio: run files by their names, never a path; copies and reports of them."""
+"""The folder of the studio: run files by name, never by path; copies and reports of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.lock import WriterLock
 from resetfree.runs.ledger import read_spec_of
@@ -26,13 +27,13 @@ SIDES = ("left", "right")
 
 
 class Folder:
-    """Where all runs of the studio are; nothing outside it is read, and nothing else in it is either."""
+    """Holds all runs of the studio; no other file, inside or outside, is read."""
 
     def __init__(self, path: Path) -> None:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InvalidInput(f"The folder '{path}' of the studio cannot be made: {error.strerror}.") from error
+            raise InvalidInput(f"The folder '{path}' of the studio cannot be created: {error.strerror}.") from error
         self.path = path.resolve()
         self.reporters = Children(limits.REPORTS)
 
@@ -44,16 +45,18 @@ class Folder:
         except OSError as error:
             raise RunError(f"There is no run '{name}'.") from error
         if not stat.S_ISREG(about.st_mode):
-            raise RunError(f"The run '{name}' must be a plain file in the folder. Got something else instead.")
+            raise RunError(
+                f"The run '{name}' must be a plain file in the folder. Got a link, folder or device instead."
+            )
         if about.st_size > limits.FILE:
             raise RunError(f"The run '{name}' is larger than {limits.FILE:,} bytes: use the command line for it.")
         return path
 
     def free(self, name: Any) -> Path:
-        """Where a run of this name is or would be."""
+        """The path of a run of this name, whether or not it exists."""
         if not isinstance(name, str) or NAME.fullmatch(name) is None or ".." in name:
             raise InvalidInput(
-                "The name of a run must be letters, digits and _ . + - (at most 120). Got another one instead."
+                f"The name of a run must be letters, digits and _ . + - (at most 120). Got {shown(name)} instead."
             )
         return self.path / f"{name}{ENDING}"
 
@@ -66,10 +69,10 @@ class Folder:
 
     @contextmanager
     def reserved(self, words: str) -> Iterator[str]:
-        """A name nobody has, and that nobody else gets before this ends: by then its files are there.
+        """A free name, reserved until the context ends; by then its files exist.
 
-        Others are threads of this process and other studios in the same folder. The lock is the kernel's: a studio that
-        was killed holds no name.
+        It is reserved against other threads and against other studios in the same folder. The lock is the kernel's: a
+        studio that was killed reserves no name.
         """
         stem = re.sub(r"[^A-Za-z0-9_.+-]+", "-", words).strip("-.")[:80] or "run"
         for number in range(1, 10_000):
@@ -79,16 +82,16 @@ class Folder:
             try:
                 lock = WriterLock(self.path / name).acquire()
             except RunError as error:
-                if isinstance(error.__cause__, BlockingIOError):  # somebody is about to begin a run of this name
+                if isinstance(error.__cause__, BlockingIOError):  # another thread or studio is starting this run
                     continue
                 raise
             try:
-                if not self._taken(name):  # it may have begun before we had the lock
+                if not self._taken(name):  # it may have been taken before the lock was acquired
                     yield name
                     return
             finally:
                 lock.release()
-        raise InvalidInput("The folder is full of runs of this name. Choose another folder.")
+        raise InvalidInput("The folder has too many runs of this name. Start the studio with another --folder.")
 
     def _taken(self, name: str) -> bool:
         return any(os.path.lexists(self.free(one)) for one in (name, *(f"{name}-{side}" for side in SIDES)))
@@ -105,22 +108,19 @@ class Folder:
             row = found.setdefault(name, {"name": name, "bytes": 0, "changed": 0.0, "lanes": []})
             row["bytes"] += about.st_size
             row["changed"] = max(row["changed"], about.st_mtime)
-            row["lanes"].append(_told(Path(entry.path)))
+            row["lanes"].append(_summary(Path(entry.path)))
         rows = sorted(found.values(), key=lambda row: -row["changed"])
         return rows
 
     def _entries(self) -> list[os.DirEntry[str]]:
         with os.scandir(self.path) as entries:
-            fits = [
-                entry for entry in entries
-                if entry.name.endswith(ENDING) and NAME.fullmatch(entry.name.removesuffix(ENDING))
-                and entry.is_file(follow_symlinks=False)
-            ]  # fmt: skip
+            named = (one for one in entries if one.name.endswith(ENDING) and NAME.fullmatch(one.name[: -len(ENDING)]))
+            fits = [entry for entry in named if entry.is_file(follow_symlinks=False)]
         fits.sort(key=lambda entry: -entry.stat(follow_symlinks=False).st_mtime)
         return sorted(fits[: limits.LISTED], key=lambda entry: entry.name)
 
     def copy(self, name: str, place: Path) -> Path:
-        """A run file as it was at one moment, also while it is being written; the copy lies in the folder `place`."""
+        """A consistent copy of a run file, also while it is being written, in the folder `place`."""
         path, target = self.file(name), place / "copy.rfrun"
         source = connect(path, "ro")
         with closing(source), sentences(path), closing(sqlite3.connect(target)) as copy:
@@ -129,12 +129,12 @@ class Folder:
         return target
 
     def report(self, name: str, place: Path) -> Path:
-        """The report page of a session, in the folder `place`; made in another process, which may fail as it likes."""
+        """The report of a session in the folder `place`, made in a child process, which may fail alone."""
         paths = self.lanes(name)
         for path in paths:
             scene = scene_of(read_spec_of(path))
             if not scene.bounded:
-                raise RunError(f"The problem of '{name}' is not taken here: {scene.why} Use `resetfree report`.")
+                raise RunError(f"The problem of '{name}' is beyond the studio: {scene.why} Use `resetfree report`.")
         page = place / "report.html"
         try:
             self.reporters.run(reporting.command(paths, page), f"report of '{name}'", limits.REPORT_SECONDS)
@@ -150,13 +150,12 @@ def rounds_in(path: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM rounds").fetchone()[0])
 
 
-def _told(path: Path) -> dict[str, Any]:
-    """What a file says of itself, or what is wrong with it."""
+def _summary(path: Path) -> dict[str, Any]:
+    """The summary of a file from its spec, or the error that reading it raised."""
     try:
         spec = read_spec_of(path)
     except ResetFreeError as error:
         return {"file": path.name, "error": str(error).replace(f"{path.parent}{os.sep}", "")}
-    return {
-        "file": path.name, "problem": str(spec["problem"])[:80], "primal": str(spec["primal"]["name"])[:80],
-        "dual": str(spec["dual"]["name"])[:80], "episodes": spec["episodes"], "seed": spec["seed"],
-    }  # fmt: skip
+    names = {"problem": spec["problem"], "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
+    short = {key: str(name)[:80] for key, name in names.items()}
+    return {"file": path.name, **short, "episodes": spec["episodes"], "seed": spec["seed"]}

@@ -1,6 +1,6 @@
-"""Runs that are read from their files: finished ones, interrupted ones, and those that a terminal is writing right now.
+"""Runs that are read from their files: finished, interrupted, or being written by another process.
 
-Only rounds that are new are read. A file is data: what is not as a run file has it is refused with a sentence.
+Only new rounds are read. A file is untrusted data: anything that is no valid run file is refused with a sentence.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Distant
 from resetfree.show.studio.scenes import Scene, scene_of
 
-EVERY = 0.5  # seconds between two looks at a file
+EVERY = 0.5  # seconds between two reads of a file
 COLUMNS = "k, s1, lam, reset, v_r, v_c, next_start"
 
 
 class Followed:
-    """One file, looked at again and again."""
+    """One file, read repeatedly."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._distant = path, Distant(path)
@@ -47,7 +47,7 @@ class Followed:
         return is_held(self.path)
 
     def poll(self) -> bool:
-        """Read what is new; whether anything is."""
+        """Read new rounds; returns whether anything has changed."""
         stamp = self._look()
         request = self._distant.show() if stamp is not None else None
         changed = request != self._request
@@ -73,9 +73,13 @@ class Followed:
         elif self.scene is not None and self.k < self.scene.spec["episodes"]:
             state = "following" if self.being_written else "interrupted"
         result: dict[str, Any] = {
-            "state": state, "error": self.error, "k": self.k, "rate": 0.0, "last": self._last,
+            "state": state,
+            "error": self.error,
+            "k": self.k,
+            "rate": 0.0,
+            "last": self._last,
             "request": self._request,
-        }  # fmt: skip
+        }
         if self.scene is not None:
             result |= {"now": self._history.now, "map": self._picture.shown()}
             if curves:
@@ -87,7 +91,7 @@ class Followed:
         self._distant.reply(data)
 
     def _look(self) -> tuple[int, int, float, int, float] | None:
-        """Which file it is, and how large and old it and its log are."""
+        """Inode, size and time of the file, and size and time of its log."""
         try:
             about = self.path.lstat()
         except OSError:
@@ -106,7 +110,7 @@ class Followed:
             if first or self.scene is None:
                 spec = read_spec(connection, self.path)
                 if len(json.dumps(spec)) > limits.BODY:
-                    raise RunError("The run file asks for more than is shown here.")
+                    raise RunError(f"The spec of the run file takes more than {limits.BODY:,} bytes, and is not shown.")
                 self.scene = scene_of(spec)
                 self._history, self._picture = History(self.scene), Picture(self.scene)
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
@@ -115,7 +119,7 @@ class Followed:
             (newest,) = connection.execute("SELECT coalesce(max(k), 0) FROM rounds").fetchone()
             if not isinstance(newest, int) or newest > limits.EPISODES:
                 raise RunError(f"A run of more than {limits.EPISODES:,} rounds is not shown here.")
-            if newest < self.k:  # it was resumed from before, and plays the rounds since then again
+            if newest < self.k:  # it was resumed from an earlier checkpoint, and replays the rounds since
                 self._history.clear()
                 self._starts[:] = 0
                 self.k = 0
@@ -141,7 +145,7 @@ class Followed:
             self._last = {"k": k, "path": [s1, *ends], "reset": bool(reset), "reward": None}
 
     def _learn(self, connection: Any) -> None:
-        """What the player knew at the newest checkpoint, where it is not too large."""
+        """Read what the player had learned at the newest checkpoint, unless it is too large."""
         k, size = connection.execute("SELECT max(k), sum(length(arrays)) FROM checkpoints").fetchone()
         if not self._finite or not isinstance(k, int) or k == self._checkpoint or size > limits.CHECKPOINT:
             return
@@ -154,7 +158,7 @@ class Followed:
 
 
 class Following:
-    """The files of a session, as pages watch them: however many do, they are read once."""
+    """The files of a session, read once for all watchers."""
 
     def __init__(self, name: str, folder: Folder) -> None:
         self.name, self.version, self._seen = name, 0, 0.0
@@ -166,7 +170,7 @@ class Following:
             raise RunError(wrong or "The run file cannot be read.")
 
     def poll(self) -> None:
-        """Look at the files, if it is time."""
+        """Read the files, if it is time."""
         if time.monotonic() - self._seen < EVERY or not self._looking.acquire(blocking=False):
             return
         try:

@@ -30,10 +30,10 @@ class History:
         self._value = scene.value
         self._data = np.zeros((len(SERIES), 1024))
         self.k, self._now = 0, [0.0] * 3
-        self.pairs = float("nan")  # the newest number of pairs that the player still holds to be possible
+        self.pairs = float("nan")  # pairs (s, a) that the player has not ruled out, newest
 
     def add(self, s1: Any, lam: float, reset: bool, v_r: float, v_c: float) -> None:
-        """One more round; nan where the oracle is silent."""
+        """Add a round; v_r and v_c are nan without an oracle."""
         if self.k == self._data.shape[1]:
             self._data = np.concatenate([self._data, np.zeros_like(self._data)], axis=1)
         best = math.nan if self._value is None else float(self._value[s1])
@@ -45,18 +45,17 @@ class History:
         self.k += 1
 
     def clear(self) -> None:
-        """Begin again."""
+        """Forget all rounds."""
         self.k, self._now = 0, [0.0] * 3
 
     @property
     def now(self) -> dict[str, float | None]:
-        """The newest values, None where there is no number."""
+        """The newest values, None for those that are not finite."""
         regret, expected, realised = self._now
         lam = float(self._data[3, self.k - 1]) if self.k else math.nan
-        return {
-            "regret": finite(regret), "expected": finite(expected), "realised": int(realised), "lam": finite(lam),
-            "upper": float(resets_upper(realised)), "pairs": finite(self.pairs),
-        }  # fmt: skip
+        numbers = {"regret": regret, "expected": expected, "lam": lam, "pairs": self.pairs}
+        exact = {name: finite(x) for name, x in numbers.items()}
+        return {**exact, "realised": int(realised), "upper": float(resets_upper(realised))}
 
     def curves(self, most: int = limits.CURVE) -> dict[str, list[Any]]:
         """At most so many points of each curve, the first and the last round always among them."""
@@ -69,14 +68,14 @@ class History:
 
 
 def finite(x: float) -> float | None:
-    """Six digits of a number; None where there is none."""
+    """A number rounded to six digits; None if it is not finite."""
     return float(f"{x:.6g}") if math.isfinite(x) else None
 
 
 def knowledge(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> dict[str, Bools | NDArray[Any]]:
-    """What a primal player keeps that can be drawn, by the names of its arrays: `allowed`, `known`, `tried`.
+    """The arrays of a primal player's state that can be drawn, by name: `allowed`, `known`, `tried`.
 
-    shape: S and A; what has another shape is something else.
+    shape: (S, A); arrays of other shapes are ignored.
     """
     found: dict[str, Any] = {}
     for key, array in arrays.items():
@@ -91,7 +90,7 @@ def knowledge(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> dic
 
 
 class Picture:
-    """The map of one moment: what the player holds to be possible, where it goes, and where it was."""
+    """The map at one moment: actions not ruled out, the policy, and visits."""
 
     def __init__(self, scene: Scene) -> None:
         mdp = scene.mdp
@@ -99,17 +98,17 @@ class Picture:
         self._shape = (0, 0) if mdp is None else (mdp.n_states, mdp.n_actions)
         self._reset = np.zeros(0, dtype=np.bool_) if mdp is None else mdp.reset
         self.visits = np.zeros(self._shape[0], dtype=np.int64)
-        self.entered = np.zeros(self._shape[0], dtype=np.bool_)  # states whose entering was a reset
+        self.entered = np.zeros(self._shape[0], dtype=np.bool_)  # reset states that were entered
         self._shown: dict[str, Any] = {}
 
     def note(self, states: NDArray[Any], reset: bool) -> None:
-        """Count where an episode went."""
+        """Count the states of an episode."""
         np.add.at(self.visits, states, 1)
         if reset:
             self.entered[states[-1]] = True
 
     def learn(self, arrays: Mapping[str, NDArray[Any]], this: Round | None) -> float:
-        """Take a new picture; returns how many pairs the player still holds to be possible (or plays)."""
+        """Update the picture; returns how many pairs (s, a) the player has not ruled out (or plays)."""
         if not self._shape[0]:
             return math.nan
         found = knowledge(arrays, self._shape)
@@ -120,15 +119,17 @@ class Picture:
             possible, kind = np.asarray((policy >= PLAYED).any(axis=0)), "played"
         else:
             possible, kind = np.zeros(0, dtype=np.bool_), ""
-        if this is None and "tried" in found:  # a file: the player's own counts say more than the starts
+        if this is None and "tried" in found:  # a file: the player's counts are more complete than the starts
             self.visits = np.array(found["tried"], dtype=np.int64)
         known = self.entered | found["known"] if "known" in found else self.entered
         if self.drawn:
             self._shown = {
-                "possible": bits(possible), "kind": kind, "known": bits(known),
+                "possible": bits(possible),
+                "kind": kind,
+                "known": bits(known),
                 "policy": None if policy is None else policy[0].argmax(axis=1).tolist(),
                 "visits": self.visits.tolist(),
-            }  # fmt: skip
+            }
         return float(possible[~self._reset].sum()) if len(possible) else math.nan
 
     def shown(self) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class Picture:
 
 
 def _table(policy: Any, shape: tuple[int, int]) -> NDArray[np.float64] | None:
-    """A policy as probabilities [n, S, A], None where it is in another form."""
+    """A policy as probabilities [n, S, A], None if it has another form."""
     if not isinstance(policy, np.ndarray):
         return None
     if policy.ndim == 3 and policy.shape[1:] == shape:

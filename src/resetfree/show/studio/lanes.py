@@ -1,6 +1,6 @@
-"""One run that goes on in a thread of its own: `learn`, held back by a gate after every round.
+"""A lane: one run in its own thread, `learn` with a gate after every round.
 
-The gate is what pause, step, speed and stop mean. A lane that is stopped is saved as by Ctrl-C, and can go on later.
+The gate implements pause, step, speed and stop. A lane that is stopped is saved as by Ctrl-C, and can be resumed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
 from resetfree.show.studio.scenes import Scene, scene_of
 
-WORKS = 0.01  # seconds of learning after which others (the server, other lanes) get their turn
+WORKS = 0.01  # seconds of learning after which the thread yields to the server and to other lanes
 RESTS = 0.0005
-LEAD = 256  # episodes that one of two lanes may be ahead where nobody could see it
+LEAD = 256  # episodes that one of two lanes may be ahead at a pace where it cannot be seen
 SEEN = 30.0  # episodes per second up to which two lanes play the same episode at the same time
 LATELY = 2.0  # seconds over which the rate is measured
 ACTIVE = ("starting", "running", "paused", "waiting")
@@ -34,7 +34,7 @@ ACTIVE = ("starting", "running", "paused", "waiting")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a lane is asked to play, as `learn` takes it."""
+    """The arguments of `learn` for one lane."""
 
     problem: str
     primal: str
@@ -48,7 +48,7 @@ class Wanted:
 
 
 class Gate:
-    """What holds the lanes of a session back; all of it may change at any time."""
+    """Pace and pauses of the lanes of a session; every field may change at any time."""
 
     def __init__(self, pace: float, paused: bool) -> None:
         self.changed = threading.Condition()
@@ -56,7 +56,7 @@ class Gate:
         self.lanes: list[Live] = []
 
     def set(self, **changes: Any) -> None:
-        """Change something, and let the lanes look at it."""
+        """Change fields, and notify the lanes."""
         with self.changed:
             for name, value in changes.items():
                 setattr(self, name, value)
@@ -84,14 +84,14 @@ class Gate:
 
 
 class Live:
-    """A lane: the thread, and what can be seen of it."""
+    """A lane: the thread, and its state as shown."""
 
     def __init__(self, wanted: Wanted, path: Path, gate: Gate, changed: Callable[[], None]) -> None:
-        self.wanted, self.path, self._gate, self._tell = wanted, path, gate, changed
+        self.wanted, self.path, self._gate, self._notify = wanted, path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
         self.desk = Desk()
-        self.made = False  # whether the file was made here
-        self.begun = threading.Event()  # the first round is played, or a reset is asked for, or it failed
+        self.made = False  # whether this lane created the file
+        self.begun = threading.Event()  # the first round is played, a reset is requested, or it failed
         self.scene: Scene | None = None
         self.history: History | None = None
         self.picture: Picture | None = None
@@ -102,28 +102,32 @@ class Live:
         self.thread = threading.Thread(target=self._play, name=f"lane {path.stem}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self.thread.start()
 
     @property
     def active(self) -> bool:
-        """Whether it still goes on, or would if nothing held it back."""
+        """Whether it is starting, running, paused or waiting."""
         return self.state in ACTIVE
 
     @property
     def request(self) -> dict[str, Any] | None:
-        """The reset that is asked for."""
+        """The pending reset request."""
         return self.desk.show()
 
     def frame(self, curves: bool) -> dict[str, Any]:
         """What is shown now."""
         with self._lock:
-            asked = self.request
-            state = "waiting" if asked is not None and self.active else self.state
+            request = self.request
+            state = "waiting" if request is not None and self.active else self.state
             result: dict[str, Any] = {
-                "state": state, "error": self.error, "k": self.k, "rate": self._rate(), "last": self.last,
-                "request": asked,
-            }  # fmt: skip
+                "state": state,
+                "error": self.error,
+                "k": self.k,
+                "rate": self._rate(),
+                "last": self.last,
+                "request": request,
+            }
             if self.history is not None and self.picture is not None:
                 result |= {"now": self.history.now, "map": self.picture.shown()}
                 if curves:
@@ -136,17 +140,14 @@ class Live:
         try:
             if wanted.resume:
                 self._open()
-            run = learn(
-                wanted.problem, wanted.primal, wanted.dual, episodes=wanted.episodes, seed=wanted.seed,
-                feedback=wanted.feedback, path=self.path, resume=wanted.resume, B=wanted.B, settings=wanted.settings,
-                progress=self._progress, operator=_Watched(self) if by_hand else None,
-            )  # fmt: skip
+            operator = _ReportingDesk(self) if by_hand else None
+            run = learn(**vars(wanted), path=self.path, progress=self._progress, operator=operator)
             self._end("done" if len(run) >= wanted.episodes else "stopped")
         except Stopped:
             self._end("stopped")
         except ResetFreeError as error:
             self._end("failed", str(error))
-        except BaseException as error:  # a player's own mistake, if it be to call exit: the others go on
+        except BaseException as error:  # an error of a player, even exit(): other lanes are not affected
             self._end("failed", f"The run failed: {type(error).__name__}: {error}")
 
     def _end(self, state: str, error: str = "") -> None:
@@ -155,14 +156,14 @@ class Live:
         self.begun.set()
         with self._gate.changed:
             self._gate.changed.notify_all()
-        self._tell()
+        self._notify()
 
     def _open(self) -> None:
-        """What can be seen, from the file; of a run that goes on, up to the checkpoint it goes on from."""
+        """Read scene and history from the file; of a resumed run, up to its checkpoint."""
         with self._lock:
             if self.history is not None:
                 return
-            self.made = not self.wanted.resume  # `learn` calls us back, so it has made the file
+            self.made = not self.wanted.resume  # `learn` has called back, so the file exists
             self.scene = scene_of(read_spec_of(self.path))
             self.history, self.picture = History(self.scene), Picture(self.scene)
             if self.wanted.resume:
@@ -173,7 +174,7 @@ class Live:
                 self.k = k
 
     def _progress(self, game: Game, this: Round) -> None:
-        """After every round: note it, show it if it is time, and wait as long as the gate says."""
+        """After every round: record it, show it if a frame is due, and wait at the gate."""
         if self.history is None or self.picture is None:
             self._open()
             assert self.history is not None
@@ -186,7 +187,7 @@ class Live:
             self.picture.note(episode.states, episode.reset)
         self.k = this.k
         now = time.monotonic()
-        if now >= self._due or this.k >= self.wanted.episodes:  # the last one is what stays
+        if now >= self._due or this.k >= self.wanted.episodes:  # the last one stays on the page
             self._due = now + 1.0 / limits.FRAMES
             self._show(game, this)
         if not self.begun.is_set():
@@ -215,7 +216,7 @@ class Live:
                     break
                 if not shown and (rest is None or rest > 0.01):
                     shown = True
-                    gate.changed.release()  # a picture may take a while, and others need the gate
+                    gate.changed.release()  # a picture may take a while, and other threads need the gate
                     try:
                         self._show(game, this)
                     finally:
@@ -234,7 +235,7 @@ class Live:
             self._rest = time.monotonic() + WORKS
 
     def _show(self, game: Game, this: Round) -> None:
-        """A picture of this moment."""
+        """Update the picture of the current moment."""
         assert self.history is not None
         assert self.picture is not None
         episode = this.episode
@@ -242,40 +243,42 @@ class Live:
             self.history.pairs = self.picture.learn(states.dump(game.primal, "primal."), this)
             path = episode.states.tolist() if len(self.picture.visits) else []
             self.last = {
-                "k": this.k, "path": path[: limits.HORIZON + 1], "reset": bool(episode.reset),
+                "k": this.k,
+                "path": path[: limits.HORIZON + 1],
+                "reset": bool(episode.reset),
                 "reward": float(episode.rewards.sum()),
-            }  # fmt: skip
+            }
             now = time.monotonic()
             self._marks = [
                 *(mark for mark in self._marks[:-1] if mark[0] > now - LATELY),
                 *self._marks[-1:],
                 (now, self.k),
             ]
-        self._tell()
+        self._notify()
 
     def _rate(self) -> float:
-        """Rounds per second lately."""
+        """Rounds per second over the last `LATELY` seconds."""
         if len(self._marks) < 2 or self.state != "running":
             return 0.0
         (t0, k0), (t1, k1) = self._marks[0], self._marks[-1]
         return round((k1 - k0) / max(t1 - t0, 1e-3), 1)
 
 
-class _Watched:
-    """The desk; whoever waits for the run to begin learns that it asks."""
+class _ReportingDesk:
+    """The desk of a lane, which also reports to the page that a request is pending."""
 
     def __init__(self, lane: Live) -> None:
         self._lane = lane
 
     def perform(self, request: Any) -> Any:
-        """As the desk does."""
+        """Hand the request to the desk, and wait for its answer."""
         lane = self._lane
         if lane.history is None and lane.path.exists():
             lane._open()
         lane.begun.set()
-        lane._tell()
+        lane._notify()
         try:
             return lane.desk.perform(request)
         finally:
             lane.state = "running"
-            lane._tell()
+            lane._notify()

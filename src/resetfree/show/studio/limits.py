@@ -1,13 +1,13 @@
-"""What the page may ask for, in numbers: everything that comes from outside is bounded by one of these."""
+"""Limits of the studio: everything that comes from outside is bounded by one of these."""
 
 from __future__ import annotations
 
 BODY = 1_000_000  # bytes of a request
 FILE = 512 * 2**20  # bytes of a run file that is opened
-CHECKPOINT = 32 * 2**20  # bytes of a followed run's checkpoint that is looked into
+CHECKPOINT = 32 * 2**20  # bytes of a followed run's checkpoint that is read
 GRID = 30  # rows and columns of a drawn grid
 HORIZON = 200  # actions per episode
-STATES = 40_000  # of a problem that is played or looked at here
+STATES = 40_000  # of a problem that is played or shown here
 TABLE = 4_000_000  # S x A x H
 SHOWN = 900  # states of a map that is drawn
 OPTION = 200  # a whole number among the options of a problem that is made (but its seed)
@@ -16,7 +16,7 @@ RUNNING = 4  # sessions at once
 KEPT = 32  # sessions in memory, the ended ones among them
 WATCHING = 64  # streams of frames at once
 CONNECTIONS = 256  # at once
-CERTIFIED = 100_000  # rounds up to which certificates are computed without being asked for
+CERTIFIED = 100_000  # rounds up to which certificates are computed automatically
 REPORTS = 2  # reports that are made at once
 REPORT_SECONDS = 120.0  # that a report may take
 REPORT_MEMORY = 2 * 2**30  # bytes of address space of the process that makes one
@@ -25,4 +25,4 @@ FRAMES = 15.0  # frames per second
 CURVE = 400  # points of a curve
 PATIENCE = 10.0  # seconds that a request may take to arrive
 SEED = 2**32 - 1
-FASTEST = 10_000.0  # episodes per second that can be asked for; 0 asks for no limit
+FASTEST = 10_000.0  # episodes per second that can be requested; 0 requests no limit

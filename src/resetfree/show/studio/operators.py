@@ -1,7 +1,7 @@
-"""Reset requests on the page: those of runs that go on here, and those of runs that another process executes.
+"""Reset requests on the page: those of runs of this process, and those of runs of other processes.
 
-The latter are reached as docs/hardware.md says: an address file beside the run file names a loopback address and a
-token. Nothing but such an address is ever asked, whatever the file says.
+The latter are reached as described in docs/hardware.md: an address file beside the run file names a loopback address
+and a token. No other address is ever contacted, whatever the file contains.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ FIELDS = {"id": str, "problem": str, "why": str, "detail": str, "asked": str}
 
 
 class Desk:
-    """The operator of a run that goes on here: its request lies on the desk until somebody answers it on the page."""
+    """The operator of a run of this process: a request waits here until it is answered on the page."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._asked: dict[str, Any] | None = None
+        self._request: dict[str, Any] | None = None
         self._reply: dict[str, Any] | None = None
         self._closed = False
 
     def perform(self, request: Request) -> Answer:
-        """Wait until it is done; a desk that is closed ends the run as Ctrl-C does."""
+        """Wait until the reset is performed; closing the desk ends the run as Ctrl-C does."""
         with self._changed:
             name = secrets.token_hex(8)
-            self._asked = {**as_json(request, name, None), "sentence": sentence(request)}
+            self._request = {**as_json(request, name, None), "sentence": sentence(request)}
             self._reply = None
             try:
                 while self._reply is None and not self._closed:
@@ -49,26 +49,26 @@ class Desk:
                     raise KeyboardInterrupt
                 return accept(self._reply, "operator")
             finally:
-                self._asked = None
+                self._request = None
 
     def show(self) -> dict[str, Any] | None:
-        """What is asked."""
+        """The pending request, or None."""
         with self._changed:
-            return None if self._reply is not None else self._asked
+            return None if self._reply is not None else self._request
 
     def reply(self, data: dict[str, Any]) -> None:
-        """Answer it; raises RunError where it is not what is asked."""
+        """Answer the pending request; raises RunError if there is none or the answer does not fit it."""
         with self._changed:
-            if self._asked is None or self._reply is not None:
-                raise RunError("Nothing is asked at present.")
+            if self._request is None or self._reply is not None:
+                raise RunError("No reset is requested at present.")
             try:
-                self._reply = check_reply(data, self._asked["id"], must_name=True)
+                self._reply = check_reply(data, self._request["id"], must_name=True)
             except (ValueError, LookupError) as error:
                 raise RunError(str(error.args[0])) from error
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nobody answers any more."""
+        """Answer no more requests."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -81,22 +81,22 @@ class Distant:
         self._file = run_file.with_name(f"{run_file.name}.operator.json")
 
     def show(self) -> dict[str, Any] | None:
-        """What is asked there, None where nothing is or nobody can be reached."""
+        """The pending request of that run; None if there is none or the run cannot be reached."""
         try:
             status, data = self._call("GET", "/request", None)
         except RunError:
             return None
         if status != 200 or not isinstance(data, dict) or not all(isinstance(data.get(k), FIELDS[k]) for k in FIELDS):
             return None
-        asked = {key: data[key][:4000] for key in FIELDS}
-        return {**asked, "sentence": sentence(Request(asked["problem"], asked["why"], asked["detail"]))}
+        request = {key: data[key][:4000] for key in FIELDS}
+        return {**request, "sentence": sentence(Request(request["problem"], request["why"], request["detail"]))}
 
     def reply(self, data: dict[str, Any]) -> None:
-        """Answer it; raises RunError where that is not taken."""
-        status, said = self._call("POST", "/answer", data)
+        """Answer the pending request; raises RunError if the answer is refused."""
+        status, response = self._call("POST", "/answer", data)
         if status != 200:
-            why = said.get("error") if isinstance(said, dict) else None
-            raise RunError(f"The answer was not taken: {str(why)[:200]}")
+            why = response.get("error") if isinstance(response, dict) else None
+            raise RunError(f"The answer was refused: {str(why)[:200]}")
 
     def _call(self, method: str, path: str, data: Any) -> tuple[int, Any]:
         port, token = self._address()
@@ -107,18 +107,18 @@ class Distant:
             response = connection.getresponse()
             return response.status, json.loads(response.read(LARGEST))
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise RunError("The run that asks for a reset cannot be reached.") from error
+            raise RunError("The run that requested a reset cannot be reached.") from error
         finally:
             connection.close()
 
     def _address(self) -> tuple[int, str]:
-        """Where to ask: a loopback port, from a small plain file that is ours."""
+        """Loopback port and token, from a small plain file that this user owns."""
         try:
             handle = os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 about = os.fstat(handle)
                 if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
-                    raise ValueError("it is not a plain file of ours")
+                    raise ValueError("it is not a plain file of this user")
                 data = json.loads(os.read(handle, 4096))
             finally:
                 os.close(handle)
@@ -128,4 +128,4 @@ class Distant:
                 raise ValueError("it names no loopback address")
             return int(found[1]), token
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise RunError("Nobody asks for a reset at present.") from error
+            raise RunError("No reset is requested at present.") from error

@@ -1,4 +1,4 @@
-"""What the page sends, as records whose fields say what each key must be (`core.settings.record` checks them)."""
+"""Requests of the page as records: each field declares what its key must be, and `core.settings.record` checks it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resetfree.show.studio import limits
 
 
 def _is_small(value: bool | int | float | str) -> bool:
-    """Whether an option asks for little: integers are sizes, and text may be a drawing."""
+    """Whether an option is within bounds: integers are sizes, and text may be a drawn grid."""
     if isinstance(value, str):
         return len(value) <= (limits.GRID + 1) ** 2
     return not is_whole(value) or -limits.SEED <= value <= limits.OPTION
@@ -24,7 +24,7 @@ Seed: TypeAlias = Annotated[int, Range(0, limits.SEED)]
 Option: TypeAlias = Annotated[
     bool | int | float | str, Rule(_is_small, f"a number of at most {limits.OPTION}, or a word")
 ]
-Pace: TypeAlias = Annotated[float, Range(0, limits.FASTEST)]  # episodes per second; 0 for as many as there can be
+Pace: TypeAlias = Annotated[float, Range(0, limits.FASTEST)]  # episodes per second; 0 for no limit
 Lanes: TypeAlias = Annotated[list[Any], Rule(lambda lanes: 1 <= len(lanes) <= 2, "one or two pairs of players")]
 
 FEEDBACKS = ("auto", *FEEDBACK)
@@ -32,8 +32,8 @@ Feedback: TypeAlias = Annotated[str, Rule(lambda word: word in FEEDBACKS, either
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A game to begin."""
+class GameRequest:
+    """A game to start."""
 
     lanes: Lanes
     problem: ShortText = ""
@@ -49,8 +49,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Who plays in a lane."""
+class LanePlayers:
+    """The two players of a lane, and their settings."""
 
     primal: ShortText = "auto"
     dual: ShortText = "auto"
@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Control:
-    """What is to become of a game."""
+    """A command for a running or stored game."""
 
     name: ShortText
     action: Literal["pause", "go", "step", "speed", "stop", "resume"]
@@ -69,7 +69,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reset that was performed, or will not be."""
+    """The answer to a reset request: performed, or stop the run."""
 
     id: ShortText
     name: Any = None

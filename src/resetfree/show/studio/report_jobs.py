@@ -1,6 +1,6 @@
-"""`python -m resetfree.show.studio.report_jobs PAGE RUN...`: one report, within bounds, in a process of its own.
+"""`python -m resetfree.show.studio.report_jobs PAGE RUN...`: one report, within bounds, in a separate process.
 
-A run file is somebody else's data. Whatever it makes of the process that draws it, the games go on in another one.
+A run file is untrusted data: whatever it does to the process that draws it, the games in the studio are not affected.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from resetfree.core.errors import ResetFreeError
 from resetfree.show.report.html import write_report
 from resetfree.show.studio import limits
 
-LOOK = 1.0  # seconds between two looks at who started us
+LOOK = 1.0  # seconds between two checks that the studio is still there
 
 
 def command(runs: Sequence[Path], page: Path) -> list[str]:
-    """What makes a page of these runs."""
+    """The command line that writes a page about these runs."""
     return [sys.executable, "-m", "resetfree.show.studio.report_jobs", str(page), *map(str, runs)]
 
 
 def bound(memory: int, seconds: float) -> None:
-    """Ask the system to hold this process to so much memory and processor time, where it can."""
+    """Limit the memory (bytes) and processor time (seconds) of this process, where the system can."""
     with suppress(ImportError):
         import resource
 
@@ -38,7 +38,7 @@ def bound(memory: int, seconds: float) -> None:
 
 
 def main(page: str, *runs: str) -> int:
-    """Make it: 0 done, 2 with one sentence."""
+    """Write the report; status 0 done, 2 with one sentence on standard error."""
     bound(limits.REPORT_MEMORY, limits.REPORT_SECONDS)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     try:
@@ -53,7 +53,7 @@ def main(page: str, *runs: str) -> int:
 
 
 def _follow(parent: int) -> None:
-    """End when the studio was killed: nobody would ever read the page."""
+    """End this process when the studio was killed: the page would never be read."""
     while os.getppid() == parent:
         time.sleep(LOOK)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What does not change while a run goes on: the map, the truth about it from the oracle, and what was asked for."""
+"""The constant part of a run: the map, the oracle's answer for it, and the spec."""
 
 from __future__ import annotations
 
@@ -15,35 +15,33 @@ from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import make, problems
 from resetfree.runs.result import Run
-from resetfree.runs.statements import Said, unknown
+from resetfree.runs.statements import Statements, unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.oracle.dynamic_programming import solve
 
-SPEC = (
-    "problem", "problem_options", "primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen",
-    "horizon", "n_states", "n_actions", "persistent",
-)  # fmt: skip
+RUN_KEYS = ("primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen")
+SPEC = (*RUN_KEYS, "problem", "problem_options", "horizon", "n_states", "n_actions", "persistent")  # sent to the page
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One run's stage; `value` and `safe` are the oracle's, None where there is none."""
+    """The constant part of one run; `value` and `safe` come from the oracle, None without one."""
 
     spec: dict[str, Any]
     mdp: FiniteMDP | None
     why: str  # why there is no oracle
     value: Floats | None  # [S] V*, nan where no policy avoids resets
     safe: Bools | None  # [S, A] first actions after which a reset can be avoided for certain
-    bounded: bool = True  # whether whoever makes the problem again stays within our bounds
+    bounded: bool = True  # whether the problem can be made again within `limits`
 
     def to_dict(self) -> dict[str, Any]:
-        """As the page gets it."""
+        """As plain data for the page."""
         spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
         return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
 
-    def _statements(self) -> Said:
-        """What the players say of themselves, never what a file says they said."""
+    def _statements(self) -> Statements:
+        """Statements of the players themselves, never those stored in a file."""
         return unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
 
     def _map(self) -> dict[str, Any] | None:
@@ -52,24 +50,30 @@ class Scene:
             return None
         if mdp.layout is not None:
             rows, cols, cell = mdp.layout.n_rows, mdp.layout.n_cols, mdp.layout.cell
-        else:  # no map: the states stand in lines
+        else:  # no map: the states in rows
             cols = math.ceil(math.sqrt(mdp.n_states * 1.6))
             rows, cell = math.ceil(mdp.n_states / cols), np.arange(mdp.n_states)
+        marks = {"reset": mdp.reset, "start": mdp.start > 0, "restart": mdp.restart > 0, "safe": self.safe}
+        marks |= {"ends": mdp.end_reset & ~mdp.reset, "feasible": self.safe.any(axis=1)}
         return {
-            "rows": rows, "cols": cols, "cells": cell.tolist(), "real": mdp.layout is not None,
-            "names": list(mdp.state_names), "actions": list(mdp.action_names), "reset": bits(mdp.reset),
-            "feasible": bits(self.safe.any(axis=1)), "safe": bits(self.safe), "ends": bits(mdp.end_reset & ~mdp.reset),
-            "start": bits(mdp.start > 0), "restart": bits((mdp.restart > 0).ravel()),
+            "rows": rows,
+            "cols": cols,
+            "cells": cell.tolist(),
+            "real": mdp.layout is not None,
+            "names": list(mdp.state_names),
+            "actions": list(mdp.action_names),
+            **{name: bits(cells) for name, cells in marks.items()},
             "pay": mdp.reward.max(axis=(0, 2)).round(4).tolist(),
-            "safe_pairs": int(self.safe[~mdp.reset].sum()), "pairs": int((~mdp.reset).sum()) * mdp.n_actions,
-        }  # fmt: skip
+            "safe_pairs": int(self.safe[~mdp.reset].sum()),
+            "pairs": int((~mdp.reset).sum()) * mdp.n_actions,
+        }
 
 
 def scene_of(spec: dict[str, Any]) -> Scene:
-    """The stage of a run, from what its file says: only a registered problem of bounded size is made again."""
+    """The scene of a run from its spec; only a registered problem of bounded size is made again."""
     name = spec["problem"]
     if name not in problems():
-        why = f"'{name[:80]}' is not a registered problem, and no code is run because a file names it"
+        why = f"'{name[:80]}' is not a registered problem, and a file never makes code run"
         return Scene(spec, None, why, None, None)
     try:
         mdp = _model(name, spec["problem_options"], spec["fingerprint"])
@@ -84,7 +88,7 @@ def scene_of(spec: dict[str, Any]) -> Scene:
 
 
 def _model(name: str, options: Any, expected: str) -> FiniteMDP | None:
-    """The model of a registered problem with bounded options, None where it is another one by now."""
+    """The model of a registered problem with bounded options; None if its fingerprint has changed."""
     made = make(name, **problem_options(name, options))
     problem = made if isinstance(made, Problem) else made.problem()
     return model_behind(problem) if fingerprint(problem) == expected else None

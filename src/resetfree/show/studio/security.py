@@ -1,5 +1,5 @@
-"""The studio's requests: `core.web_guard` says who may ask; here are the headers, the bounds on size and time, and how
-many connections there are: nobody can send or hold more than the bounds of `limits`.
+"""Security of the studio's HTTP: `core.web_guard` decides which requests are allowed; this module adds the headers and
+bounds the size, the time and the number of connections by `limits`.
 """
 
 from __future__ import annotations
@@ -21,30 +21,34 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-SILENT = 0.5  # seconds after which an idle connection makes room for another, where there is none
+SILENT = 0.5  # seconds after which an idle connection may be closed in favour of a new one
 HEADERS = {
-    "content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store", "x-frame-options": "DENY",
-}  # fmt: skip
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+    "x-frame-options": "DENY",
+}
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a server that binds to this is reached from this machine only."""
+    """Whether a server that binds to this host can be reached from this machine only."""
     return host in LOOPBACK
 
 
 class Guard:
-    """Refuses what must not be asked, and puts the headers on every answer.
+    """Refuses requests that are not allowed, and adds the security headers to every response.
 
-    token: what must come with every request for data; "" where none is needed (loopback only).
+    token: required in every request for data; "" for none (loopback only).
     """
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -69,21 +73,21 @@ class Guard:
         if request.url.path.startswith("/api/") and not has_token(headers, self._token):
             return refuse(401, "The studio's token is missing or wrong: open the address that the terminal shows.")
         if request.method not in ("GET", "HEAD", "POST"):
-            return refuse(405, "There is GET and POST.")
+            return refuse(405, "The method must be GET, HEAD or POST.")
         return None
 
 
 def refuse(status: int, sentence: str) -> JSONResponse:
-    """A refusal in one sentence; the connection is not used again, whatever is still on its way in it."""
+    """A refusal in one sentence; the connection is closed, since unread data may still be on its way."""
     return JSONResponse({"error": sentence}, status, {"connection": "close"})
 
 
 class TooLarge(InvalidInput):
-    """A body beyond the bound."""
+    """A request body that is larger than `limits.BODY`."""
 
 
 async def body_of(request: Request) -> Any:
-    """The JSON of a request, bounded in size and time; it must say that it is JSON, which no form of a page can."""
+    """The JSON body of a request, bounded in size and time; its type must be JSON, which no HTML form can send."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise InvalidInput("The request must be of type application/json.")
     try:
@@ -109,10 +113,10 @@ async def body_of(request: Request) -> Any:
 
 
 class Protocol(H11Protocol):
-    """HTTP with few connections at a time, none of which may say nothing for long."""
+    """HTTP with a bounded number of connections, of which idle ones are closed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it if there is room, or if somebody who says nothing can make some."""
+        """Accept it if there is room, or if an idle connection can be closed for it."""
         self._look: asyncio.TimerHandle | None = None
         self._since = self.loop.time()
         super().connection_made(transport)
@@ -122,18 +126,18 @@ class Protocol(H11Protocol):
         self._look = self.loop.call_later(limits.PATIENCE, self._check)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No more to look at."""
+        """Stop checking it."""
         if self._look is not None:
             self._look.cancel()
         super().connection_lost(exc)
 
     @property
     def idle(self) -> bool:
-        """Whether no request is being answered: none has come, or only a part of one."""
+        """Whether no request is being answered: none has arrived, or only a part of one."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def _check(self) -> None:
-        """Cut off who has not managed to ask anything; who is being answered stays."""
+        """Close the connection if it has sent no complete request in time."""
         if self.idle:
             self._drop()
         else:
@@ -144,7 +148,7 @@ class Protocol(H11Protocol):
         self.transport.abort()
 
     def _shed(self) -> bool:
-        """A full house: the idle connection that has been here longest, if that is long, makes room for another."""
+        """Close the oldest idle connection, if it has been idle long enough; returns whether one was closed."""
         waiting = [one for one in self.connections if isinstance(one, Protocol) and one.idle and one is not self]
         first = min(waiting, key=lambda one: one._since, default=None)
         if first is None or self._since - first._since < SILENT:

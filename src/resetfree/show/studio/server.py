@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -24,10 +25,10 @@ from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.drawing import TEMPLATES, check
 from resetfree.show.studio.security import Protocol, is_loopback
 
-SWITCH = 0.001  # seconds after which a thread that learns lets the server answer
-GRACE = 0.3  # seconds for answers that are on their way when the server ends
-LATE = 0.3  # seconds after which somebody who ends the studio is told what is waited for
-LOOK = 0.1  # seconds that a wait takes at most: a signal that came just before it is seen then
+SWITCH = 0.001  # seconds after which a learning thread yields to the server
+GRACE = 0.3  # seconds for pending responses when the server ends
+LATE = 0.3  # seconds after which a message says what the end of the studio is waiting for
+LOOK = 0.1  # seconds of one wait at most, so that a signal is noticed soon
 
 
 def serve(
@@ -38,14 +39,16 @@ def serve(
     ready: Callable[[str], None] | None = None,
     late: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until Ctrl-C or SIGTERM; then every run that goes on is saved, after the episode that it is playing.
+    """Serve until Ctrl-C or SIGTERM; then every active run is saved after its current episode.
 
-    token: what the page must know. Beyond loopback one is needed; it is made up where none is given.
+    token: required of the page. Beyond loopback one is generated if none is given.
     ready: called with the address when the page can be opened.
-    late: called with a sentence where saving takes long; a second Ctrl-C does not wait for it.
+    late: called with a sentence if saving takes long; a second Ctrl-C does not wait for it.
     """
     if token and not (token.isascii() and token.isprintable() and " " not in token and len(token) >= 8):
-        raise InvalidInput("The '--token' must be at least 8 printable characters without spaces. Got another instead.")
+        raise InvalidInput(
+            f"The '--token' must be at least 8 printable characters without spaces. Got {len(token)} instead."
+        )
     if not is_loopback(host) and not token:
         token = secrets.token_urlsafe(24)
     listening = _bind(host, port)
@@ -56,11 +59,11 @@ def serve(
         server = Server(studio)
         warm_up()
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # who ends us politely gets the runs saved too
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM saves the runs too
         usual = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH)
         try:
-            with suppress(KeyboardInterrupt), server.capture_signals():  # from the moment that the address is known
+            with suppress(KeyboardInterrupt), server.capture_signals():  # from when the address is known
                 if ready is not None:
                     ready(address + (f"#token={token}" if token else ""))
                 server.run([listening])
@@ -84,27 +87,24 @@ def _save(studio: Studio, late: Callable[[str], None] | None) -> None:
 
 
 def warm_up() -> None:
-    """Do once, before anybody waits for it, what takes a second the first time: finding players, loading kernels."""
+    """Do in advance what takes a second the first time: discovering players, loading kernels."""
     catalogue()
     check(TEMPLATES["bridge"])
 
 
 class Server(uvicorn.Server):
-    """Uvicorn with our bounds; its streams end when it does."""
+    """Uvicorn with the limits of the studio; its streams end with it."""
 
     def __init__(self, studio: Studio) -> None:
         self._studio = studio
-        super().__init__(
-            uvicorn.Config(
-                studio.app, http=Protocol, ws="none", loop="asyncio", lifespan="off", log_level="critical",
-                access_log=False, server_header=False, proxy_headers=False, backlog=64,
-                timeout_keep_alive=5, h11_max_incomplete_event_size=16_384,
-            )
-        )  # fmt: skip
-        self.config.timeout_graceful_shutdown = GRACE  # type: ignore[assignment]  # it is only ever a time to wait
+        quiet = {"log_level": "critical", "access_log": False, "server_header": False, "proxy_headers": False}
+        bounds = {"backlog": 64, "timeout_keep_alive": 5, "h11_max_incomplete_event_size": 16_384}
+        options: dict[str, Any] = {"ws": "none", "loop": "asyncio", "lifespan": "off", **quiet, **bounds}
+        super().__init__(uvicorn.Config(studio.app, http=Protocol, **options))
+        self.config.timeout_graceful_shutdown = GRACE  # type: ignore[assignment]  # used as a time to wait only
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let games, reports and streams end first."""
+        """End games, reports and streams first."""
         self._studio.end()
         await super().shutdown(sockets)
 

@@ -1,4 +1,4 @@
-"""Games that go on here: one or two lanes on the same problem, with the same random numbers, each in a run file."""
+"""Games of this process: one or two lanes on the same problem with the same random numbers, each in a run file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.catalogue import player_settings, problem_options
 from resetfree.show.studio.files import SIDES, Folder
 from resetfree.show.studio.lanes import Gate, Live, Wanted
-from resetfree.show.studio.page_requests import Asked, Pair
+from resetfree.show.studio.page_requests import GameRequest, LanePlayers
 
-FIRST_ROUND = 120.0  # seconds that are waited for it: kernels may have to be compiled
+FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled
 
 
 class Session:
-    """Lanes behind one gate; also what a page watches."""
+    """Lanes behind one gate; a page watches it."""
 
     def __init__(self, name: str, wanted: list[Wanted], folder: Folder, pace: float, paused: bool) -> None:
         self.name, self.gate = name, Gate(pace, paused=True)
@@ -35,7 +35,7 @@ class Session:
         self.gate.lanes = self.lanes
 
     def begin(self) -> None:
-        """Start every lane; if one cannot play its first round, none goes on, and the sentence says why."""
+        """Start every lane. If one cannot play its first round, all are stopped and InvalidInput says why."""
         for lane in self.lanes:
             lane.start()
         for lane in self.lanes:
@@ -46,23 +46,23 @@ class Session:
             return
         self.stop()
         for lane in self.lanes:
-            if lane.made and not lane.active:  # what somebody else put there meanwhile is not ours to remove
+            if lane.made and not lane.active:  # a file that another process created meanwhile stays
                 lane.path.unlink(missing_ok=True)
         raise InvalidInput(failed.error)
 
     @property
     def active(self) -> bool:
-        """Whether some lane still goes on."""
+        """Whether some lane is still running, paused or waiting."""
         return any(lane.active for lane in self.lanes)
 
     def end(self) -> None:
-        """Tell every lane to end after the episode that is being played, saved."""
+        """Signal every lane to end, saved, after its current episode."""
         self.gate.set(stopping=True)
         for lane in self.lanes:
             lane.desk.close()
 
     def stop(self) -> None:
-        """End every lane, and wait until it is saved."""
+        """End every lane and wait until it is saved."""
         self.end()
         for lane in self.lanes:
             if lane.thread.is_alive():
@@ -75,12 +75,12 @@ class Session:
 
     def frame(self, curves: bool) -> dict[str, Any]:
         """What is shown now."""
-        gate, version = self.gate, self.version  # before what it stands for: what changes meanwhile has another one
+        gate, version = self.gate, self.version  # read first: later changes have a later version
         lanes = [lane.frame(curves) for lane in self.lanes]
         return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
 
     def poll(self) -> None:
-        """Nothing to look at: the lanes tell."""
+        """Nothing to read: lanes report their changes themselves."""
 
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""
@@ -91,7 +91,7 @@ class Session:
 
 
 class Sessions:
-    """All of them, by name."""
+    """All sessions, by name."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -105,24 +105,24 @@ class Sessions:
             return self._all.get(name)
 
     def active(self) -> dict[str, bool]:
-        """The names of those in memory, and whether they go on."""
+        """Names of the sessions in memory, and whether each is active."""
         with self._lock:
             return {name: session.active for name, session in self._all.items()}
 
-    def start(self, asked: Any) -> Session:
-        """Begin a game that the page asked for."""
-        wanted, pace, paused = wanted_of(asked)
+    def start(self, request: Any) -> Session:
+        """Start the game that a request of the page describes."""
+        wanted, pace, paused = parse_request(request)
         first = wanted[0]
         players = " vs ".join(one.primal for one in wanted)
         with self.folder.reserved(f"{first.problem}-{players}") as name:
             return self._begin(name, wanted, pace, paused)
 
     def resume(self, name: str, pace: float, paused: bool) -> Session:
-        """Go on with a game whose files are in the folder."""
+        """Resume a game whose files are in the folder."""
         return self._begin(name, [resumed(read_spec_of(path)) for path in self.folder.lanes(name)], pace, paused)
 
     def end(self) -> list[Session]:
-        """Let everything end after the episode that is being played, and nothing begin; returns what goes on yet."""
+        """End every session after its current episode and start no more; returns those that are still active."""
         with self._lock:
             self._ending = True
             sessions = [one for one in self._all.values() if one.active]
@@ -140,14 +140,13 @@ class Sessions:
         with self._lock:
             before = self._all.get(name)
             if self._ending:
-                raise RunError("The studio is ending: nothing begins any more.")
+                raise RunError("The studio is shutting down: no run can be started.")
             if before is not None and before.active:
-                raise RunError(f"The run '{name}' goes on already.")
+                raise RunError(f"The run '{name}' is already running.")
             if sum(one.active for one in self._all.values()) >= limits.RUNNING:
-                raise RunError(f"At most {limits.RUNNING} games go on at a time. Stop one first.")
-            for old in [n for n, one in self._all.items() if not one.active][
-                : max(len(self._all) - limits.KEPT + 1, 0)
-            ]:
+                raise RunError(f"At most {limits.RUNNING} games run at a time. Stop one first.")
+            ended = [old for old, one in self._all.items() if not one.active]
+            for old in ended[: max(len(self._all) - limits.KEPT + 1, 0)]:
                 del self._all[old]
             self._all[name] = session
         try:
@@ -162,38 +161,37 @@ class Sessions:
         return session
 
 
-def wanted_of(asked: Any) -> tuple[list[Wanted], float, bool]:
-    """What the page asked for: one or two lanes, how fast, and whether to begin with a pause."""
-    told = record(Asked, asked, "request")
-    problem, options = _problem(told)
-    common: dict[str, Any] = {
-        "problem": problem, "episodes": told.episodes, "seed": told.seed, "feedback": told.feedback,
-        "B": None if told.bound is None else float(told.bound),
-    }  # fmt: skip
+def parse_request(request: Any) -> tuple[list[Wanted], float, bool]:
+    """A request of the page, checked: its one or two lanes, the pace, and whether to start paused."""
+    given = record(GameRequest, request, "request")
+    problem, options = _problem(given)
+    bound = None if given.bound is None else float(given.bound)
+    common: dict[str, Any] = {name: getattr(given, name) for name in ("episodes", "seed", "feedback")}
+    common |= {"problem": problem, "B": bound}
     wanted = []
-    for lane in told.lanes:
-        pair = record(Pair, lane, "lane")
+    for lane in given.lanes:
+        pair = record(LanePlayers, lane, "lane")
         names: dict[str, Any] = {"primal": pair.primal, "dual": pair.dual}
         check_names(pair.settings, names, "player with settings")
         chosen = {role: player_settings(role, names[role], pair.settings.get(role, {})) for role in names}
         wanted.append(Wanted(**common, **names, settings={"problem": options, **chosen}))
-    return wanted, pace_of(told.pace), told.paused
+    return wanted, pace_of(given.pace), given.paused
 
 
 def pace_of(pace: float) -> float:
-    """Episodes per second; 0 for as many as there can be."""
+    """Episodes per second; 0 for no limit."""
     return float(pace) if pace == 0 else max(float(pace), 0.05)
 
 
-def _problem(told: Asked) -> tuple[str, dict[str, Any]]:
-    if told.grid is not None:
-        options = drawing.options_of(told.grid)
-        name = drawing.BY_HAND if told.by_hand else drawing.DRAWN
+def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
+    if given.grid is not None:
+        options = drawing.options_of(given.grid)
+        name = drawing.BY_HAND if given.by_hand else drawing.DRAWN
     else:
-        if told.by_hand:
-            raise InvalidInput("Resets by hand are for a grid that is drawn. Got a registered problem instead.")
-        name = told.problem
-        options = problem_options(name, told.options)
+        if given.by_hand:
+            raise InvalidInput("Resets by hand need a drawn grid. Got a registered problem instead.")
+        name = given.problem
+        options = problem_options(name, given.options)
     made = make(name, **options)
     states = made.n_states or 1
     if states > limits.STATES or states * made.n_actions * made.horizon > limits.TABLE:
@@ -205,7 +203,7 @@ def _problem(told: Asked) -> tuple[str, dict[str, Any]]:
 
 
 def resumed(spec: Mapping[str, Any]) -> Wanted:
-    """What a run file was asked for, so that the same is asked again; a file is data that somebody may have made up."""
+    """What resumes the run of this spec. A file is untrusted data: all of it is checked again."""
     options = problem_options(spec["problem"], spec["problem_options"])
     given = spec["B_source"] == "given"
     settings: dict[str, dict[str, Any]] = {"problem": options}
@@ -214,14 +212,16 @@ def resumed(spec: Mapping[str, Any]) -> Wanted:
         known = discover(role).get(name)
         defaults = {} if known is None else defaults_of(known)
         kept = {
-            key: value for key, value in stored.items()
+            key: value
+            for key, value in stored.items()
             if (given or key != "B") and isinstance(value, bool | int | float | str) and value != defaults.get(key)
-        }  # fmt: skip
+        }
         settings[role] = player_settings(role, name, kept)
     if len(json.dumps(settings)) > limits.BODY:
-        raise RunError("The run file asks for more than is taken here.")
-    return Wanted(
-        spec["problem"], spec["primal"]["name"], spec["dual"]["name"],
-        whole(spec["episodes"], "number of episodes", 1, limits.EPISODES), spec["seed"], spec["feedback"], None,
-        settings, resume=True,
-    )  # fmt: skip
+        raise RunError(
+            f"The settings of the run file take more than {limits.BODY:,} bytes: use the command line for it."
+        )
+    players = {role: spec[role]["name"] for role in ("primal", "dual")}
+    same = {name: spec[name] for name in ("problem", "seed", "feedback")}
+    episodes = whole(spec["episodes"], "number of episodes", 1, limits.EPISODES)
+    return Wanted(**same, **players, episodes=episodes, B=None, settings=settings, resume=True)

@@ -1,4 +1,4 @@
-"""All who watch one game share its frames: each is made and encoded once, and who is slow gets fewer of them."""
+"""All watchers of a game share its frames: each is made and encoded once, and a slow watcher gets fewer of them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from resetfree.show.studio.sessions import Session
 
 View: TypeAlias = Session | Following
 CURVES = 0.4  # seconds between two frames that carry curves
-HEARTBEAT = 5.0  # seconds after which a stream says that it is still there
+HEARTBEAT = 5.0  # seconds after which an idle stream sends a sign of life
 
 
 class Sent(NamedTuple):
-    """Something that is sent to everybody, and the how manieth it is."""
+    """A message to all watchers, and its sequence number."""
 
     number: int
     data: bytes
 
 
 class Channel:
-    """One game and all who watch it. Of the event loop only; views are looked at in a thread.
+    """One game and its watchers. Used in the event loop only; views are read in a thread.
 
     Nothing is queued: a watcher takes the newest frame, and before that the newest one with curves, if it is another.
     """
@@ -43,27 +43,27 @@ class Channel:
         self._scene = b""
 
     def join(self) -> None:
-        """One more watches; frames are made as long as somebody does."""
+        """Add a watcher; frames are made while there is one."""
         self._watchers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._make())
 
     def leave(self) -> bool:
-        """One watches no more; whether that was the last."""
+        """Remove a watcher; returns whether it was the last."""
         self._watchers -= 1
         if self._watchers == 0:
             self.end()
         return self._watchers == 0
 
     def end(self) -> None:
-        """Let every stream end."""
+        """End every stream."""
         self.ended = True
         self._changed.set()
         if self._task is not None:
             self._task.cancel()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """What one watcher is sent, as fast as it takes it."""
+        """The messages to one watcher, as fast as it reads them."""
         yield await aside(self.scene)
         seen = 0
         while not self.ended:
@@ -74,20 +74,20 @@ class Channel:
                 await self._changed.wait()
 
     def since(self, seen: int) -> list[Sent]:
-        """What is newer than this: one thing of each kind at most, however much there was."""
+        """Messages after number `seen`: at most the newest of each kind."""
         fresh = {one.number: one for one in self._newest.values() if one.number > seen}
         return [fresh[number] for number in sorted(fresh)]
 
     def scene(self) -> bytes:
-        """What does not change, encoded again only where it did."""
+        """The constant part of the view, encoded; made again only if it has changed."""
         stage = [lane.scene for lane in self.view.lanes]
         if stage != self._stage or not self._scene:
             self._scene, self._stage = _event("scene", self.view.scene()), stage
         return self._scene
 
     async def _make(self) -> None:
-        """Frame after frame, where there is something new."""
-        view, seen, drawn, said, owed = self.view, -1, 0.0, time.monotonic(), True
+        """Publish a frame whenever there is something new."""
+        view, seen, drawn, sent, owed = self.view, -1, 0.0, time.monotonic(), True
         try:
             while not self._over():
                 if isinstance(view, Following):
@@ -96,10 +96,10 @@ class Channel:
                 due = now - drawn >= CURVES
                 if view.version != seen or (owed and due):
                     seen, frame = await aside(self._frame, due)
-                    said, owed, drawn = now, not due, now if due else drawn
+                    sent, owed, drawn = now, not due, now if due else drawn
                     self._publish(frame, "newest", *(("curves",) if due else ()))
-                elif now - said >= HEARTBEAT:
-                    said = now
+                elif now - sent >= HEARTBEAT:
+                    sent = now
                     self._publish(b": still here\n\n", "life")
                 await asyncio.sleep(1.0 / limits.FRAMES)
         finally:

@@ -1,1 +1,1 @@
-"""Who plays many trials: processes of this machine, a Ray cluster, or all seeds at once on an accelerator."""
+"""Engines that play many trials: local processes, a Ray cluster, or all seeds at once on an accelerator."""

@@ -1,8 +1,8 @@
-"""The engine of an accelerator: trials that share a problem and two players are played side by side (extra jax).
+"""The batched engine for sweeps: trials that share a problem and two players are played side by side (extra jax).
 
-A batch keeps its rounds in `batches/` now and then, so that a kill costs a minute and not the batch; when it is whole,
-each row becomes the run file of its trial, as if it had been played alone. Such a file says `engine: batched` in its
-spec, and its last checkpoint holds no state of the players: what reads rounds works on it, a policy cannot be recalled.
+A batch saves its rounds in `batches/` every minute, which is the most that a kill can lose. When it is complete, each
+row becomes the run file of its trial, as if it had been played alone. Such a file says `engine: batched` in its spec,
+and its last checkpoint holds no state of the players: its rounds can be read, but it gives no policy.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from resetfree.runs.setup import Setup
 from resetfree.runs.tracking import track_columns
 from resetfree.runs.tracking.tracker import best_values
 from resetfree.studies.engines.batched import faster_engine
-from resetfree.studies.engines.runner import Outcome, Played
+from resetfree.studies.engines.runner import Outcome, Outcomes
 from resetfree.studies.folder import SweepFolder
-from resetfree.studies.trial import Errand
+from resetfree.studies.trial import TrialJob
 from resetfree.studies.workers import Workers
 
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
 SAVE_EVERY = 60.0  # seconds
-FEW_ROUNDS = 2**17  # that this process writes while another one would be starting
+FEW_ROUNDS = 2**17  # fewer are written faster by this process than by new ones
 EXACT = ("v_r", "v_c")
 
 Arrays = dict[str, NDArray[Any]]
@@ -49,21 +49,21 @@ Arrays = dict[str, NDArray[Any]]
 class TrialBatch:
     """Rows that are played together: each setting with each seed, seeds fastest."""
 
-    errands: list[Errand]
+    jobs: list[TrialJob]
     setups: list[Setup]
     seeds: list[int]
 
     @property
     def place(self) -> Path:
-        """Where its rounds are kept until it is whole."""
-        ids = "".join(errand.trial.id for errand in self.errands)
-        return self.errands[0].folder / "batches" / hashlib.sha256(ids.encode()).hexdigest()[:16]
+        """The folder of its rounds until it is complete."""
+        ids = "".join(job.trial.id for job in self.jobs)
+        return self.jobs[0].folder / "batches" / hashlib.sha256(ids.encode()).hexdigest()[:16]
 
 
 class RunRow(NamedTuple):
-    """What it takes to write one run file."""
+    """The contents of one run file, and its job."""
 
-    errand: Errand
+    job: TrialJob
     spec: dict[str, Any]
     columns: Arrays  # [K]
     seconds: float
@@ -71,53 +71,53 @@ class RunRow(NamedTuple):
 
 
 class _Pause(KeyboardInterrupt):
-    """Raised between two segments of a batch to keep what was played."""
+    """Raised between two segments of a batch to save its rounds."""
 
 
-def choose_batches(queue: deque[Errand], *, everything: bool) -> tuple[list[TrialBatch], str]:
-    """Take out of the queue what the batched engine shall play, and say why.
+def choose_batches(queue: deque[TrialJob], *, everything: bool) -> tuple[list[TrialBatch], str]:
+    """Remove the jobs for the batched engine from the queue; returns their batches, and the reason in words.
 
-    everything: whether it is asked to play all, or only what it is likely to play faster.
+    everything: take all jobs, or only those that it is likely to play faster.
     """
     worlds: dict[str, World] = {}
-    groups: dict[str, list[tuple[Setup, list[Errand]]]] = {}
-    for _, members in itertools.groupby(list(queue), lambda errand: errand.trial.configuration):
-        errands = list(members)
+    groups: dict[str, list[tuple[Setup, list[TrialJob]]]] = {}
+    for _, members in itertools.groupby(list(queue), lambda job: job.trial.configuration):
+        jobs = list(members)
         try:
-            setup = errands[0].trial.prepared(worlds)
-        except ResetFreeError:  # whoever plays it will say why
+            setup = jobs[0].trial.prepared(worlds)
+        except ResetFreeError:  # reported by the engine that plays it
             continue
-        groups.setdefault(_kind(setup, errands), []).append((setup, errands))
+        groups.setdefault(_kind(setup, jobs), []).append((setup, jobs))
     chosen = [group for group in groups.values() if everything or _faster(group)]
-    taken = {errand.trial.id for group in chosen for _, errands in group for errand in errands}
-    left = [errand for errand in queue if errand.trial.id not in taken]
+    taken = {job.trial.id for group in chosen for _, jobs in group for job in jobs}
+    left = [job for job in queue if job.trial.id not in taken]
     n = len(queue)
     queue.clear()
     queue.extend(left)
     batches = [batch for group in chosen for batch in _cut(group)]
     if everything:
-        return batches, "asked for"
+        return batches, "requested"
     if batches:
-        return batches, f"an accelerator is here, and it knows the players of {n - len(left)} of {n} trials"
-    return batches, "no accelerator that knows these players and has enough trials of one kind"
+        return batches, f"there is an accelerator, and a batched form of the players of {n - len(left)} of {n} trials"
+    return batches, "no accelerator, no batched form of these players, or too few trials of one kind"
 
 
 class InBatches:
-    """The runner of the batches that were chosen. What it refuses is left to others, or fails if it shall play all."""
+    """The runner of the chosen batches. Trials that it refuses go to other engines, or fail if `everything`."""
 
     def __init__(self, batches: Sequence[TrialBatch], *, everything: bool) -> None:
         self._batches, self._everything = batches, everything
 
-    def play(self, jobs: deque[Errand]) -> Played[Errand]:
+    def play(self, jobs: deque[TrialJob]) -> Outcomes[TrialJob]:
         """Outcomes, batch by batch."""
         return play_batches(self._batches, None if self._everything else jobs)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing to close."""
 
 
-def play_batches(batches: Sequence[TrialBatch], queue: deque[Errand] | None) -> Played[Errand]:
-    """Outcomes, batch by batch; what the engine refuses goes into the queue, or fails if there is none."""
+def play_batches(batches: Sequence[TrialBatch], queue: deque[TrialJob] | None) -> Outcomes[TrialJob]:
+    """Outcomes, batch by batch; trials that the engine refuses go into the queue, or fail if it is None."""
     waiting = deque(batches)
     while waiting:
         batch = waiting.popleft()
@@ -125,60 +125,60 @@ def play_batches(batches: Sequence[TrialBatch], queue: deque[Errand] | None) -> 
             columns, seconds = _play(batch)
         except ResetFreeError as error:
             if lacks_room(error):
-                yield batch.errands[0], Outcome("lost", str(error))
+                yield batch.jobs[0], Outcome("lost", str(error))
                 return
-            if len(batch.setups) > 1:  # they differ in more than numbers: one by one
+            if len(batch.setups) > 1:  # their settings differ in more than numbers: split them
                 n = len(batch.seeds)
                 waiting.extendleft(
-                    TrialBatch(batch.errands[i * n : i * n + n], [setup], batch.seeds)
+                    TrialBatch(batch.jobs[i * n : i * n + n], [setup], batch.seeds)
                     for i, setup in enumerate(batch.setups)
                 )
                 continue
             if queue is not None:
-                queue.extend(batch.errands)
+                queue.extend(batch.jobs)
                 continue
-            yield from ((errand, errand.failed(error)) for errand in batch.errands)
+            yield from ((job, job.failed(error)) for job in batch.jobs)
             continue
         yield from _write(batch, columns, seconds)
         shutil.rmtree(batch.place, ignore_errors=True)
     for folder in {batch.place.parent for batch in batches}:
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed driver left of batches that were cut otherwise
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed driver with other batches
 
 
 def write_row(row: RunRow) -> Outcome:
-    """One row of a batch as the run file of its trial."""
-    errand, folder, k = row.errand, SweepFolder(row.errand.folder), len(row.columns["k"])
+    """Write one row of a batch as the run file of its trial."""
+    job, folder, k = row.job, SweepFolder(row.job.folder), len(row.columns["k"])
     try:
         lists = [row.columns[name].tolist() for name in COLUMNS]
-        with Ledger.create(folder.trial_file(errand.id), row.spec, overwrite=True) as ledger:
+        with Ledger.create(folder.trial_file(job.id), row.spec, overwrite=True) as ledger:
             for numbers in zip(*lists, strict=True):
                 ledger.append(numbers)
             ledger.commit(Checkpoint(k, row.seconds, {}, int(row.columns["next_start"][-1]), {}))
-        if errand.events is not None:
-            track_columns(errand.events, row.columns, row.best)
+        if job.events is not None:
+            track_columns(job.events, row.columns, row.best)
     except Exception as error:
-        return errand.failed(error)
-    folder.forget_error(errand.id)
+        return job.failed(error)
+    folder.forget_error(job.id)
     return Outcome("done")
 
 
-def _kind(setup: Setup, errands: Sequence[Errand]) -> str:
-    """The same for configurations that may be played side by side."""
+def _kind(setup: Setup, jobs: Sequence[TrialJob]) -> str:
+    """A key that is equal for configurations that can be played in one batch."""
     spec, numbers = setup.spec, (float,)
     fixed = {
         role: [spec[role]["name"], {k: v for k, v in spec[role]["settings"].items() if not isinstance(v, numbers)}]
         for role in ("primal", "dual")
     }
-    seeds = [errand.trial.seed for errand in errands]
+    seeds = [job.trial.seed for job in jobs]
     return json.dumps([spec["fingerprint"], spec["feedback"], spec["episodes"], fixed, seeds], sort_keys=True)
 
 
-def _faster(group: Sequence[tuple[Setup, list[Errand]]]) -> bool:
-    rows = sum(len(errands) for _, errands in group)
+def _faster(group: Sequence[tuple[Setup, list[TrialJob]]]) -> bool:
+    rows = sum(len(jobs) for _, jobs in group)
     return group[0][0].world.mdp is not None and faster_engine(rows, group[0][0].primal, group[0][0].dual) == "batched"
 
 
-def _cut(group: Sequence[tuple[Setup, list[Errand]]]) -> Iterator[TrialBatch]:
+def _cut(group: Sequence[tuple[Setup, list[TrialJob]]]) -> Iterator[TrialBatch]:
     """Batches that fit into memory: some settings, some seeds."""
     episodes, n_seeds = group[0][0].spec["episodes"], len(group[0][1])
     rows = max(MOST_ROUNDS // episodes, 1)
@@ -186,13 +186,13 @@ def _cut(group: Sequence[tuple[Setup, list[Errand]]]) -> Iterator[TrialBatch]:
     for at in range(0, len(group), settings):
         part = group[at : at + settings]
         for first in range(0, n_seeds, seeds):
-            chosen = [errands[first : first + seeds] for _, errands in part]
-            own = [errand.trial.seed for errand in chosen[0]]
-            yield TrialBatch([errand for errands in chosen for errand in errands], [setup for setup, _ in part], own)
+            chosen = [jobs[first : first + seeds] for _, jobs in part]
+            own = [job.trial.seed for job in chosen[0]]
+            yield TrialBatch([job for jobs in chosen for job in jobs], [setup for setup, _ in part], own)
 
 
 def _play(batch: TrialBatch) -> tuple[Arrays, float]:
-    """All rounds of a batch, [rows, K] per column, and the seconds they took, from where it stood before."""
+    """All rounds of a batch, [rows, K] per column, and the seconds they took; resumes from its saved rounds."""
     from resetfree.studies.engines.batched import BatchStopped, play_batch
 
     first, place = batch.setups[0], batch.place
@@ -249,7 +249,7 @@ def _keep_piece(place: Path, columns: Mapping[str, Any], state: Mapping[str, Any
 
 
 def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:
-    """What was kept of a batch, in order, and where it stood then."""
+    """The saved rounds of a batch, in order, each with its seconds; and the state after them."""
     found: list[tuple[Arrays, float]] = []
     state: Arrays | None = None
     for file in sorted(place.glob("*.npz")):
@@ -260,23 +260,23 @@ def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:
     return found, state
 
 
-def _write(batch: TrialBatch, columns: Arrays, seconds: float) -> Played[Errand]:
-    """The run files of a batch, by several processes where there is much to write."""
+def _write(batch: TrialBatch, columns: Arrays, seconds: float) -> Outcomes[TrialJob]:
+    """Write the run files of a batch, with several processes if it is large."""
     rows, n_seeds = deque(_rows(batch, columns, seconds)), len(batch.seeds)
     processes = min(os.cpu_count() or 1, len(rows))
     assert len(rows) == n_seeds * len(batch.setups)
     if processes == 1 or columns["s1"].size < FEW_ROUNDS:
         for row in rows:
-            yield row.errand, write_row(row)
+            yield row.job, write_row(row)
         return
     with Workers(processes, write_row) as workers:
         for row, outcome in workers.do(rows):
-            yield row.errand, write_row(row) if outcome is None else outcome
+            yield row.job, write_row(row) if outcome is None else outcome
 
 
 def _rows(batch: TrialBatch, columns: Arrays, seconds: float) -> Iterator[RunRow]:
     n_rows = len(columns["s1"])
-    best = best_values(batch.setups[0].world.mdp) if batch.errands[0].tensorboard is not None else None
-    for i, errand in enumerate(batch.errands):
-        spec = {**batch.setups[i // len(batch.seeds)].spec, "seed": errand.trial.seed, "engine": "batched"}
-        yield RunRow(errand, spec, columns_of_row(columns, i), seconds / n_rows, best)
+    best = best_values(batch.setups[0].world.mdp) if batch.jobs[0].tensorboard is not None else None
+    for i, job in enumerate(batch.jobs):
+        spec = {**batch.setups[i // len(batch.seeds)].spec, "seed": job.trial.seed, "engine": "batched"}
+        yield RunRow(job, spec, columns_of_row(columns, i), seconds / n_rows, best)

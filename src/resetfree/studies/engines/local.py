@@ -1,4 +1,4 @@
-"""The engine of one machine: a process per core; one that is killed costs what it played since its checkpoint."""
+"""The local engine: a process per core; a killed one loses at most the rounds since its last commit."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections import Counter, deque
 from typing import Generic
 
 from resetfree.core.errors import RunError
-from resetfree.studies.engines.runner import J, Outcome, Played
+from resetfree.studies.engines.runner import J, Outcome, Outcomes
 from resetfree.studies.workers import Workers, stopping
 
-MOST_DEATHS = 5  # of the process of one job, after which the job is held to be the cause
+MOST_DEATHS = 5  # of the process of one job, after which the job fails
 
 
 class Local(Generic[J]):
-    """Processes that live until `close`.
+    """A pool of processes, ended by `close`.
 
     limit: seconds that a job may take; one that takes longer is killed, and fails.
-    deaths: of its process, after which a job fails; before that it is tried again (default: MOST_DEATHS).
+    deaths: number of deaths of its process after which a job fails; before, it is retried (default: MOST_DEATHS).
     """
 
     def __init__(self, processes: int, limit: float | None = None, deaths: int | None = None) -> None:
         self._limit, self._deaths = limit, MOST_DEATHS if deaths is None else deaths
         self._workers: Workers[J, Outcome] = Workers(processes, _work, limit=limit, overdue=self._overdue)
 
-    def play(self, jobs: deque[J]) -> Played[J]:
-        """Outcomes as they come; a job whose process died is tried again."""
+    def play(self, jobs: deque[J]) -> Outcomes[J]:
+        """Outcomes in order of completion; a job whose process died is retried."""
         deaths: Counter[str] = Counter()
         for job, outcome in self._workers.do(jobs):
             if outcome is None:
@@ -40,7 +40,7 @@ class Local(Generic[J]):
             yield job, outcome
 
     def close(self) -> None:
-        """Let jobs under way be saved, and end the processes."""
+        """Save the running jobs, and end the processes."""
         self._workers.__exit__()
 
     def _overdue(self, job: J) -> Outcome:

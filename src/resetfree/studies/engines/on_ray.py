@@ -1,10 +1,10 @@
-"""The engine of a cluster: every trial is one Ray task, tried again elsewhere when its worker or node dies (extra ray).
+"""The Ray engine: every trial is one task, retried elsewhere if its worker or node dies (extra ray).
 
-The tasks keep no state but their run files, so the folder of the sweep must be one that every node sees under the same
-name and that has file locks. Nodes need the same version of resetfree.
+Tasks keep no state but their run files, so the folder of the sweep must be shared by all nodes under the same name, and
+support file locks. Nodes need the same version of resetfree.
 
-Ray itself lives in a process of its own, and tells this one what came of the trials: what it prints goes to standard
-error, and if it ends its process, as it does when it loses its cluster, another one takes the trials up that are left.
+Ray runs in a separate process, which sends the outcomes to this one. Its output goes to standard error. If Ray ends
+that process, as it does when it loses its cluster, a new one continues with the remaining trials.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from typing import Any, NamedTuple
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import SLICE
 from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import J, Job, Outcome, Played
+from resetfree.studies.engines.runner import J, Job, Outcome, Outcomes
 from resetfree.studies.workers import Child
 
-RETRIES = 20  # deaths of workers and nodes that one trial outlives
-LOSSES = 3  # of the cluster with no trial finished in between, after which it is given up
+RETRIES = 20  # deaths of workers and nodes after which a trial fails
+LOSSES = 3  # losses of the cluster in a row, without a finished trial, after which the engine gives up
 LOOPBACK = "127.0.0.10"  # 127.0.0.1 would be replaced by the machine's outer address
-STORE = 100 * 2**20  # bytes of shared memory of a cluster of our own: tasks send sentences only
+STORE = 100 * 2**20  # bytes of shared memory of our own cluster: tasks return short texts only
 WAIT = 10.0  # seconds for a cluster to answer, and for one to end
 GRACE = 0.5  # seconds in which interrupted tasks may save their trials
-AHEAD = 2  # tasks handed over per core: enough to keep each busy
-LOOK = 5.0  # seconds between two looks at how many cores there are
+AHEAD = 2  # tasks submitted per core, to keep each busy
+LOOK = 5.0  # seconds between two queries of the number of cores
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # Ray's own name
 
 
 class Cluster(NamedTuple):
-    """Which one, and what is played there."""
+    """The cluster to use, and the time limit of its trials."""
 
     processes: int  # of a cluster that is started here
-    address: str | None  # of one that runs, as HOST:PORT or "auto"; None starts one, ended at the end
+    address: str | None  # of a running one, as HOST:PORT or "auto"; None starts one, and shuts it down at the end
     limit: float | None  # seconds that a trial may take
 
 
 class OnRay:
-    """The runner of a cluster.  running_now: told how many jobs it is playing."""
+    """The runner of a Ray cluster.  running_now: called with the number of running jobs."""
 
     def __init__(self, cluster: Cluster, running_now: Callable[[int], object]) -> None:
         self._cluster, self._running_now = cluster, running_now
 
-    def play(self, jobs: deque[J]) -> Played[J]:
-        """Outcomes as they come."""
+    def play(self, jobs: deque[J]) -> Outcomes[J]:
+        """Outcomes in order of completion."""
         pending = {job.id: job for job in jobs}
         losses, reached = 0, False
         while pending:
@@ -80,12 +80,12 @@ class OnRay:
                 yield next(iter(pending.values())), Outcome("lost", sentence)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing to close."""
 
 
 @contextmanager
 def _driver(pending: Mapping[str, Job], cluster: Cluster) -> Iterator[Child]:
-    """The process that Ray lives in; killing it ends what it plays, and a cluster that it started."""
+    """The process that runs Ray; killing it ends its tasks, and a cluster that it started."""
     child = Child(_drive, list(pending.values()), cluster)
     try:
         yield child
@@ -99,7 +99,7 @@ def _driver(pending: Mapping[str, Job], cluster: Cluster) -> Iterator[Child]:
 
 
 def _messages(child: Child) -> Iterator[tuple[str, Any]]:
-    """What comes from the other process until it ends."""
+    """The messages of the other process until it ends."""
     with suppress(EOFError, ConnectionError):
         while True:
             alive = child.process.is_alive()
@@ -110,18 +110,18 @@ def _messages(child: Child) -> Iterator[tuple[str, Any]]:
 
 
 def _drive(pipe: Connection, jobs: list[Job], cluster: Cluster) -> None:
-    """The other process: hand trials over to the cluster, and tell what comes back."""
-    os.dup2(2, 1)  # for good, and for all that Ray starts
+    """The other process: submit trials to the cluster, and send back their outcomes."""
+    os.dup2(2, 1)  # permanently, also for the processes that Ray starts
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tasks inherit this, and are cancelled by it
     try:
         ray = _ray()
         with _joined(ray, cluster.processes, cluster.address):
-            _hand_over(ray, pipe, deque(jobs), cluster.limit)
+            _submit(ray, pipe, deque(jobs), cluster.limit)
     except ResetFreeError as error:
         pipe.send(("refused", error))
 
 
-def _hand_over(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None) -> None:
+def _submit(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None) -> None:
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(_work)
     running: dict[Any, Job] = {}
     own = ray.exceptions.RayTaskError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError
@@ -142,7 +142,7 @@ def _hand_over(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None
                 outcome = ray.get(reference)
             except own as error:
                 outcome = job.failed(error)
-            except ray.exceptions.RayError as error:  # not of this trial: the cluster is gone, or the part we talk to
+            except ray.exceptions.RayError as error:  # the cluster is gone: not a failure of this trial
                 pipe.send(("lost", _first_line(error)))
                 return None
             if outcome.status == "busy":
@@ -152,11 +152,11 @@ def _hand_over(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None
     return None
 
 
-_beside: Local[Job] | None = None  # in a process of Ray: the process that plays, if time is limited
+_beside: Local[Job] | None = None  # in a process of Ray: the process that plays trials with a time limit
 
 
 def _work(job: Job, limit: float | None) -> Outcome:
-    """One task. A trial whose time is limited is played in another process, which can be killed."""
+    """One task. A trial with a time limit is played in another process, which can be killed."""
     global _beside
     if limit is None:
         return job.play(lambda: False)
@@ -171,7 +171,7 @@ def _work(job: Job, limit: float | None) -> Outcome:
 
 
 def _cancel(ray: Any, references: list[Any]) -> None:
-    """Interrupt the tasks, which save their trials, and wait for them: not for long, for we shall be killed."""
+    """Interrupt the tasks, which save their trials, and wait briefly: this process will be killed."""
     for reference in references:
         with suppress(ray.exceptions.RayError):
             ray.cancel(reference)
@@ -181,19 +181,19 @@ def _cancel(ray: Any, references: list[Any]) -> None:
 
 @contextmanager
 def _joined(ray: Any, processes: int, address: str | None) -> Iterator[None]:
-    """Join a cluster, or start one; leaving it ends what was started here and nothing else."""
+    """Connect to a cluster, or start one; at the end, only a cluster that was started here is shut down."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
     if address is None:
-        os.environ.setdefault(RECONNECT, f"{WAIT:g}")  # it lives as long as we do: nobody will start it again
+        os.environ.setdefault(RECONNECT, f"{WAIT:g}")  # if its head dies, it is not restarted
         own = {"num_cpus": processes, "include_dashboard": False, "object_store_memory": STORE}
-        asked: dict[str, Any] = {"address": "local", "_node_ip_address": LOOPBACK, **own}
+        options: dict[str, Any] = {"address": "local", "_node_ip_address": LOOPBACK, **own}
     else:
-        _knock(address)
-        asked = {"address": address, **_on_loopback(address)}
+        _check_reachable(address)
+        options = {"address": address, **_on_loopback(address)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ray.init(**asked, **quiet)
+            ray.init(**options, **quiet)
     except (ConnectionError, RuntimeError, ValueError, AssertionError) as error:
         where = "on this machine" if address is None else f"at '{address}'"
         raise RunError(f"The Ray cluster {where} cannot be reached or started: {_first_line(error)}") from error
@@ -203,8 +203,8 @@ def _joined(ray: Any, processes: int, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Whether anybody is there at HOST:PORT: Ray itself would try for minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise RunError if HOST:PORT does not accept connections: Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
@@ -216,7 +216,7 @@ def _knock(address: str) -> None:
 
 
 def _on_loopback(address: str) -> dict[str, str]:
-    """A driver beside nodes on loopback must stand there too."""
+    """The options of a driver for nodes on loopback: it must use a loopback address itself."""
     host = address.rpartition(":")[0]
     try:
         return {"_node_ip_address": host} if ipaddress.ip_address(host).is_loopback else {}

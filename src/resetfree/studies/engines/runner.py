@@ -1,4 +1,4 @@
-"""What an engine is: a runner that plays jobs. Who asks it to knows neither where they are played nor by how many."""
+"""The interface of engines: a runner plays jobs, wherever and with however many processes."""
 
 from __future__ import annotations
 
@@ -6,61 +6,60 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-# "busy": another process is writing its file, so it is tried again; "stopped": told to end, and saved; "lost": a full
-# disk, a cluster that is gone or the like kept it from being played, which is no failure of the job: it stays to be
-# played
+# "busy": another process is writing its file, so it is retried; "stopped": ended on request, and saved; "lost": not
+# played because of a full disk, a lost cluster or the like, which is not a failure of the job: it remains to be played.
 Status: TypeAlias = Literal["done", "failed", "busy", "stopped", "lost"]
-Stop: TypeAlias = Callable[[], bool]  # asked now and then whether to end
+Stop: TypeAlias = Callable[[], bool]  # polled: whether to end
 
 
 class Outcome(NamedTuple):
-    """What came of one attempt at a job."""
+    """The outcome of one attempt at a job."""
 
     status: Status
-    sentence: str = ""  # what was raised, in one line
-    result: Any = None  # what is not in a file
+    sentence: str = ""  # the error, in one line
+    result: Any = None  # of jobs that do not write it to a file
 
 
 class Job(Protocol):
-    """A trial and where it is kept, as it is sent to a worker."""
+    """A trial and where it is saved, as it is sent to a worker."""
 
     @property
     def id(self) -> str:
-        """Tells it from other jobs."""
+        """A unique name."""
 
     @property
     def again(self) -> str:
-        """What to type to go on with it if it was ended, as a sentence."""
+        """What to type to continue it after it was ended, as a sentence."""
 
     def play(self, stop: Stop) -> Outcome:
-        """Play it to its end, or until `stop` says so; what it raises is part of the outcome."""
+        """Play it to its end, or until `stop` returns true; exceptions become part of the outcome."""
 
     def failed(self, error: BaseException) -> Outcome:
-        """It cannot be played for this reason: keep that."""
+        """Record that it failed with this error."""
 
 
 J = TypeVar("J", bound=Job)
-Played: TypeAlias = Generator[tuple[J, Outcome], None, None]
+Outcomes: TypeAlias = Generator[tuple[J, Outcome], None, None]
 
 
 class Runner(Protocol[J]):
     """Plays jobs."""
 
-    def play(self, jobs: deque[J]) -> Played[J]:
-        """Outcomes as they come, in any order; closing it ends what is being played."""
+    def play(self, jobs: deque[J]) -> Outcomes[J]:
+        """Outcomes in order of completion; closing the generator ends the running jobs."""
 
     def close(self) -> None:
-        """End what is kept alive between two calls."""
+        """End processes that are kept between two calls."""
 
 
-class Here:
-    """The runner of this very process: one job after the other."""
+class InProcess:
+    """The runner without other processes: one job after the other."""
 
-    def play(self, jobs: deque[J]) -> Played[J]:
+    def play(self, jobs: deque[J]) -> Outcomes[J]:
         """Outcomes in the order of the jobs."""
         while jobs:
             job = jobs.popleft()
             yield job, job.play(lambda: False)
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing to close."""

@@ -1,1 +1,1 @@
-"""Comparisons: what is compared (`methods`), on what (`suite`), and what it came to."""
+"""Comparisons of methods (`methods`) on suites of problems (`suite`), and their results (`standings`)."""

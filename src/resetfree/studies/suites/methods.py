@@ -1,4 +1,4 @@
-"""Every method of the comparison: the lines that players say of themselves, and `auto`, as `learn` chooses it."""
+"""Every method of the comparison: those that players declare, `auto` as in `learn`, and those of other packages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from resetfree.players.shared.method import Method, Players, Setting, own_method
 
 def _auto(s: Setting) -> Players:
     if s.problem is None:
-        raise InvalidInput("The method 'auto' must be shown a problem to choose by. Got none instead.")
+        raise InvalidInput("The method 'auto' needs a problem to choose players for. Got none instead.")
     found = choose(s.problem, discover("primal").own, bound_known=True)
     primal = make_player("primal", found.primal, found.settings.get("primal"))
     dual = make_player("dual", found.dual, found.settings.get("dual"))
-    told = [replace(p, B=s.B) if getattr(p, "B", 0.0) is None else p for p in (primal, dual)]
-    return told[0], told[1], found.feedback
+    primal, dual = (replace(p, B=s.B) if getattr(p, "B", 0.0) is None else p for p in (primal, dual))
+    return primal, dual, found.feedback
 
 
 AUTO = Method(

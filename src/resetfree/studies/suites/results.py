@@ -1,6 +1,6 @@
 """The results file of a comparison: one JSON object per line, a trial each, appended as trials finish.
 
-The first line says what the file is. A trial is in it once; a line that a crash cut short is dropped.
+The first line is a header. A trial is in the file at most once; a line that a crash cut short is dropped.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FORMAT = "resetfree bench 1"
 class Results:
     """Outcomes by the key of their trial, in memory and in a file that one process writes at a time.
 
-    overwrite: whether a file of another kind or another suite may be replaced (and the same suite begun anew).
-    redo: methods whose trials in the file are thrown away.
+    overwrite: whether a file of another kind or another suite may be replaced (and the same suite restarted).
+    redo: methods whose trials in the file are discarded.
     """
 
     def __init__(self, path: Path, suite: str, *, overwrite: bool = False, redo: Collection[str] = ()) -> None:
@@ -46,7 +46,7 @@ class Results:
             for line in kept:
                 self.outcomes[line["key"]] = _outcome(line)
                 self.others += line["code"] != code_digest()
-            # Written afresh beside it and moved into place: what a crash cut short is gone, nothing else can be lost.
+            # Rewritten atomically: a line that a crash cut short is dropped, and nothing else can be lost.
             with drafted(path) as draft:
                 draft.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
             self._file = path.open("a")
@@ -58,7 +58,7 @@ class Results:
             raise
 
     def add(self, trial: MethodTrial, outcome: Measured) -> None:
-        """Keep an outcome; on disk when this returns."""
+        """Append an outcome; it is in the file when this returns."""
         if trial.key in self.outcomes:
             raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
         line = {
@@ -82,8 +82,8 @@ class Results:
         self.outcomes[trial.key] = outcome
 
     def close(self) -> None:
-        """Let others write."""
-        with suppress(OSError):  # what could not be written was said
+        """Close the file and release its lock."""
+        with suppress(OSError):  # a failed write was reported before
             self._file.close()
         self._lock.release()
 
@@ -96,7 +96,7 @@ class Results:
         self.close()
 
     def _read(self, header: dict[str, str]) -> list[dict[str, Any]]:
-        """The trials in the file, which must be one of this suite."""
+        """The trials in the file; raises RunError if it is not a results file of this suite."""
         refuse = "Replace it (--overwrite) or name another (--out)."
         if is_special(self.path):
             raise RunError(f"The file '{self.path}' is a pipe or a device, and holds no results of bench. {refuse}")
@@ -130,7 +130,7 @@ class Results:
 
 
 def _outcome(line: dict[str, Any]) -> Measured:
-    """What a line of the file says came of a trial; raises what shows that it says nothing of the kind."""
+    """The outcome in a line of the file; raises ValueError, TypeError or KeyError if the line is invalid."""
     found = Measured(**line["outcome"])
     for one in fields(Measured):
         value, default = getattr(found, one.name), one.default
@@ -146,7 +146,7 @@ def _outcome(line: dict[str, Any]) -> Measured:
 
 @cache
 def code_digest() -> str:
-    """Tells whether two trials were played by the same code: a hash of the package without what only shows.
+    """A hash of the package's code without `show`: whether two trials were played by the same code.
 
     >>> len(code_digest())
     16
@@ -162,5 +162,6 @@ def code_digest() -> str:
 
 def _unwritable(path: Path, error: OSError) -> RunError:
     return RunError(
-        f"The results file '{path}' cannot be written: {error.strerror}. What is in it stays; the same command goes on."
+        f"The results file '{path}' cannot be written: {error.strerror}. Its contents are safe; run the same command "
+        "again to continue."
     )

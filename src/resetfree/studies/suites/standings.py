@@ -1,4 +1,4 @@
-"""What a comparison came to: a table with intervals, the Pareto front, and who dominates whom."""
+"""The results of a comparison: a table with intervals, the Pareto front, and the methods that dominate `auto`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resetfree.studies.suites.suite_runner import PlayedEntry
 from resetfree.studies.suites.trials import Measured
 
 MEASURES = ("regret", "resets", "realised", "last_reset", "seconds", "certificate")
-SUBJECT = "auto"  # the method of which it is asked whether another dominates it
+SUBJECT = "auto"  # the method that others may dominate
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Row:
     kind: str
     guaranteed: bool
     pooled: bool
-    width: float | None  # None where it has none
+    width: float | None  # None for a method without one
     bound: float | None  # B, the largest of the instances
     trials: int
     done: int
     stopped: int
     failed: int
     measures: dict[str, Interval] | None  # over the seeds that were played to the end; None if none was
-    most_realised: int | None  # resets that happened, the largest of the seeds
+    most_realised: int | None  # the most realised resets of a seed
     covered: float | None  # share of the seeds whose anytime bound on Resets held after every episode
-    note: str | None  # why it was not run, or what it raised first
+    note: str | None  # why it was not run, or its first error
     front: bool = False  # whether no other learner has fewer resets and less regret
 
     @property
@@ -50,20 +50,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Dominator:
-    """A row that has fewer resets than the subject beyond the interval, at a regret that is not larger beyond it."""
+    """A row with significantly fewer resets than the subject, and no significantly larger regret."""
 
     case: str
     method: str
     kind: str
     pooled: bool
-    resets: Interval  # its resets less the subject's, seed by seed
-    regret: Interval  # its regret less the subject's, seed by seed
+    resets: Interval  # its resets minus the subject's, seed by seed
+    regret: Interval  # its regret minus the subject's, seed by seed
     clear: bool  # whether its mean regret is not larger either
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A suite's rows by case, and for each case where the subject was played to the end, who dominates it."""
+    """The rows of a suite by case, and the dominators of the subject in each case that it was played to the end."""
 
     rows: dict[str, list[Row]]
     dominators: dict[str, list[Dominator]]
@@ -78,26 +78,26 @@ class Summary:
 
 
 def compare(played: Sequence[PlayedEntry]) -> Summary:
-    """Tables and comparisons of what was played."""
+    """Tables and comparisons of all entries."""
     rows: dict[str, list[Row]] = {}
     dominators: dict[str, list[Dominator]] = {}
     for label in dict.fromkeys(p.entry.case.label for p in played):
         here = [p for p in played if p.entry.case.label == label]
         found = [_row(p) for p in here]
         ours = [i for i, row in enumerate(found) if row.complete]
-        learners = [i for i in ours if found[i].kind != "oracle"]  # who is told the model is no competitor
+        learners = [i for i in ours if found[i].kind != "oracle"]  # a method that knows the model does not compete
         best = front([(_mean(found[i], "resets"), _mean(found[i], "regret")) for i in learners])
         on_front = {i for i, is_best in zip(learners, best, strict=True) if is_best}
         rows[label] = [_with_front(row, i in on_front) for i, row in enumerate(found)]
         complete = [here[i] for i in ours]
         subject = [p for p in complete if p.entry.method.name == SUBJECT]
-        if subject:  # its pooled version, where there is one
+        if subject:  # its pooled version, if any
             dominators[label] = _dominators(max(subject, key=lambda p: p.entry.pooled), complete)
     return Summary(rows, dominators)
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Which points no other one beats: less in one coordinate and not more in the other.
+    """Which points are Pareto optimal: no other is less in one coordinate and not more in the other.
 
     >>> front([(1.0, 5.0), (2.0, 3.0), (2.0, 4.0), (3.0, 3.0)])
     [True, True, False, False]
@@ -124,7 +124,8 @@ def _dominators(subject: PlayedEntry, complete: Sequence[PlayedEntry]) -> list[D
         if found is not None:
             resets, regret = found
             label = p.entry.case.label
-            result.append(Dominator(label, method.name, method.kind, p.entry.pooled, resets, regret, regret.mean <= 0))
+            row = (label, method.name, method.kind, p.entry.pooled)
+            result.append(Dominator(*row, resets=resets, regret=regret, clear=regret.mean <= 0))
     return sorted(result, key=lambda d: d.resets.mean)
 
 

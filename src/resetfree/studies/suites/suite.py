@@ -15,8 +15,8 @@ from resetfree.problems.registry import make
 class Instance:
     """One finite problem: a registered one with its options.
 
-    cells: how many cells a continuum is cut into (0: it is finite already).
-    pay: a factor on all rewards, which gives a family without options other instances.
+    cells: the number of cells of the discretisation (0: the problem is finite).
+    pay: a factor on all rewards, which gives other instances of a family without options.
     """
 
     id: str
@@ -66,19 +66,19 @@ class Case:
 
 @dataclass(frozen=True)
 class Suite:
-    """Cases with the effort that is spent on them."""
+    """Cases, with the number of seeds, tuning trials and seconds that are spent on them."""
 
     name: str
     summary: str
     cases: tuple[Case, ...]
     seeds: int  # reported ones: 0, 1, ..
-    tuning_instances: int  # how many of a case's are used
-    tuning_seeds: int  # on each of them, and none of them is reported
-    tuning_share: float  # of the episodes that a tuning trial plays
+    tuning_instances: int  # the number of tuning instances of a case that are used
+    tuning_seeds: int  # on each of them; none of them is reported
     limit: float  # seconds after which a trial is stopped
+    tuning_share: float = 0.5  # the share of the episodes that a tuning trial plays
 
 
-# What is reported, on which other instances widths are chosen, and the episodes in smoke, small and full.
+# Label, reported instances, tuning instances, and the episodes in smoke, small and full.
 _CASES: list[tuple[str, list[Instance], list[Instance], tuple[int, int, int]]] = [
     (
         "grid-v0",
@@ -156,21 +156,20 @@ _CASES: list[tuple[str, list[Instance], list[Instance], tuple[int, int, int]]] =
 
 
 def _cases(size: int) -> tuple[Case, ...]:
-    return tuple(Case(label, tuple(told), tuple(tuned), k[size]) for label, told, tuned, k in _CASES)
+    return tuple(Case(label, tuple(reported), tuple(tuning), k[size]) for label, reported, tuning, k in _CASES)
 
 
+_SMOKE, _SMALL = "Does everything run? Some seconds.", "20 seeds, few episodes: about five minutes on two cores."
+_FULL = "20 seeds, as many episodes as in the published tables: hours."
 SUITES = {
-    suite.name: suite
-    for suite in (
-        Suite("smoke", "Does everything run? Some seconds.", _cases(0), 2, 1, 1, 0.5, 10.0),
-        Suite("small", "20 seeds, few episodes: about five minutes on two cores.", _cases(1), 20, 2, 1, 0.5, 60.0),
-        Suite("full", "20 seeds, as many episodes as the claims speak of: hours.", _cases(2), 20, 2, 2, 0.5, 600.0),
-    )
+    "smoke": Suite("smoke", _SMOKE, _cases(0), seeds=2, tuning_instances=1, tuning_seeds=1, limit=10.0),
+    "small": Suite("small", _SMALL, _cases(1), seeds=20, tuning_instances=2, tuning_seeds=1, limit=60.0),
+    "full": Suite("full", _FULL, _cases(2), seeds=20, tuning_instances=2, tuning_seeds=2, limit=600.0),
 }
 
 
 def find_suite(name: str, problems: Iterable[str] | None = None, seeds: int | None = None) -> Suite:
-    """A suite by name, with all its cases or those that are named (by label, or by problem id for all of that id).
+    """A suite by name, with all its cases or those of `problems` (labels, or problem ids for all cases of an id).
 
     >>> [case.label for case in find_suite("smoke", ["pits-v0", "grid-v0"]).cases]
     ['grid-v0', 'pits-v0', 'pits-v0, slippery 7x7']
@@ -191,7 +190,7 @@ def find_suite(name: str, problems: Iterable[str] | None = None, seeds: int | No
 
 
 def split_names(text: str, known: Iterable[str]) -> list[str]:
-    """Names set apart by commas, where a name may hold commas itself.
+    """Names separated by commas, where a name may itself contain commas.
 
     >>> split_names("a,b, c", ["a", "b, c"])
     ['a', 'b, c']

@@ -1,4 +1,4 @@
-"""Play a suite: tuning trials first, then the reported ones; what is in the file is not repeated."""
+"""Play a suite: tuning trials first, then the reported ones; trials in the file are not repeated."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from typing import NamedTuple, TypeAlias
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.players.shared.method import Method
 from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import Here, Outcome, Runner, Stop
+from resetfree.studies.engines.runner import InProcess, Outcome, Runner, Stop
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.suite import Suite
 from resetfree.studies.suites.trials import Interrupted, Measured, MethodTrial, run_trial
 from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, tuning_trials
 
-Progress: TypeAlias = Callable[[int, int, str], object]  # trials done, trials in all, what was done last
+Progress: TypeAlias = Callable[[int, int, str], object]  # trials done, trials in all, case and method of the last one
 
 
 class BenchStopped(ResetFreeError):
-    """The user stopped a comparison (Ctrl-C); what was finished is in the file."""
+    """The user stopped a comparison (Ctrl-C); finished trials are in the file."""
 
 
 class Attempt(NamedTuple):
-    """What a worker is sent: a trial, and the seconds after which it is stopped."""
+    """The job of a worker: a trial, and the seconds after which it is stopped."""
 
     trial: MethodTrial
     limit: float
 
     @property
     def id(self) -> str:
-        """That of the trial."""
+        """The key of the trial."""
         return self.trial.key
 
     @property
     def again(self) -> str:
-        """What to type to go on with it."""
-        return "What was finished is saved; the same command goes on with it, and --jobs 1 takes the least memory."
+        """What to type to continue it."""
+        return "Finished trials are saved: run the same command again to continue; --jobs 1 takes the least memory."
 
     def play(self, stop: Stop) -> Outcome:
-        """Play the trial; nothing is kept of one that is told to end."""
+        """Play the trial; nothing is kept of one that is stopped."""
         try:
             return Outcome("done", result=run_trial(self.trial, self.limit, stop))
         except Interrupted:
             return Outcome("stopped")
 
     def failed(self, error: BaseException) -> Outcome:
-        """Its process died: no result of the method's, so the comparison ends."""
+        """Its process died, which is not a result of the method: the comparison ends."""
         return Outcome("lost", f"A process of the comparison was killed, perhaps for want of memory. {self.again}")
 
 
@@ -70,10 +70,10 @@ def run_suite(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> list[PlayedEntry]:
-    """Play what the file does not have yet, and return everything that was asked for.
+    """Play the trials that are not in the file, and return all entries with their outcomes.
 
     jobs: processes (default: one per core; 1: this one).
-    progress: called after each trial with the number done, the number in all, and a word on what it was.
+    progress: called after each trial with the number done, the number in all, and its case and method.
     """
     rows = entries(suite, chosen)
     first = [trial for entry in rows for trial in tuning_trials(entry, suite)]
@@ -96,7 +96,7 @@ def run_suite(
             note(done, total, f"{trial.case}, {trial.method}")
 
     processes = jobs or os.cpu_count() or 1
-    with closing(Here() if processes == 1 else Local[Attempt](processes, deaths=1)) as runner:
+    with closing(InProcess() if processes == 1 else Local[Attempt](processes, deaths=1)) as runner:
         try:
             finish(first, runner)
             widths = [choose_width(entry, suite, results.outcomes) for entry in rows]
@@ -104,7 +104,8 @@ def run_suite(
             finish([trial for trials in second for trial in trials], runner)
         except KeyboardInterrupt:
             raise BenchStopped(
-                f"Stopped after {done} of {total} trials, saved in '{results.path}'. The same command goes on with it."
+                f"Stopped after {done} of {total} trials, saved in '{results.path}'. Run the same command again to "
+                "continue."
             ) from None
     return [
         PlayedEntry(entry, width, tuple(results.outcomes[trial.key] for trial in trials))

@@ -1,7 +1,7 @@
-"""One trial of the comparison: a method on an instance with a width and a seed, and what came of it.
+"""One trial of the comparison: a method on an instance with a width and a seed, and its outcome.
 
-All methods meet the same random numbers: the generator of a game depends on the seed alone, and every episode takes the
-same number of uniforms from it whatever happens.
+All methods get the same random numbers: the generator of a game depends on the seed alone, and every episode takes the
+same number of uniforms from it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.oracle.exact import Evaluator
 
 Ending: TypeAlias = Literal["done", "stopped", "failed"]
-LOOK = 0.1  # seconds between two looks at whether the trial shall end
+LOOK = 0.1  # seconds between two polls of `stop`
 
 
 @dataclass(frozen=True)
 class MethodTrial:
-    """What is played."""
+    """The arguments of one trial."""
 
     case: str
     method: str
     pooled: bool
-    width: float  # 0 where the method has none
+    width: float  # 0 for a method without one
     tuning: bool  # played to choose a width; never reported
     instance: Instance
     seed: int
@@ -46,7 +46,7 @@ class MethodTrial:
 
     @property
     def key(self) -> str:
-        """Tells trials apart, also in files."""
+        """A unique name, also in files."""
         role = "tuning" if self.tuning else "reported"
         pooling = "pooled" if self.pooled else "per step"
         words = (self.case, role, self.method, pooling, f"{self.width:g}", str(self.instance))
@@ -55,9 +55,9 @@ class MethodTrial:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a trial; sums over the episodes played."""
+    """The outcome of a trial; sums over the episodes played."""
 
-    status: Ending  # "stopped": it ran into the time limit; "failed": something was raised
+    status: Ending  # "stopped": by the time limit; "failed": by an exception
     played: int = 0
     regret: float = 0.0  # Regret, exact
     resets: float = 0.0  # Resets, expected and exact
@@ -75,12 +75,12 @@ class Measured:
 
 
 class Interrupted(Exception):
-    """The trial was told to end; nothing of it is kept."""
+    """The trial was stopped on request; nothing of it is kept."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """An instance made ready for trials."""
+    """An instance with what its trials share."""
 
     mdp: FiniteMDP
     problem: FiniteProblem
@@ -98,14 +98,14 @@ def ground(instance: Instance) -> Ground:
     mdp = instance.make()
     bound = dual_class(mdp).detail.get("B")
     if bound is None:
-        raise NotCertifiable(f"The instance '{instance}' has no bound on its multipliers that the oracle can tell.")
+        raise NotCertifiable(f"The instance '{instance}' has no bound on its multipliers that the oracle can compute.")
     return Ground(mdp, mdp.problem(), solve(mdp, starts=[]).value, float(bound))
 
 
 def run_trial(trial: MethodTrial, limit: float = float("inf"), stop: Callable[[], bool] = lambda: False) -> Measured:
-    """Play a trial; what it raises is part of the outcome.
+    """Play a trial; an exception becomes part of the outcome.
 
-    limit: seconds of wall time, looked at between episodes.  stop: asked now and then; if it says so, `Interrupted`.
+    limit: seconds of wall time, checked between episodes.  stop: polled; if it returns true, raises `Interrupted`.
     """
     tally = _Tally()
     try:
@@ -124,7 +124,7 @@ class _Tally:
     def __init__(self) -> None:
         self.played = self.last_reset = 0
         self.regret = self.resets = self.seconds = self.bound = 0.0
-        self.before: list[float] = []  # Resets just before each reset that happened: when the bound is most strained
+        self.before: list[float] = []  # Resets just before each realised reset, where the bound is tightest
 
     def outcome(self, status: Ending, error: str | None) -> Measured:
         upper = resets_upper(np.arange(len(self.before) + 1))
@@ -148,7 +148,7 @@ def _play(trial: MethodTrial, tally: _Tally, limit: float, stop: Callable[[], bo
     tally.bound = here.bound
     primal, dual, feedback = methods()[trial.method].build(Setting(here.bound, trial.width, trial.pooled, here.problem))
     clock, value, evaluator = time.perf_counter, here.value, Evaluator(here.mdp)
-    spent = 0.0  # by the oracle, which is not the method's doing
+    spent = 0.0  # by the oracle, which does not count for the method
 
     def oracle(policy: Any, s1: Any) -> tuple[float, float]:
         nonlocal spent

@@ -1,4 +1,4 @@
-"""Which trials a suite consists of, and which width a method is reported with: chosen on tuning trials alone."""
+"""The trials of a suite, and the choice of the width that a method is reported with, from tuning trials alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Entry:
 
 
 def entries(suite: Suite, chosen: Iterable[Method]) -> list[Entry]:
-    """Every method on every case; both pooled and not where it can be and the problem is stationary."""
+    """Every method on every case; both pooled and not if the method supports it and the problem is stationary."""
     result = []
     for case in suite.cases:
         worlds = [ground(instance).mdp for instance in case.reported]
@@ -37,13 +37,13 @@ def entries(suite: Suite, chosen: Iterable[Method]) -> list[Entry]:
 
 
 def tuning_trials(entry: Entry, suite: Suite) -> list[MethodTrial]:
-    """One trial per width, tuning instance and tuning seed; none where there is nothing to choose."""
+    """One trial per width, tuning instance and tuning seed; none if there is only one width."""
     if entry.inapplicable is not None or len(entry.method.widths) < 2:
         return []
     case = entry.case
     episodes = max(1, round(suite.tuning_share * case.episodes))
     return [
-        _trial(entry, width, True, instance, FIRST_TUNING_SEED + i, episodes)
+        _trial(entry, width, instance, FIRST_TUNING_SEED + i, episodes, tuning=True)
         for width in entry.method.widths
         for instance in case.tuning[: suite.tuning_instances]
         for i in range(suite.tuning_seeds)
@@ -54,14 +54,14 @@ def reported_trials(entry: Entry, suite: Suite, width: float) -> list[MethodTria
     """One trial per seed, with the width that was chosen."""
     if entry.inapplicable is not None:
         return []
-    told, k = entry.case.reported, entry.case.episodes
-    return [_trial(entry, width, False, told[seed % len(told)], seed, k) for seed in range(suite.seeds)]
+    on, k = entry.case.reported, entry.case.episodes
+    return [_trial(entry, width, on[seed % len(on)], seed, k, tuning=False) for seed in range(suite.seeds)]
 
 
 def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Measured]) -> float:
     """The width with the least mean Regret + B Resets over the tuning trials; the smaller one of equals.
 
-    outcomes: by the key of the trial; those of reported trials are not looked at.
+    outcomes: by the key of the trial; those of reported trials are not used.
     """
     widths = entry.method.widths
     if len(widths) < 2 or entry.inapplicable is not None:
@@ -73,7 +73,7 @@ def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Measured]) -
 
 
 def score(outcome: Measured, episodes: int) -> float:
-    """Regret + B Resets; of a stopped trial, as if it had gone on at the same rate; of a failed one, infinite.
+    """Regret + B Resets; extrapolated at the same rate for a stopped trial, infinite for a failed one.
 
     >>> score(Measured("done", played=10, regret=3.0, resets=2.0, bound=5.0), 10)
     13.0
@@ -83,5 +83,6 @@ def score(outcome: Measured, episodes: int) -> float:
     return (outcome.regret + outcome.bound * outcome.resets) * episodes / outcome.played
 
 
-def _trial(entry: Entry, width: float, tuning: bool, instance: Instance, seed: int, episodes: int) -> MethodTrial:
-    return MethodTrial(entry.case.label, entry.method.name, entry.pooled, width, tuning, instance, seed, episodes)
+def _trial(entry: Entry, width: float, instance: Instance, seed: int, episodes: int, *, tuning: bool) -> MethodTrial:
+    row = (entry.case.label, entry.method.name, entry.pooled, width)
+    return MethodTrial(*row, tuning=tuning, instance=instance, seed=seed, episodes=episodes)

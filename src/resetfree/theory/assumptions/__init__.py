@@ -36,7 +36,7 @@ __all__ = [
 def check(
     mdp: FiniteMDP, phi: ArrayLike | None = None, xi: ArrayLike | None = None, starts: ArrayLike | None = None
 ) -> Report:
-    """All three assumptions; `bool(report)` says whether feasibility holds and none is found to fail.
+    """All three assumptions; `bool(report)` is True if feasibility holds and no assumption is found to fail.
 
     phi: [S, A, d] (default: the problem's own, else one-hot).  xi, starts: see `dual_class`.
 

@@ -26,7 +26,7 @@ TOLERANCE = 1e-9
 DENSE_ENTRIES = 20_000_000  # residuals of all N*S entries are formed (in chunks of rows) up to here
 SKETCHED_ROWS = 256  # beyond it, those of the rows that random projections single out
 PROGRAM_ENTRIES = 5_000  # the norm of mu is minimised over the null space of Phi up to this many entries d*S
-PROGRAM_ROUNDS = 40  # and by at most so many linear programs
+PROGRAM_ROUNDS = 40  # and by at most this many linear programs
 
 
 def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
@@ -34,7 +34,7 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
 
     Paper: linear MDP (assumption).
 
-    phi: [S, A, d] (default: the problem's own, else one-hot). Pairs of reset states are left out: nobody acts there.
+    phi: [S, A, d] (default: the problem's own, else one-hot). Pairs of reset states are left out: no actions there.
     Norms: |phi| <= 1, |mu_h| (total variation) <= sqrt(d), |omega_h| <= sqrt(d).
 
     >>> import resetfree as rf
@@ -60,7 +60,7 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
         matrix = mdp.transition.matrix(layer)[pairs]
         coefficients = np.ascontiguousarray((matrix.T @ basis.u).T)  # U^T P [q, S]
         row, residual = _largest_residual(matrix, basis.u, coefficients)
-        _keep_worst(worst, mdp, pairs[row], None if mdp.transition.stationary else layer, residual, "transition")
+        _keep_worst(worst, mdp, pairs[row], None if mdp.transition.stationary else layer, residual, part="transition")
         mu = basis.solve(coefficients)
         mu, certain = _smaller_measures(mu, basis)
         undecided = undecided or not certain
@@ -73,13 +73,11 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
         coefficients = basis.u.T @ reward
         error = np.abs(reward - basis.u @ coefficients)
         row = int(np.argmax(error))
-        _keep_worst(worst, mdp, pairs[row], h if len(mdp.reward) > 1 else None, float(error[row]), "reward")
+        _keep_worst(worst, mdp, pairs[row], h if len(mdp.reward) > 1 else None, float(error[row]), part="reward")
         norms["reward"] = max(norms["reward"], float(np.linalg.norm(basis.solve(coefficients))))
     sizes = np.linalg.norm(features, axis=2) * ~mdp.reset[:, None]
-    detail = {
-        "d": basis.d, "rank": basis.rank, "largest_phi": float(sizes.max()), "limit": float(np.sqrt(basis.d)),
-        "norms": norms, "worst": worst,
-    }  # fmt: skip
+    detail: dict[str, Any] = {"d": basis.d, "rank": basis.rank, "largest_phi": float(sizes.max())}
+    detail |= {"limit": float(np.sqrt(basis.d)), "norms": norms, "worst": worst}
     return _verdict(mdp, detail, sizes, undecided)
 
 
@@ -174,7 +172,7 @@ class _Basis:
 def _largest_residual(matrix: Any, u: Floats, coefficients: Floats) -> tuple[int, float]:
     """Row and size of the largest |P - U U^T P|, never holding more than a chunk of its rows.
 
-    Where N*S is large, only rows that random projections single out are looked at: a row's residual e is seen through
+    Where N*S is large, only rows that random projections single out are checked: a row's residual e is seen through
     e.g for several Gaussian g, so a row that is not zero shows itself with probability one.
     """
     n_rows, n_states = matrix.shape

@@ -24,7 +24,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import solve
 
 TOLERANCE = 1e-9
-LARGEST_WORK = 2e9  # kernel steps that a check may take unasked: about ten seconds
+LARGEST_WORK = 2e9  # kernel steps that a check takes by default: about ten seconds
 PASSES = 8  # backward passes that one multiplier takes, about
 BATCH = 64  # constraints that may join the working set at a time
 
@@ -35,7 +35,7 @@ def dual_class(mdp: FiniteMDP, xi: ArrayLike | None = None, starts: ArrayLike | 
     Paper: bounded, linear dual variable (assumption).
 
     xi: [S, d] (default: the problem's own, else the constant 1, for which B = max lambda_hat + 1 is least of all).
-    starts: the states it is asked of (default: the feasible ones in I; too many of them is "not checked").
+    starts: the states to check (default: the feasible ones in I; too many of them is "not checked").
 
     >>> import resetfree as rf
     >>> round(dual_class(rf.make("grid-v0")).detail["B"], 7)
@@ -43,10 +43,10 @@ def dual_class(mdp: FiniteMDP, xi: ArrayLike | None = None, starts: ArrayLike | 
     """
     chosen = mdp.xi if xi is None else xi
     if starts is not None:
-        return _finding(mdp, chosen, np.unique(arguments.array(starts, "'starts' of check", np.int64)), 0, asked=True)
+        return _finding(mdp, chosen, np.unique(arguments.array(starts, "'starts' of check", np.int64)), 0, chosen=True)
     found = reachable_starts(mdp).states
     feasible = found & safe_sets(mdp).states(1)
-    return _finding(mdp, chosen, np.flatnonzero(feasible), int((found & ~feasible).sum()), asked=False)
+    return _finding(mdp, chosen, np.flatnonzero(feasible), int((found & ~feasible).sum()), chosen=False)
 
 
 def least_norm(rows: Floats, bounds: Floats) -> tuple[Floats | None, NDArray[np.int64]]:
@@ -127,25 +127,25 @@ def least_norm_equal(rows: Floats, values: Floats, others: Floats) -> Floats | N
     return None if move is None else np.asarray(theta + free @ move)
 
 
-def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], left_out: int, asked: bool) -> Finding:
+def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], left_out: int, chosen: bool) -> Finding:
     """The finding of `dual_class` for given feasible starts [n].
 
-    left_out: how many starts can come about that have no multiplier, because they admit no reset-free policy.
-    asked: whether the starts were asked for (then they are computed, whatever it takes).
+    left_out: how many possible starts have no multiplier, because they admit no reset-free policy.
+    chosen: whether the caller chose the starts (then they are computed, whatever it takes).
     """
     features = _features(mdp, xi)
     t = mdp.transition
     work = float(len(starts)) * t.nnz * (mdp.horizon if t.stationary else 1) * PASSES
     detail: dict[str, Any] = {"starts": len(starts), "left_out": left_out, "kernel_steps": work}
-    note = f" Left out, for want of a reset-free policy and so of a multiplier: {left_out} of them." if left_out else ""
+    note = f" Left out, without a reset-free policy and so a multiplier: {left_out} of them." if left_out else ""
     if not len(starts):
         return Finding(
             "dual class", None, f"No start has a multiplier, so there is nothing to bound.{note}", None, detail
         )
-    if work > LARGEST_WORK and not asked:
+    if work > LARGEST_WORK and not chosen:
         sentence = (
             f"Not checked: multipliers of {len(starts)} starts would take about {work:.0e} steps. "
-            f"Ask for some with the argument starts=.{note}"
+            f"Choose some with the argument starts=.{note}"
         )
         return Finding("dual class", None, sentence, None, detail)
     wanted = solve(mdp, starts=starts).lambda_hat[starts] + 1.0
@@ -163,7 +163,7 @@ def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], le
             f"{mdp.state_names[top]}; no other xi with norm at most 1 has a smaller one.{note}"
         )
         return Finding("dual class", True, sentence, None, detail)
-    return _fitted(mdp, features, starts, wanted, detail, note)
+    return _fitted(mdp, features, starts, wanted, detail, note=note)
 
 
 def _fitted(
@@ -175,11 +175,9 @@ def _fitted(
     theta, deciding = least_norm(xi, least)
     equal = least_norm_equal(xi[starts], wanted, np.delete(xi, starts, axis=0))
     sizes = np.linalg.norm(xi, axis=1)
-    detail |= {
-        "d": xi.shape[1], "largest_xi": float(sizes.max()),
-        "B": None if theta is None else float(np.linalg.norm(theta)), "theta": theta,
-        "equality_B": None if equal is None else float(np.linalg.norm(equal)), "equality_theta": equal,
-    }  # fmt: skip
+    detail |= {"d": xi.shape[1], "largest_xi": float(sizes.max())}
+    for kind, vector in (("", theta), ("equality_", equal)):
+        detail |= {f"{kind}B": None if vector is None else float(np.linalg.norm(vector)), f"{kind}theta": vector}
     if sizes.max() > 1 + TOLERANCE:
         witness = int(np.argmax(sizes))
         sentence = (

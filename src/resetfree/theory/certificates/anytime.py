@@ -1,9 +1,9 @@
-"""Bounds on Regret and Resets that need no model and hold after every round at once; usable while a run goes on.
+"""Bounds on Regret and Resets that need no model and hold after every round at once; usable during a run.
 
 Legend: k rounds so far; N_k resets that happened in them; Resets(k) = sum of V_c^{pi^i}(s_1^i), their expectation given
 policies and starts; G_i the reward collected in round i, whose mean is V_r^{pi^i}(s_1^i); delta the probability with
 which a bound may fail at any round whatever. Every bound comes from a non-negative supermartingale that starts at 1:
-it exceeds 1/delta at some round with probability at most delta (Ville), so one may look, and stop, at any time.
+it exceeds 1/delta at some round with probability at most delta (Ville), so a run may be stopped at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.transitions import Floats
 
-DELTA = 0.01  # failure probability unless another is asked for
+DELTA = 0.01  # default failure probability
 GRID = 32  # exponents tried: enough for 1e15 resets
 
 
@@ -89,7 +89,7 @@ def return_variance(horizon: int, noise: float | str = 0.0) -> float:
 
 
 def upper_sum(s1: ArrayLike, upper: ArrayLike, horizon: int) -> Floats:
-    """[K] sum_{i <= k} of the least that was named, up to round k, as lying above V*(s_1^i).
+    """[K] sum_{i <= k} of the least upper bound on V*(s_1^i) that was given up to round k.
 
     V* depends on the start alone and is at most H, so each start may use the best of all its rounds.
 

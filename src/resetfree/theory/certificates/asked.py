@@ -1,4 +1,4 @@
-"""Whether the record says of its players and its problem what these say themselves."""
+"""Whether the recorded statements about players and problem agree with those made from them again."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from resetfree.theory.certificates.record import Record
 
 ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")
 COMPARED = ("covered", "constants", "most_resets")  # `why` is wording, which a later version may improve
-SIZES = ("horizon", "n_states", "n_actions", "persistent")  # that a spec repeats of its problem
+SIZES = ("horizon", "n_states", "n_actions", "persistent")  # properties of the problem that a spec repeats
 CLAIM = "what the record says of its players and its problem is what they say (entries that differ)"
-UNKNOWN = "the player cannot be asked what is proved of it: "
+UNKNOWN = "the player cannot be made again to state what is proved of it: "
 ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on
 
 
-def asked_player(run: Record, role: Literal["primal", "dual"]) -> Any:
-    """A player of the run, made again; None where it cannot be asked what is proved of it."""
+def known_player(run: Record, role: Literal["primal", "dual"]) -> Any:
+    """A player of the run, made again; None if its statement is unknown."""
     return None if run.statements[role]["why"].startswith(UNKNOWN) else run.player_again(role)
 
 
-def unasked(run: Record, claim: str) -> list[Certificate]:
-    """A claim about `most_resets` where the file names such a number and the player cannot be asked for it."""
+def unknown_cap(run: Record, claim: str) -> list[Certificate]:
+    """A claim about `most_resets` that cannot be checked: the file has such a number, and the player is unknown."""
     why, named = run.statements["primal"]["why"], run.spec["statements"]["primal"].get("most_resets")
     return [Certificate.not_applicable(claim, why)] if named is not None and why.startswith(UNKNOWN) else []
 
 
 def as_recorded(run: Record) -> Certificate:
-    """Whether the record says of its players and its problem what these say; if not, an edit or another version did."""
+    """Whether recorded and remade statements agree; if not, the file was edited or written by another version."""
     differ: list[str] = []
     for role in ROLES:
-        said, read = run.statements[role], run.spec["statements"][role]
-        if said["why"].startswith(UNKNOWN):
-            return Certificate.not_applicable(CLAIM, said["why"])
+        stated, read = run.statements[role], run.spec["statements"][role]
+        if stated["why"].startswith(UNKNOWN):
+            return Certificate.not_applicable(CLAIM, stated["why"])
         for entry in COMPARED:
-            ours, theirs = said[entry], read.get(entry)
+            ours, theirs = stated[entry], read.get(entry)
             if not isinstance(ours, dict) or not isinstance(theirs, dict):
                 differ += [] if _same(ours, theirs) else [f"{role}.{entry}"]
                 continue
@@ -50,7 +50,7 @@ def as_recorded(run: Record) -> Certificate:
         "; the file was edited, or written by another version of resetfree" if differ else ""
     )
     where = ", ".join(differ[:3]) or None
-    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", where, {"differ": differ}, why=why)
+    return Certificate(CLAIM, len(differ), 0.0, 0.0, "==", witness=where, detail={"differ": differ}, why=why)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -41,7 +41,7 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
     upper, detail = np.full(len(run), np.nan), {}
     if not np.isnan(c["upper"]).any():
         above = anytime.upper_sum(c["s1"], c["upper"], horizon)
-        upper = anytime.regret_upper(k, above, np.cumsum(c["reward"]), horizon, delta, noise)
+        upper = anytime.regret_upper(k, above, np.cumsum(c["reward"]), horizon, delta, noise=noise)
         trivial = float(len(run) * horizon)
         detail = {"upper": float(upper[-1]), "trivial": trivial, "vacuous": bool(upper[-1] >= trivial)}
     lower: Floats = -1.0 * horizon * k if B is None else anytime.regret_lower(run.realised_resets, float(B), delta / 2)
@@ -50,8 +50,8 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
             return [Certificate.not_applicable(claim, NO_UPPER if claim == most else known) for claim in (most, least)]
         why = likely(cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
         claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
-        status: Status = cover.status if B is None else "tuned"  # nothing says here that B is large enough
-        return [_interval(claim, lower, upper, detail, why, status)]
+        status: Status = cover.status if B is None else "tuned"  # nothing shows that B is large enough
+        return [_interval(claim, lower, upper, detail, why, status=status)]
     rounds, tolerance = known.rounds, TOLERANCE * (horizon + float(B or 0.0)) * k
     total = regret(rounds, known.solution)
     boundary = anytime.mixture_boundary(k * anytime.return_variance(horizon, noise), delta, float(horizon**2))
@@ -73,11 +73,13 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
 def _interval(
     claim: str, lower: Floats, upper: Floats, detail: dict[str, Any], why: str, status: Status = "proved"
 ) -> Certificate:
-    """Where a quantity lies that cannot be computed without an oracle: said where it is proved, and never compared."""
+    """An interval for a quantity that cannot be computed without an oracle: stated if proved, never compared."""
     if status != "proved":
-        return Certificate.not_applicable(claim, f"no theorem stands behind [{lower[-1]:.6g}, {upper[-1]:.6g}]: {why}")
+        return Certificate.not_applicable(claim, f"no theorem covers [{lower[-1]:.6g}, {upper[-1]:.6g}]: {why}")
     why = f"{why}; there is no oracle to compare with"
-    return Certificate(claim, lower[-1], upper[-1], 0.0, "<=", f"round {len(lower)}", detail, "stated", why)
+    return Certificate(
+        claim, lower[-1], upper[-1], 0.0, "<=", witness=f"round {len(lower)}", detail=detail, status="stated", why=why
+    )
 
 
 def _noise(run: Record) -> float | str:

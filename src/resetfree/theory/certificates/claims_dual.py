@@ -30,7 +30,7 @@ ALGEBRA = "holds for any multipliers, signals and policies: a check of arithmeti
 
 
 class DualSide(NamedTuple):
-    """What is known of the dual player: its history, the comparators and the bounds, or why there is none."""
+    """What is known of the dual player: its history, the comparators and the bounds, or the reason they are missing."""
 
     player: Any
     met: DualHistory | str
@@ -39,7 +39,7 @@ class DualSide(NamedTuple):
 
     @property
     def again(self) -> DualReplay | str:
-        """Its replay."""
+        """The dual player's replay on the record, or the reason it failed."""
         return self.met if isinstance(self.met, str) else self.met.again
 
 
@@ -65,9 +65,9 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
 
 
 def online_bound(player: Any, met: DualHistory, against: Comparator) -> Floats:
-    """[K] what the online regret of the dual player against a comparator is at most after k rounds: its own word.
+    """[K] what the online regret of the dual player against a comparator is at most after k rounds.
 
-    Raises NotCertifiable where there is no such bound.
+    Raises NotCertifiable if the player has no such bound.
     """
     if not isinstance(player, BoundsOnlineRegret):
         raise NotCertifiable(f"No bound on the online regret of the dual player '{player.name}' is known.")
@@ -88,7 +88,7 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
     else:
         differ = np.flatnonzero(side.again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
-        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", where)]
+        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
     for name, c in side.against.items():
         claim = f"the dual player's online regret against {name} is at most its bound"
         bound = side.bounds[name]
@@ -119,7 +119,7 @@ def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certif
 
     Paper: regret of the dual player under projected gradient (lemma).
 
-    rounds: with exact values, or why there are none.
+    rounds: with exact values, or the reason they are missing.
     """
     found = []
     for name, c in side.against.items():

@@ -1,4 +1,4 @@
-"""Whether a primal player is optimistic in every round, and whether a theorem says that it is."""
+"""Whether a primal player is optimistic in every round, and whether a theorem proves it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from resetfree.core.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.game.capabilities import HasProof, Proof
 from resetfree.theory.assumptions import feasibility, linearity
-from resetfree.theory.certificates.asked import asked_player
+from resetfree.theory.certificates.asked import known_player
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import primal_regret
@@ -26,7 +26,7 @@ NO_UPPER = "the primal player names no upper bound on V*"
 
 
 class Cover(NamedTuple):
-    """Whether theorems speak of a player with the constants of this run."""
+    """Whether theorems cover a player with the constants of this run."""
 
     status: Status
     why: str
@@ -39,13 +39,13 @@ def primal_cover(run: Record) -> Cover:
     Whatever the statement rests on is checked on this run: multipliers up to the B that it names, or only one of them,
     the noise in rewards, Assumption 1, and linearity where the proof needs it. What cannot be checked is no proof.
     """
-    said, proof = run.statements["primal"], proof_of(run)
-    lacks = _lacks(run, proof) if said["covered"] else str(said["why"])
-    return Cover("tuned", lacks, proof) if lacks else Cover("proved", said["why"], proof)
+    stated, proof = run.statements["primal"], proof_of(run)
+    lacks = _lacks(run, proof) if stated["covered"] else str(stated["why"])
+    return Cover("tuned", lacks, proof) if lacks else Cover("proved", stated["why"], proof)
 
 
 def _lacks(run: Record, proof: Proof) -> str:
-    """What the proof rests on and this run does not have, or nobody can check; empty if it has everything."""
+    """What the proof needs and this run lacks or cannot be checked for; empty if nothing is missing."""
     lam = run.columns["lam"]
     if over := over_bound(run, proof):
         return f"the theorem is {over}"
@@ -67,8 +67,8 @@ def _lacks(run: Record, proof: Proof) -> str:
 
 
 def proof_of(run: Record) -> Proof:
-    """What the primal player's proof rests on, asked of the player."""
-    player = asked_player(run, "primal")
+    """What the primal player's proof rests on, as the player states it."""
+    player = known_player(run, "primal")
     return player.proof(run.problem_again()) if isinstance(player, HasProof) else Proof()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Eliminates
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
-from resetfree.theory.certificates.asked import asked_player, unasked
+from resetfree.theory.certificates.asked import known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
 from resetfree.theory.certificates.record import Record
 
@@ -20,11 +20,11 @@ def on_every_path(run: Record) -> list[Certificate]:
     """Resets that happened against the number that no path can exceed, of players that have one.
 
     What each reset rules out for good is a pair (s, a), or a triple (h, s, a) where the player keeps steps apart: it
-    says which, and the same is counted in the model.
+    names it, and the same is counted in the model.
     """
-    most, player = run.statements["primal"].get("most_resets"), asked_player(run, "primal")
+    most, player = run.statements["primal"].get("most_resets"), known_player(run, "primal")
     if most is None or not isinstance(player, Eliminates):
-        return unasked(run, EVERY_PATH[0])
+        return unknown_cap(run, EVERY_PATH[0])
     per_step = player.keeps_steps_apart(run.problem_again())
     claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
     if run.mdp is None:

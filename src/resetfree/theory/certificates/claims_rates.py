@@ -11,7 +11,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import BoundsPrimalRegret, CapsMultiplier, Comparator, PrimalRegretBound
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.asked import asked_player
+from resetfree.theory.certificates.asked import known_player
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_optimism import Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
@@ -31,7 +31,7 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
       optimistic  nothing: weighted with lambda* in place of lam, the overestimates are at most P as well;
       exact       nothing;
       realised    sum (lam - lambda*)(C_k - V_c), a martingale: see `_with_chance`.
-    With probability at least 1 - p, and 1 - p - delta for Resets with realised costs. "vacuous" in the detail says that
+    With probability at least 1 - p, and 1 - p - delta for Resets with realised costs. "vacuous" in the detail:
     a bound is no smaller than what is true of every run: Regret <= K H, Resets <= K.
     """
     try:
@@ -42,14 +42,14 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
         return [Certificate.not_applicable(claim, str(error)) for claim in RATES]
     primal = proved.most
     k, horizon, rounds, solution = len(run), run.spec["horizon"], known.rounds, known.solution
-    said = run.statements["dual"]
+    stated = run.statements["dual"]
     both = cover
-    if not said["covered"]:
+    if not stated["covered"]:
         both = cover._replace(
-            status="tuned", why=said["why"] if cover.status == "proved" else f"{cover.why}; {said['why']}"
+            status="tuned", why=stated["why"] if cover.status == "proved" else f"{cover.why}; {stated['why']}"
         )
     largest = k * (horizon + float(np.abs(rounds.lam).max()))
-    found = [_rate(run, RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, {})]
+    found = [_rate(RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, run=run, detail={})]
     for claim, left, trivial, name in (
         (RATES[1], regret(rounds, solution)[-1], float(k * horizon), "0"),
         (RATES[2], resets(rounds)[-1], float(k), "lambda*"),
@@ -69,22 +69,22 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
                 found.append(Certificate.not_applicable(claim, str(error)))
                 continue
         detail = {"primal": primal, "dual": float(online[-1])}
-        found.append(_rate(run, claim, left, bound, trivial, both, detail, delta))
+        found.append(_rate(claim, left, bound, trivial, both, run=run, detail=detail, delta=delta))
     return found
 
 
 def _rate(
-    run: Record, claim: str, left: float, bound: float, trivial: float, cover: Cover, detail: dict[str, Any],
-    delta: float = 0.0,
-) -> Certificate:  # fmt: skip
+    claim: str, left: float, bound: float, trivial: float, cover: Cover, *, run: Record, detail: Any, delta: float = 0.0
+) -> Certificate:
     detail = {**detail, "trivial": trivial, "vacuous": bool(bound >= trivial)}
-    why = likely(cover, delta)
-    return Certificate(claim, left, bound, TOLERANCE * trivial, "<=", f"round {len(run)}", detail, cover.status, why)
+    why, where = likely(cover, delta), f"round {len(run)}"
+    tolerance = TOLERANCE * trivial
+    return Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
 
 
 def primal_bound(run: Record) -> PrimalRegretBound:
-    """P of `rates`, asked of the primal player; raises NotCertifiable where there is none."""
-    player, name = asked_player(run, "primal"), run.spec["primal"]["name"]
+    """P of `rates`, as the primal player computes it; raises NotCertifiable if it has no such bound."""
+    player, name = known_player(run, "primal"), run.spec["primal"]["name"]
     if over := over_bound(run, proof_of(run)):
         raise NotCertifiable(f"The rate is {over}.")
     if isinstance(player, BoundsPrimalRegret):
@@ -98,14 +98,14 @@ def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide)
     """Resets <= bound + sum (lam - lambda*)(C_k - V_c), solved for Resets, with probability at least 1 - delta.
 
     Each term lies in an interval of length b, the larger of what bounds lam and all lambda*, and has variance at most
-    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every start that can
-    come about. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
+    b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every possible
+    start. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
     eta = 1 / (2 (e - 2) b^2) adds Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence
     Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
     """
     if not isinstance(side.player, CapsMultiplier):
         name = run.spec["dual"]["name"]
-        raise NotCertifiable(f"The dual player '{name}' names nothing that its multipliers never exceed.")
+        raise NotCertifiable(f"The dual player '{name}' declares no bound on its multipliers.")
     episodes = run.spec["episodes"]
     b = max(against.largest, side.player.largest_multiplier(run.problem_again(), episodes))
     planned, level = max(len(run), episodes), log(2 / DELTA)
@@ -115,7 +115,7 @@ def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide)
 def _check_signals(
     run: Record, rounds: Rounds, against: Comparator, proved: PrimalRegretBound, B: float | None
 ) -> None:
-    """Raise NotCertifiable where the rate does not count the difference between what the dual was told and V_c.
+    """Raise NotCertifiable where the rate does not cover the difference between the dual's feedback and V_c.
 
     B: up to which weights the primal player's bound holds; None for any.
     """
@@ -123,7 +123,7 @@ def _check_signals(
         return
     if not proved.any_weights:
         raise NotCertifiable(
-            "the dual player was told costs that are not those of the policies, and no theorem bounds the difference"
+            "the dual player's feedback is not the costs of the policies, and no theorem bounds the difference"
         )
     if B is not None and against.largest > B * (1 + TOLERANCE):
         raise NotCertifiable(f"lambda* reaches {against.largest:.6g}, which is above B = {B:.6g}")

@@ -35,7 +35,7 @@ class Truth:
 
 
 def truth(run: Record) -> Truth | str:
-    """The oracle's side of a run, or why there is none."""
+    """The oracle's side of a run, or the reason it is missing."""
     if run.mdp is None:
         return NO_ORACLE
     if np.isnan(run.columns["v_r"]).all():

@@ -14,9 +14,9 @@ from resetfree.theory.certificates.record import Record, record
 
 
 def certify(run: Record) -> list[Certificate]:
-    """Every claim that can be checked on a run; without an oracle, what needs one says so.
+    """Every claim that can be checked on a run; without an oracle, claims that need one are "not applicable".
 
-    What the players say is proved of them is asked of the players, never read from a file.
+    The players' statements are made again from the players, never read from a file.
 
     >>> import resetfree as rf
     >>> found = certify(rf.learn("grid-v0", episodes=50, seed=1))
@@ -27,7 +27,7 @@ def certify(run: Record) -> list[Certificate]:
         return [Certificate.not_applicable("every claim about rounds", "no round was played")]
     found = record(run)
     if run.mdp is not None and not found[0].holds:
-        return [*found, Certificate.not_applicable("every other claim", "some starts are none of this problem")]
+        return [*found, Certificate.not_applicable("every other claim", "some starts are not states of this problem")]
     known, cover = truth(run), primal_cover(run)
     rounds, hat = (known, known) if isinstance(known, str) else (known.rounds, known.hat)
     side = dual_side(run, hat)

@@ -16,29 +16,29 @@ from resetfree.theory.regret import Rounds
 TOLERANCE = 1e-9  # per unit of what is summed
 DIGEST = "the rounds fit the digest that was written with them (rounds that do not)"
 DIGEST_WHY = (
-    "a digest shows damage and edits, not forgery: who rewrites the file with this program's own code makes a digest "
+    "a digest shows damage and edits, not forgery: rewriting the file with this program's own code makes a digest "
     "that fits, and only playing the run again (--replay) shows that its rounds are those of its players"
 )
 
 
 class Fit(NamedTuple):
-    """How what a file holds fits the digest that was written with it (see `digest`)."""
+    """How the contents of a file fit the digest that was written with it (see `digest`)."""
 
-    rounds: int  # how many rounds do not
-    what: str  # the first thing that does not, "" if all does
+    rounds: int  # how many rounds do not fit
+    what: str  # the first part that does not fit, "" if all do
 
     @property
     def whole(self) -> bool:
-        """Whether everything does."""
+        """Whether the whole file fits."""
         return not self.what
 
 
 class Record(Protocol):
-    """What claims are made about: the record of a run, with what can be asked about it."""
+    """The record of a run, as the claims read it."""
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What was asked for."""
+        """The settings of the run."""
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -50,11 +50,11 @@ class Record(Protocol):
 
     @property
     def interventions(self) -> tuple[Intervention, ...]:
-        """Resets that somebody performed."""
+        """Resets performed by an operator."""
 
     @property
     def fit(self) -> Fit | None:
-        """How it fits the digest of its file; None for a run that was never written down."""
+        """How it fits the digest of its file; None for a run without a file."""
 
     @property
     def rounds(self) -> Rounds:
@@ -66,7 +66,7 @@ class Record(Protocol):
 
     @property
     def statements(self) -> dict[str, dict[str, Any]]:
-        """By role what the player says is proved of it here."""
+        """By role, the player's own statement: its constants, and whether a theorem covers them."""
 
     @property
     def realised_resets(self) -> NDArray[np.int64]:
@@ -82,7 +82,7 @@ class Record(Protocol):
 
 
 def record(run: Record) -> list[Certificate]:
-    """The columns are those of a game: starts follow ends, and the dual player was told what its feedback says."""
+    """The columns are those of a game: starts follow ends, and the dual player's signal is its feedback."""
     c, n = run.columns, len(run)
     found = []
     if run.mdp is not None:
@@ -95,16 +95,16 @@ def record(run: Record) -> list[Certificate]:
         breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)
     else:
         breaks = np.append(False, c["s1"][1:] != ends[:-1])[:n]
-    put = [one.k for one in run.interventions if one.k < n]  # before these rounds somebody put the agent elsewhere
+    put = [one.k for one in run.interventions if one.k < n]  # before these rounds an operator moved the agent
     breaks[put] = False
     found.append(
         _count("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
     )
     feedback = run.spec["feedback"]
-    told = {"optimistic": c["v_c_hat"], "realised": c["reset"].astype(np.float64), "exact": c["v_c"]}
-    if feedback in told:
+    signals = {"optimistic": c["v_c_hat"], "realised": c["reset"].astype(np.float64), "exact": c["v_c"]}
+    if feedback in signals:
         claim = f"the dual player was told the {feedback} cost (rounds in which it was not)"
-        found.append(_count(claim, c["cost_signal"] != told[feedback]))
+        found.append(_count(claim, c["cost_signal"] != signals[feedback]))
     if not np.isnan(c["v_r"]).all():
         horizon = run.spec["horizon"]
         inside = (c["v_r"] >= -TOLERANCE) & (c["v_r"] <= horizon * (1 + TOLERANCE))
@@ -118,9 +118,9 @@ def fits(run: Record) -> Certificate:
     if run.fit is None:
         return Certificate.not_applicable(DIGEST, "this run was never written down, so nothing could change it")
     wrong = run.fit.rounds if run.fit.rounds or run.fit.whole else 1
-    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", run.fit.what or None, why=DIGEST_WHY)
+    return Certificate(DIGEST, wrong, 0.0, 0.0, "==", witness=run.fit.what or None, why=DIGEST_WHY)
 
 
 def _count(claim: str, wrong: Any) -> Certificate:
     rounds = np.flatnonzero(wrong)
-    return Certificate(claim, len(rounds), 0.0, 0.0, "==", f"round {rounds[0] + 1}" if len(rounds) else None)
+    return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=f"round {rounds[0] + 1}" if len(rounds) else None)

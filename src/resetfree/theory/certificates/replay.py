@@ -74,7 +74,7 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
     finding = dual_class(run.mdp)
     if "largest_lambda_star" not in finding.detail:
         n, work = finding.detail["starts"], finding.detail["kernel_steps"]
-        why = f"lambda* must cover all {n} starts that can come about, which would take about {work:.0e} steps"
+        why = f"lambda* must cover all {n} possible starts, which would take about {work:.0e} steps"
         return {**found, "lambda*": why if n else finding.sentence}
     top = float(finding.detail["largest_lambda_star"])
     if among is None:
@@ -104,7 +104,7 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
     for k, (s1, reset, end, reward, v_r_hat, v_c_hat, upper, signal, v_r, v_c) in enumerate(
         zip(*(c[name].tolist() for name in names), strict=True)
     ):
-        played = player.multiplier(state, s1, _nobody)
+        played = player.multiplier(state, s1, _no_plans)
         lam[k] = played
         theta = player.parameter(state) if chooses else None
         for comparator in against:
@@ -118,18 +118,20 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
         episode = Episode(np.array([s1]), no_action, np.array([reward]), bool(reset), end)
         exact = (v_r, v_c) if np.isfinite(v_r) else None
         plan = Plan(None, v_r_hat, v_c_hat, upper)
-        state = player.update(state, Round(k + 1, s1, played, plan, episode, signal, exact))
+        state = player.update(
+            state, Round(k=k + 1, s1=s1, lam=played, plan=plan, episode=episode, cost_signal=signal, exact=exact)
+        )
     xi2 = np.ones(n) if problem.xi is None or not finite else (problem.xi**2).sum(axis=1)[c["s1"].astype(np.int64)]
     g = c["cost_signal"]
     return DualReplay(state, lam, away, xi2 * g**2, xi2 * (g - hints) ** 2)
 
 
-def _nobody(lam: float) -> Plan:
-    raise NotCertifiable("The dual player asks what the primal player would plan; a record of rounds cannot tell.")
+def _no_plans(lam: float) -> Plan:
+    raise NotCertifiable("The dual player queries the primal player's plans; a record of rounds does not hold them.")
 
 
 def dual_history(run: Record, begun: DualStart, against: list[Comparator]) -> DualHistory:
-    """What the dual player met, and what it does about it when it is played again."""
+    """The dual player's inputs, and its replay or the reason it failed."""
     again: DualReplay | str
     try:
         again = replay(run, begun, against)

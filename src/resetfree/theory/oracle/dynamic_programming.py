@@ -38,7 +38,7 @@ class Solution:
     value: Floats  # [S] V*, nan where infeasible
     policy: NDArray[np.int16]  # [H, S] pi*; where infeasible it minimises the reset probability
     cost: Floats  # [S] least reset probability, exactly 0 where feasible
-    starts: NDArray[np.int64]  # feasible starts for which multipliers are wanted
+    starts: NDArray[np.int64]  # feasible starts for which multipliers are requested
 
     @cached_property
     def safe_actions(self) -> Bools:
@@ -47,7 +47,7 @@ class Solution:
 
     @cached_property
     def lambda_hat(self) -> Floats:
-        """[S] smallest optimal multiplier, nan where infeasible or not asked for; computed when first read."""
+        """[S] smallest optimal multiplier, nan where infeasible or not requested; computed when first read."""
         result = np.full(self.mdp.n_states, np.nan)
         result[self.starts] = _kernel(self.mdp).newton_multipliers(self.mdp.model, self.policy, self.starts)
         return result
@@ -68,7 +68,7 @@ class Values(NamedTuple):
 def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
     """Safe sets, V*, pi* and (when read) multipliers of a finite problem.
 
-    starts: states for which `lambda_hat` is wanted (default: every feasible one; each costs a few passes of O(H nnz)).
+    starts: states for which `lambda_hat` is computed (default: all feasible ones; each costs a few passes of O(H nnz)).
 
     >>> import resetfree as rf
     >>> sol = solve(rf.make("grid-v0"))
@@ -88,12 +88,11 @@ def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> Solution:
             raise InvalidInput(f"The 'starts' of solve must be states in 0..{mdp.n_states - 1}. Got {chosen} instead.")
         if not feasible[chosen].all():
             bad = int(chosen[~feasible[chosen]][0])
-            raise AssumptionViolated(
-                f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}): it has no multiplier.",
-                assumption="feasibility", witness=bad,
-            )  # fmt: skip
+            why = f"No reset-free policy exists from state {mdp.state_names[bad]} (index {bad}): it has no multiplier."
+            raise AssumptionViolated(why, assumption="feasibility", witness=bad)
     v_c[mdp.reset] = 1.0
-    return Solution(mdp, safe, feasible, np.where(feasible, v_r, np.nan), policy, v_c, chosen)
+    value = np.where(feasible, v_r, np.nan)
+    return Solution(mdp, safe, feasible, value, policy, cost=v_c, starts=chosen)
 
 
 def evaluate(mdp: FiniteMDP, policy: ArrayLike) -> Values:
@@ -117,7 +116,7 @@ class Response(NamedTuple):
 
 
 class Temptation(NamedTuple):
-    """How much a multiplier lets the best of all policies have of more than a baseline, from every start."""
+    """By how much the best of all policies exceeds a baseline under a multiplier, from every start."""
 
     excess: Floats  # [S] its V_r - y V_c, less the baseline's V_r
     need: Floats  # [S] the multiplier at which it would have no more: (V_r less the baseline's V_r) / V_c
@@ -128,7 +127,7 @@ def best_response(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]
 
     Paper: max_pi V_{r,1}^pi(s) - y V_{c,1}^pi(s).
 
-    baseline: [H, S] actions to which `gain` is relative (default: always the first action); give pi* to ask what
+    baseline: [H, S] actions to which `gain` is relative (default: always the first action); give pi* to get what
     leaving it brings.
     """
     if not multiplier >= 0:
@@ -159,7 +158,7 @@ def _kernel(mdp: FiniteMDP) -> Any:
 
 
 def temptation(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]) -> Temptation:
-    """What the policy that maximises V_r - y V_c over ALL policies has of more than `baseline` [H, S], for finite y.
+    """By how much the policy that maximises V_r - y V_c over ALL policies exceeds `baseline` [H, S], for finite y.
 
     Products of probabilities that underflow count as what they are: nothing is lost in 1e-300 times 1e-300.
     """

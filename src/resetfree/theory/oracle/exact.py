@@ -1,4 +1,4 @@
-"""The exact oracle behind a finite problem, for those who may look: measuring a run, and players that say so."""
+"""The exact oracle behind a finite problem, for measuring runs and for players that declare its use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from resetfree.theory.oracle.forward import onwards
 
 
 class Evaluator:
-    """V_r and V_c of a policy at one start, exactly; buffers are reused, since a run asks once per episode.
+    """V_r and V_c of a policy at one start, exactly; buffers are reused, since a run evaluates once per episode.
 
     Arrays are evaluated backwards from every state. A lazy policy is evaluated forwards, through the states that it can
-    be in: with m_h(s) the probability to stand in s at step h without a reset so far,
+    be in: with m_h(s) the probability to be in s at step h without a reset so far,
         V_r = sum_h sum_s m_h(s) <pi_h(s), r_h(s)>,  V_c = sum_h (probability to be reset by step h's transition),
     sums of terms that are not negative, in time proportional to the non-zeros that the policy touches.
     """

@@ -71,17 +71,17 @@ class ExactValues(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactSolution:
-    """The answer for every start, None where there is none."""
+    """The solution for every start; None where it does not exist."""
 
     value: list[Fraction | None]  # [S] V*, None where infeasible
-    lambda_hat: list[Fraction | None]  # [S] least optimal multiplier, None where infeasible or not asked for
+    lambda_hat: list[Fraction | None]  # [S] least optimal multiplier, None where infeasible or not requested
     policy: list[list[int]]  # [H][S]
     feasible: list[bool]  # [S]
     least_cost: list[list[Fraction]]  # [H+1][S] least reset probability from each step on; after the last, all 0
 
 
 def exact_model(mdp: FiniteMDP) -> ExactModel:
-    """Read every float of a problem as the fraction it stands for.
+    """Read every float of a problem as the fraction it represents.
 
     A row whose simplest fractions sum to one is that row; any other row is its floats as they are, divided by their
     sum. Rewards are simplest fractions.
@@ -115,7 +115,9 @@ def exact_model(mdp: FiniteMDP) -> ExactModel:
                     )
                 rows[layer][s].append(list(zip(successors.tolist(), _distribution(floats.tolist()), strict=True)))
     reward = [[[simplest_fraction(x) for x in of_state] for of_state in step] for step in mdp.reward.tolist()]
-    return ExactModel(rows, reward, mdp.reset.tolist(), mdp.last_reset.tolist(), mdp.horizon, mdp.n_transitions)
+    return ExactModel(
+        rows, reward, mdp.reset.tolist(), mdp.last_reset.tolist(), horizon=mdp.horizon, n_transitions=mdp.n_transitions
+    )
 
 
 def _distribution(floats: list[float]) -> list[Fraction]:
@@ -132,7 +134,7 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
 
     Paper: pi*, hat lambda, V_{r,1}^{pi*}.
 
-    starts: states for which `lambda_hat` is wanted (default: every feasible one).
+    starts: states for which `lambda_hat` is computed (default: every feasible one).
     Raises AssumptionViolated for a start without a reset-free policy, and what `exact_model` raises.
 
     >>> import resetfree as rf
@@ -164,10 +166,8 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
     for s in wanted:
         best_safe = value[s] if 0 <= s < n else None
         if best_safe is None:
-            raise AssumptionViolated(
-                f"No reset-free policy exists from state {s}: it has no multiplier.",
-                assumption="feasibility", witness=s,
-            )  # fmt: skip
+            why = f"No reset-free policy exists from state {s}: it has no multiplier."
+            raise AssumptionViolated(why, assumption="feasibility", witness=s)
         lambda_hat[s] = _newton(model, s, best_safe)
     return ExactSolution(value, lambda_hat, policy, feasible, least_cost)
 

@@ -51,21 +51,19 @@ def best_value(mdp: FiniteMDP, start_weights: ArrayLike) -> float:
     weights = _check_weights(mdp, start_weights)
     found = _reset_free(mdp, weights)
     if found.status == INFEASIBLE:
-        # The program for all starts does not say which one fails; one program for each start does.
+        # The program for all starts does not show which one fails; one program for each start does.
         alone = [s for s in np.flatnonzero(weights) if _reset_free(mdp, np.eye(mdp.n_states)[s]).status == INFEASIBLE]
         witness = int((alone or np.flatnonzero(weights))[0])
-        raise AssumptionViolated(
-            f"No reset-free policy exists from state {mdp.state_names[witness]} (index {witness}).",
-            assumption="feasibility", witness=witness,
-        )  # fmt: skip
+        why = f"No reset-free policy exists from state {mdp.state_names[witness]} (index {witness})."
+        raise AssumptionViolated(why, assumption="feasibility", witness=witness)
     return -float(_finished(found).fun)
 
 
 def constrained_value(mdp: FiniteMDP, start_weights: ArrayLike, threshold: float) -> ConstrainedPolicy:
     """The best expected reward with a reset probability of at most `threshold`, and a policy that has both.
 
-    The policy is the normalised occupancy, uniform where it never comes. For a positive threshold it depends on the
-    start, which is why the paper asks for zero.
+    The policy is the normalised occupancy, uniform where it is zero. For a positive threshold it depends on the
+    start, which is why the paper requires zero.
 
     start_weights: [S], as in `best_value`. threshold: in [0, 1]. Raises as `best_value`, and NotCertifiable where a
     probability is too small for the solver.
@@ -78,11 +76,9 @@ def constrained_value(mdp: FiniteMDP, start_weights: ArrayLike, threshold: float
     found = _maximise(mdp, weights, x_max, A_ub=sparse.csr_array(resets), b_ub=[threshold])
     if found.status == INFEASIBLE:
         witness = int(np.flatnonzero(weights)[0])
-        raise AssumptionViolated(
-            f"No policy has a reset probability of {threshold} or less when started as given, for example from state "
-            f"{mdp.state_names[witness]} (index {witness}).",
-            assumption="feasibility", witness=witness,
-        )  # fmt: skip
+        why = f"No policy has a reset probability of {threshold} or less when started as given, for example from state "
+        why += f"{mdp.state_names[witness]} (index {witness})."
+        raise AssumptionViolated(why, assumption="feasibility", witness=witness)
     x = np.maximum(_finished(found).x, 0.0).reshape(mdp.horizon, mdp.n_states, mdp.n_actions)
     mass = x.sum(axis=2, keepdims=True)
     reached = mass > REACHED
@@ -119,7 +115,7 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
         if h + 1 < h_max:
             blocks[h][h + 1] = _survive(mdp, h)
     resets, reward = _reset_probability(mdp).reshape(-1, 1), _reward(mdp).ravel()
-    acting = np.repeat(np.tile(~mdp.reset, h_max), n_actions)  # nobody acts in a reset state
+    acting = np.repeat(np.tile(~mdp.reset, h_max), n_actions)  # no action is taken in a reset state
     above = sparse.hstack([sparse.block_array(blocks), sparse.csr_array(-resets)], format="csr")[acting]
     at_start = sparse.csr_array(([1.0], ([0], [start])), shape=(1, above.shape[1]))
     bounds = np.tile([-np.inf, np.inf], (above.shape[1], 1))
@@ -134,10 +130,10 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
         options=_options(),
     )
     if found.status == INFEASIBLE:
-        raise AssumptionViolated(
-            f"No multiplier keeps every policy from state {mdp.state_names[start]} (index {start}) at {value} or less.",
-            assumption="feasibility", witness=int(start),
-        )  # fmt: skip
+        why = (
+            f"No multiplier keeps every policy from state {mdp.state_names[start]} (index {start}) at {value} or less."
+        )
+        raise AssumptionViolated(why, assumption="feasibility", witness=int(start))
     return float(_finished(found).fun)
 
 
@@ -153,7 +149,7 @@ def _reset_free(mdp: FiniteMDP, weights: Floats) -> Any:
 def _may_be_lost(mdp: FiniteMDP) -> Bools:
     """[H*S*A] whether an action can lead (on the support) to a reset, or to a state all of whose actions can.
 
-    Mass there would have nowhere to go, which the flow says as well; but it says it in probabilities, of which the
+    Mass there would have nowhere to go, which the flow forbids as well; but it does so in probabilities, of which the
     solver drops the smallest.
     """
     result = np.zeros((mdp.horizon, mdp.n_states * mdp.n_actions), dtype=np.bool_)
@@ -255,7 +251,7 @@ def _check_weights(mdp: FiniteMDP, start_weights: ArrayLike) -> Floats:
 
 
 def _check_visible(mdp: FiniteMDP) -> None:
-    """What the solver would drop must not be there."""
+    """Refuse probabilities that the solver would drop."""
     if (mdp.transition.prob <= SMALLEST_SEEN).any():
         raise NotCertifiable(
             f"The linear program sees probabilities above {SMALLEST_SEEN:g} only. "

@@ -23,7 +23,7 @@ from resetfree.problems.zoo.continuous_linear import ContinuousPolicy, bernstein
 
 @runtime_checkable
 class QuadraticMDP(Protocol):
-    """What this oracle asks of a problem (see `envs.continuous_linear`): quadratics between the ends of the I_a."""
+    """What this oracle needs of a problem (see `zoo.continuous_linear`): quadratics between the ends of the I_a."""
 
     @property
     def horizon(self) -> int:
@@ -112,7 +112,7 @@ class ContinuousSolution:
         Proof. V_h is defined in every state that is not a reset state. So V_r^pi(s) - V*(s) is the sum over steps of
         E_pi[gain_h(s_h, a_h)], and V_c^pi(s) the sum of E_pi[phi_d(s_h, a_h)]: a quotient of sums is at most the
         largest quotient of terms. Conversely deviate once, at s in step 1, or at step h near x and nowhere else: the
-        quotient is the ratio there, because who survives the deviation continues with V_{h+1}. States near x are
+        quotient is the ratio there, because an agent that survives it continues with V_{h+1}. States near x are
         reached, as every nu_j has a positive density.
         """
         worth = self.mdp.phi(s) @ self.weights[0]
@@ -225,7 +225,7 @@ def evaluate(
         if rows.shape != (len(x), mdp.n_actions) or (rows < 0).any() or (np.abs(rows.sum(axis=1) - 1) > 1e-9).any():
             raise InvalidInput(
                 f"A policy must give {len(x)} states a distribution over {mdp.n_actions} actions each. "
-                f"Got shape {rows.shape} at step {h + 1}, or a row that is none, instead."
+                f"Got shape {rows.shape} at step {h + 1}, or a row that is no distribution, instead."
             )
         reward_weights[h - 1, :-1] += (rows * (phi @ reward_weights[h])).sum(axis=1) @ to_feature
         cost_weights[h - 1, :-1] += (rows * (phi @ cost_weights[h])).sum(axis=1) @ to_feature

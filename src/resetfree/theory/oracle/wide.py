@@ -2,7 +2,7 @@
 
 Legend: a wide number is a pair (m, k) for m 2^(-256 k), with 2^-256 <= |m| < 1 times a few or m = 0; h, V_r, V_c, w,
 gain and the model as in `planning`. Scaling by powers of two is exact, so where nothing underflows every number is the
-one that `planning.best_lagrangian` has, bit for bit; it is used only where something might, since it takes longer.
+one that `backward.best_lagrangian` has, bit for bit; it is used only where something might, since it takes longer.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def best_restricted(
     v_r: Floats,  # [S] out, at step 1
     v_c: Floats,  # [S] out
 ) -> None:
-    """`planning.best_restricted`, in wide numbers."""
+    """`backward.best_restricted`, in wide numbers."""
     horizon, n_states = policy.shape
     n_actions = allowed.shape[2]
     now, after = np.zeros((2, n_states)), np.zeros((2, n_states))  # V_r and V_c
@@ -134,7 +134,7 @@ def best_lagrangian(
     v_c: Floats,  # [S] out: V_c of the maximiser, as wide numbers
     v_c_k: Ints,  # [S] out
 ) -> None:
-    """`planning.best_lagrangian`, in wide numbers."""
+    """`backward.best_lagrangian`, in wide numbers."""
     n_states, n_actions = m.reward.shape[1:]
     rounding = 8.0 * EPS * len(m.row_of_step)
     w, next_w, next_gain, next_c = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
@@ -197,7 +197,7 @@ def newton_multipliers(
     best: NDArray[np.int16],  # [H, S] pi*
     starts: Ints,  # [n] feasible states
 ) -> Floats:
-    """`planning.newton_multipliers`, in wide numbers; infinite where the multiplier itself exceeds every float."""
+    """`backward.newton_multipliers`, in wide numbers; infinite where the multiplier itself exceeds every float."""
     n_states = m.reward.shape[1]
     gain, v_c = np.empty(n_states), np.empty(n_states)
     gain_k, v_c_k = np.empty(n_states, dtype=np.int64), np.empty(n_states, dtype=np.int64)

@@ -1,6 +1,6 @@
 """What every backward pass shares: it walks from the last step to the first, samples actions, and evaluates exactly.
 
-A player's step says which action it takes in each state, or with which probabilities; then the action that the step's
+A player's step gives its action in each state, or the probabilities; then the action that the step's
 uniform picks is known for every state at once, and the rollout only looks it up.
 """
 
@@ -28,7 +28,7 @@ class BatchedPlan(NamedTuple):
     v_c: Array
     upper: Array
     exact: Any  # V_r and V_c [rows] of the policy on the model, or None
-    policy: Any  # [H, A, S, rows] where the player asks for it, else None
+    policy: Any  # [H, A, S, rows] if the player needs it, else None
 
 
 def backward(

@@ -71,7 +71,7 @@ def _added(table: Array, where: Array, what: Array, unique: bool) -> Array:
 
 
 def learn_resets(shape: Shape, known: Array, known_last: Array, path: Path) -> tuple[Array, Array]:
-    """Remember the state in which an episode was reset; at its end that says nothing about other steps, maybe."""
+    """Remember the state in which an episode was reset; a reset at its end may show nothing about other steps."""
     here = (jnp.arange(shape.n_states, dtype=jnp.int32)[:, None] == path.last) & path.reset
     sure = here & (path.steps < shape.n_transitions) if shape.end_resets else here
     return known | sure, known_last | here

@@ -46,29 +46,29 @@ class Gradient:
         return jnp.where(g > 0, moved, theta)
 
     def _xi(self, given: Given, s1: Array) -> Array:
-        """[d', rows]."""
+        """[d', rows] features of the starts."""
         return take(given["xi"], s1).T
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """`constant-penalty`."""
+    """The dual player `constant-penalty`."""
 
     def begin(self, given: Given) -> None:
         """Nothing is learned."""
 
     def multiplier(self, given: Given, state: None, s1: Array) -> Array:
-        """C."""
+        """The penalty C in every row."""
         penalty: Array = given["penalty"]
         return penalty
 
     def learn(self, given: Given, state: None, s1: Array, k: Array, g: Array, was_reset: Array) -> None:
-        """Nothing."""
+        """Nothing is learned."""
 
 
 @dataclass(frozen=True)
 class ResetCount:
-    """`counting`."""
+    """The dual player `counting`: resets per row."""
 
     def begin(self, given: Given) -> Any:
         """No reset yet."""
@@ -95,7 +95,7 @@ class One:
         return np.zeros(rows), np.full(rows, -1, dtype=np.int32)
 
     def multiplier(self, given: Given, state: tuple[Array, Array], s1: Array) -> Array:
-        """Y."""
+        """The multiplier Y of every row."""
         return state[0]
 
     def learn(

@@ -24,7 +24,7 @@ class Greedy:
     samples_actions: bool = False
 
     def begin(self, shape: Shape, given: dict[str, Any]) -> Any:
-        """No data."""
+        """No samples, on the host."""
         return self.ridge.begin(shape, given["phi"], given["reg"])
 
     def plan(self, scene: Scene, state: Any, turn: Turn, evaluate: bool) -> BatchedPlan:
@@ -36,7 +36,7 @@ class Greedy:
             v, v_r = jnp.where(dead, -lam, values[0]), jnp.where(dead, 0.0, values[1])
             v_c = jnp.where(dead, 1.0, values[2])
             [mean, mean_r], [mean_c], width2 = self.ridge.regress(
-                tables, given["phi"], given["reg"], state, h, [v, v_r], [v_c]
+                tables, given["phi"], given["reg"], state, h, with_pay=[v, v_r], without=[v_c]
             )
             cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
             q = []
@@ -56,9 +56,10 @@ class Greedy:
                 v_c = jnp.where(better, mean_c[a], v_c)
             return (v, jnp.maximum(jnp.minimum(v_r, cap), 0.0), jnp.maximum(jnp.minimum(v_c, 1.0), 0.0)), chosen
 
-        values, actions, exact, _ = backward(shape, tables, step, 3, u.action, len(lam), evaluate=evaluate, keep=False)
+        passed = backward(shape, tables, step, 3, u.action, rows=len(lam), evaluate=evaluate, keep=False)
+        values, actions, exact, _ = passed
         v, v_r, v_c = (at_state(x, s1) for x in values)
-        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
 
     def _cost_bonus(self, x: Array, mean_c: Array) -> Array:
         if not self.variance_aware:

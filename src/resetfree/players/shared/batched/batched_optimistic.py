@@ -1,4 +1,4 @@
-"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once: `kernels.counting.composite_plan`.
+"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once, as in `kernels.count_planning`.
 
 Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the widths, V the composite value.
 """
@@ -27,7 +27,7 @@ class OptimisticRows(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
     counts: counts.CountRows
-    largest_lam: Any  # [rows], or None where nobody asks
+    largest_lam: Any  # [rows], or None if not needed
     fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
     visited: Any  # [S, rows]
     found: Any  # [A, rows] states that an action was the first to find
@@ -60,12 +60,12 @@ class Optimistic:
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
         return OptimisticRows(
-            counts.no_counts(shape, self.n_layers, rows),
-            np.zeros(rows) if self.monotone else None,
-            np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
-            np.zeros((S, rows), dtype=np.bool_) if ties else None,
-            np.zeros((A, rows)) if ties else None,
-            np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
+            counts=counts.no_counts(shape, self.n_layers, rows),
+            largest_lam=np.zeros(rows) if self.monotone else None,
+            fatal=np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
+            visited=np.zeros((S, rows), dtype=np.bool_) if ties else None,
+            found=np.zeros((A, rows)) if ties else None,
+            allowed=np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
         )
 
     def plan(self, scene: Scene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
@@ -104,11 +104,11 @@ class Optimistic:
             now = (top, v_r, v_c) if self.form != TWO_SIDED else (top, v_r, v_c, low)
             return tuple(jnp.where(c.known, 0.0, x) for x in now), jnp.where(c.known, 0, best)
 
-        values, actions, exact, _ = backward(
-            shape, tables, step, 4 if self.form == TWO_SIDED else 3, u.action, len(lam), evaluate=evaluate, keep=False
-        )
+        n_values = 4 if self.form == TWO_SIDED else 3
+        passed = backward(shape, tables, step, n_values, u.action, rows=len(lam), evaluate=evaluate, keep=False)
+        values, actions, exact, _ = passed
         v, v_r, v_c = (at_state(x, s1) for x in values[:3])
-        return BatchedPlan(actions, v_r, v_c, v, exact_at(exact, s1), None)
+        return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
 
     def _prefer(self, given: dict[str, Any], state: OptimisticRows) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
@@ -147,13 +147,13 @@ class Optimistic:
                 fewer = jnp.maximum(moves - 1.0, 1.0)
                 fast = 7.0 * log_term / (3.0 * fewer)
                 if self.form == BERNSTEIN:
-                    square = _spread(tables, c, h, a, after[1], mean_r)
+                    square = _spread(tables, c, h, a, after[1], mean=mean_r)
                     sharp = root * jnp.sqrt(square * inverse) + rest * fast
                     risk = jnp.sqrt(jnp.maximum(mean_c * (1.0 - mean_c), 0.0))
                     sharp = sharp + cost_part * lam * (root * risk + fast)
                 else:
-                    square = _spread(tables, c, h, a, after[0], mean)
-                    gap = _spread(tables, c, h, a, after[0] - after[3], jnp.zeros_like(mean))
+                    square = _spread(tables, c, h, a, after[0], mean=mean)
+                    gap = _spread(tables, c, h, a, after[0] - after[3], mean=jnp.zeros_like(mean))
                     sharp = root * (jnp.sqrt(square / fewer) + jnp.sqrt(gap / fewer)) + reach * fast
                 bonus = jnp.where(moved & (moves > 1), jnp.minimum(bonus, sharp), bonus)
             if self.noisy:
@@ -168,7 +168,7 @@ class Optimistic:
         return q, q_r, q_c, low
 
     def learn(self, scene: Scene, state: OptimisticRows, path: Path, lam: Array, plan: BatchedPlan) -> OptimisticRows:
-        """Count the steps that were taken; say anew what can still be safe."""
+        """Count the steps that were taken; compute again which actions can still be safe."""
         shape, tables = scene.shape, scene.tables
         new = state._replace(counts=counts.count(shape, state.counts, path))
         if self.monotone:

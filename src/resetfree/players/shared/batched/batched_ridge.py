@@ -1,7 +1,7 @@
 """Ridge regression of next-state values, for many rows at once, in the form that the features allow.
 
-Legend as in `kernels.regression`: Lam = reg I + sum phi phi^T, b = sum phi r, M = sum phi e_{s'}^T.
-  one-hot   Lam is diagonal: counts say everything, Phi Lam^-1 (b + M V) = (sum r + sum_t N_t V(t)) / (reg + n);
+Legend as in `kernels.ridge`: Lam = reg I + sum phi phi^T, b = sum phi r, M = sum phi e_{s'}^T.
+  one-hot   Lam is diagonal: counts suffice, Phi Lam^-1 (b + M V) = (sum r + sum_t N_t V(t)) / (reg + n);
   features  Lam^-1, M^T and b, by Sherman-Morrison in float64, and the squared widths |phi|^2_{Lam^-1} of all pairs.
 """
 
@@ -50,7 +50,8 @@ class BatchedRidge:
         nothing = np.zeros((S, rows), dtype=np.bool_)
         gram = np.broadcast_to(np.eye(d)[:, :, None] / reg, (L, d, d, rows))
         width2 = np.broadcast_to((phi**2).sum(axis=0)[:, :, None] / reg, (L, *phi.shape[1:], rows))
-        return RidgeRows(gram, np.zeros((L, S, d, rows)), np.zeros((L, d, rows)), width2, nothing, nothing)
+        cross, pay = np.zeros((L, S, d, rows)), np.zeros((L, d, rows))
+        return RidgeRows(gram, cross, pay, width2, known=nothing, known_last=nothing)
 
     def learn(self, shape: Shape, phi: Any, state: Any, path: Path) -> Any:
         """Add the steps that were taken."""

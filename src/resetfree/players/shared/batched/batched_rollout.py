@@ -20,7 +20,7 @@ C = TypeVar("C")
 
 
 class Uniforms(NamedTuple):
-    """The draws of an episode by purpose; None where nobody looks at them."""
+    """The draws of an episode by purpose; None where they are not used."""
 
     action: Any  # [H, rows]
     move: Any  # [H, rows]
@@ -73,7 +73,7 @@ def over_steps(
 
 
 def fence(shape: Shape, values: C) -> C:
-    """Where steps are written out the compiler may not look past one: else it computes much twice to save a kernel."""
+    """Where steps are unrolled, optimise each by itself: the compiler would compute much twice to save a kernel."""
     if not shape.unrolled:
         return values
     fenced: C = jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
@@ -81,7 +81,7 @@ def fence(shape: Shape, values: C) -> C:
 
 
 def offsets_of(shape: Shape, samples_actions: bool) -> dict[str, Sequence[int]]:
-    """Which of an episode's uniforms are looked at, by purpose."""
+    """Which of an episode's uniforms are used, by purpose."""
     H = shape.horizon
     wanted = {
         "action": range(H) if samples_actions else range(0),
@@ -139,18 +139,18 @@ def roll(shape: Shape, tables: Tables, actions: Any, s1: Array, u: Uniforms) -> 
     (last, _, was_reset, steps, total), path = over_steps(body, start, shape)
     state, action, slot, arrived, taken, moved, pay = (jnp.stack(part) if shape.unrolled else part for part in path)
     return Path(
-        state,
-        action,
-        slot,
-        arrived,
-        taken,
-        moved,
-        pay,
-        last,
-        was_reset,
-        steps,
-        total,
-        next_start(shape, tables, last, was_reset, u),
+        state=state,
+        action=action,
+        slot=slot,
+        arrived=arrived,
+        taken=taken,
+        moved=moved,
+        reward=pay,
+        last=last,
+        reset=was_reset,
+        steps=steps,
+        total=total,
+        next_start=next_start(shape, tables, last, was_reset, u),
     )
 
 

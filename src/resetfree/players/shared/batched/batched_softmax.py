@@ -1,4 +1,4 @@
-"""The primal player of Algorithm 1 (`linear-ucb`) for many rows at once: `kernels.regression.softmax_plan`."""
+"""The primal player of Algorithm 1 (`linear-ucb`) for many rows at once: `kernels.ridge.softmax_plan`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Softmax:
         def step(values: Values, h: Any) -> tuple[Values, list[Array]]:
             dead = known_at(shape, data.known, data.known_last, h)
             v_r, v_c = jnp.where(dead, 0.0, values[0]), jnp.where(dead, 1.0, values[1])
-            [mean_r], [mean_c], width2 = self.ridge.regress(tables, given["phi"], given["reg"], data, h, [v_r], [v_c])
+            [mean_r], [mean_c], width2 = self.ridge.regress(
+                tables, given["phi"], given["reg"], data, h, with_pay=[v_r], without=[v_c]
+            )
             cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
             q_r, q_c, composite = [], [], []
             for r, c, w in zip(mean_r, mean_c, width2, strict=True):
@@ -72,12 +74,13 @@ class Softmax:
             return (v_r, v_c), weights
 
         values, actions, exact, policy = backward(
-            shape, tables, step, 2, u.action, len(lam), evaluate=evaluate, keep=self.lagged
+            shape, tables, step, 2, u.action, rows=len(lam), evaluate=evaluate, keep=self.lagged
         )
         v_r, v_c = at_state(values[0], s1), at_state(values[1], s1)
         entropy = shape.horizon * log(shape.n_actions)
         slack = jnp.where(alpha > 0, entropy / alpha, jnp.inf) if entropy > 0 else 0.0
-        return BatchedPlan(actions, v_r, v_c, v_r - lam * v_c + slack, exact_at(exact, s1), policy)
+        upper = v_r - lam * v_c + slack
+        return BatchedPlan(actions, v_r, v_c, upper=upper, exact=exact_at(exact, s1), policy=policy)
 
     def learn(self, scene: Scene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
         """Add the steps that were taken."""

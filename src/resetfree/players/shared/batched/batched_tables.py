@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from resetfree.problems.finite.mdp import FiniteMDP
 
-FEW = 8  # so many terms are written out, more are a reduction
+FEW = 8  # up to this many terms are unrolled, more are a reduction
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Shape:
     n_contexts: int
     noise: str  # "none", "bernoulli" or "gaussian"
     end_resets: bool
-    unrolled: bool  # whether the steps of an episode are written out, or a loop
+    unrolled: bool  # whether the steps of an episode are unrolled, or a loop
 
     @property
     def n_uniforms(self) -> int:
@@ -40,7 +40,7 @@ class Shape:
 
     @property
     def counts_moves(self) -> bool:
-        """Whether successors must be counted: with one successor and a transition at every step tries say it all."""
+        """Whether successors must be counted: with one successor and a transition at every step tries suffice."""
         return self.n_successors > 1 or self.n_transitions < self.horizon
 
 
@@ -52,7 +52,7 @@ class Draw(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The model."""
+    """The arrays of a finite model, states and rows last."""
 
     move: Draw  # rows T * A * S
     successor: Any  # [T, A, W, S] int32
@@ -78,15 +78,15 @@ def shape_of(mdp: FiniteMDP, unrolled: bool) -> Shape:
     rows = np.diff(mdp.transition.indptr)
     noise = "bernoulli" if mdp.noise == "bernoulli" else "gaussian" if mdp.noise else "none"
     return Shape(
-        mdp.horizon,
-        mdp.n_states,
-        mdp.n_actions,
-        int(rows.max(initial=1)),
-        mdp.n_transitions,
-        1 if mdp.contexts is None else len(mdp.contexts),
-        noise,
-        bool((mdp.last_reset != mdp.reset).any()),
-        unrolled,
+        horizon=mdp.horizon,
+        n_states=mdp.n_states,
+        n_actions=mdp.n_actions,
+        n_successors=int(rows.max(initial=1)),
+        n_transitions=mdp.n_transitions,
+        n_contexts=1 if mdp.contexts is None else len(mdp.contexts),
+        noise=noise,
+        end_resets=bool((mdp.last_reset != mdp.reset).any()),
+        unrolled=unrolled,
     )
 
 
@@ -103,15 +103,15 @@ def tables_of(mdp: FiniteMDP, shape: Shape) -> Tables:
     last = np.where(by_pair > 0, np.arange(1, width + 1), 0).max(axis=1) - 1
     chain = np.ones((1, 1)) if mdp.contexts is None else mdp.contexts
     return Tables(
-        _by_inverse(by_pair, last),
-        successor.reshape(dims).transpose(0, 2, 3, 1),
-        probability.reshape(dims).transpose(0, 2, 3, 1),
-        mdp.reward.transpose(0, 2, 1),
-        mdp.reset,
-        mdp.last_reset,
-        _by_inverse(mdp.restart),
-        _by_inverse(chain),
-        np.float64(mdp.noise if shape.noise == "gaussian" else 0.0),
+        move=_by_inverse(by_pair, last),
+        successor=successor.reshape(dims).transpose(0, 2, 3, 1),
+        probability=probability.reshape(dims).transpose(0, 2, 3, 1),
+        reward=mdp.reward.transpose(0, 2, 1),
+        reset=mdp.reset,
+        last_reset=mdp.last_reset,
+        restart=_by_inverse(mdp.restart),
+        context=_by_inverse(chain),
+        deviation=np.float64(mdp.noise if shape.noise == "gaussian" else 0.0),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a player says to be played by the batched engine: an optional protocol, and it needs no JAX.
+"""What a player declares to be played by the batched engine: an optional protocol, and it needs no JAX.
 
 A player with a method `batched_form` is played many seeds and settings at once. The method imports JAX, which it may
 do inside, and returns a program over rows: the last axis of every array is the row, which is one run.
@@ -56,5 +56,5 @@ class Batchable(Protocol):
 
 
 def has_batched_form(cls: type) -> bool:
-    """Whether a class of players says its own batched form; an inherited one counts not, for a subclass may differ."""
+    """Whether a class of players declares its own batched form; inherited ones do not count: a subclass may differ."""
     return "batched_form" in vars(cls)

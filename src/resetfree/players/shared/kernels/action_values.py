@@ -61,7 +61,7 @@ def counted_values(
     q_r: Floats,  # [H, S, A] out, in [0, H - h]
     q_c: Floats,  # [H, S, A] out, in [0, 1]
 ) -> None:
-    """Q_r and Q_c on the empirical model; what was never tried is as good as can be if there is a bonus, else 0."""
+    """Q_r and Q_c on the empirical model; what was never tried has the largest value if there is a bonus, else 0."""
     horizon, n_states, n_actions = policy.shape
     hope = 1.0 if scale > 0.0 else 0.0
     next_r, next_c = np.zeros(n_states), np.zeros(n_states)

@@ -72,9 +72,7 @@ def expect_composite(
 
 
 @jit
-def mark_known(
-    lam: float, last: bool, known: Bools, known_last: Bools, v: Floats, v_r: Floats, v_c: Floats
-) -> None:  # fmt: skip
+def mark_known(lam: float, last: bool, known: Bools, known_last: Bools, v: Floats, v_r: Floats, v_c: Floats) -> None:
     """V = -lam, V_r = 0 and V_c = 1 in the states known to be reset states on arrival at this step."""
     for s in range(len(v)):
         if known[s] or (last and known_last[s]):

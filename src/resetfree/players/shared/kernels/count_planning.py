@@ -180,10 +180,9 @@ def composite_plan(
     horizon, n_states, n_actions = policy.shape
     n_layers, width = len(c.tried), c.seen.shape[3]
     flat = (n_layers * n_states, n_actions)
-    rows = Rows(
-        c.tried.reshape(flat), c.earned.reshape(flat), c.moved.reshape(flat), np.empty((0, 0), dtype=np.int64),
-        np.empty((0, 0), dtype=np.int32), c.successor.reshape(-1), c.seen.reshape(-1), width,
-    )  # fmt: skip
+    tried, earned, moved = c.tried.reshape(flat), c.earned.reshape(flat), c.moved.reshape(flat)
+    begin, used = np.empty((0, 0), dtype=np.int64), np.empty((0, 0), dtype=np.int32)
+    rows = Rows(tried, earned, moved, begin, used, c.successor.reshape(-1), c.seen.reshape(-1), width)
     bonus, stretch = Bonus(form, log_term, noise, cost_part, lam), draw.reshape((-1, draw.shape[2] or 1))
     next_v, next_r, next_c = np.zeros(n_states + 1), np.zeros(n_states + 1), np.zeros(n_states + 1)
     next_low, low = np.zeros(n_states + 1), np.empty(n_states)
@@ -192,12 +191,19 @@ def composite_plan(
     no_sets = np.empty((0, 0), dtype=np.bool_)
     policy[:] = 0.0
     for h in range(horizon - 1, -1, -1):
-        composite_step(
-            rows, h < n_transitions, bonus, float(horizon - h), next_v, next_r, next_c, next_low, itself,
-            c.known_last if h == n_transitions - 1 else c.known, n_states,
-            itself + h * n_states if n_layers > 1 else itself, c.known, prefer,
-            allowed[h if len(allowed) > 1 else 0] if len(allowed) > 0 else no_sets, stretch, v, v_r, v_c, low, action,
-        )  # fmt: skip
+        after = (
+            next_v,
+            next_r,
+            next_c,
+            next_low,
+            itself,
+            c.known_last if h == n_transitions - 1 else c.known,
+            n_states,
+        )
+        row = itself + h * n_states if n_layers > 1 else itself
+        may = allowed[h if len(allowed) > 1 else 0] if len(allowed) > 0 else no_sets
+        here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
+        composite_step(rows, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
         for s in range(n_states):
             policy[h, s, action[s]] = 1.0
         next_v[:n_states], next_r[:n_states], next_c[:n_states], next_low[:n_states] = v, v_r, v_c, low

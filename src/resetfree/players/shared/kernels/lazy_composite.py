@@ -1,7 +1,8 @@
-"""Optimistic value iteration on counts (`kernels.counting`), and what can still be safe (`kernels.elimination`), on the
-places of a plan and on what changed alone.
+"""Optimistic value iteration on counts, and what can still be safe, on the places of a plan and on what changed alone.
 
-Legend: as in `kernels.seen`; bad[i, l] whether a reset can no longer be avoided from numbered state i as far as was
+The passes over all states are `kernels.count_planning` and `support_elimination_kernel`.
+
+Legend: as in `kernels.visited`; bad[i, l] whether a reset can no longer be avoided from numbered state i as far as was
 seen, one layer l for a life without end or one per step of an episode.
 """
 
@@ -43,7 +44,7 @@ def composite_places(
     weight: float,
     jitter: Floats,  # [S, A]
     place: Numbers,  # [H, M]
-    who: Numbers,  # [N]
+    state_at: Numbers,  # [N]
     bounds: Ints,  # [H + 1] the new places of each step
     first: int,  # the step to go back to
     v: Floats,  # [N] out, at the new places: the optimistic value
@@ -52,7 +53,7 @@ def composite_places(
     low: Floats,  # [N] out: a lower bound
     action: Numbers,  # [N] out
 ) -> None:
-    """`kernels.counting.composite_plan` at the new places, from the last step to the first."""
+    """`kernels.count_planning.composite_plan` at the new places, from the last step to the first."""
     horizon, n_actions, lam = len(place), len(score), bonus.lam
     counted = Rows(c.tried, c.earned, c.moved, c.begin, c.used, c.successor, c.times, 0)
     over = np.zeros(place.shape[1] if bounds[horizon] > bounds[horizon - 1] else 0, dtype=np.int32)
@@ -69,20 +70,19 @@ def composite_places(
         prefer = np.empty((n, n_actions))
         may = np.empty((n if len(bad) > 0 else 0, n_actions), dtype=np.bool_)
         if len(bad) > 0:
-            _allowed(c, bad, endless, n_transitions, h, who[new], may)
+            _allowed(c, bad, endless, n_transitions, h, state_at[new], may)
         for k in range(n):
-            i = who[bounds[h] + k]
+            i = state_at[bounds[h] + k]
             r = c.row[i, layer]
             rows[k], known[k] = r, c.known[i]
             for a in range(n_actions):
                 prefer[k, a] = score[a] + weight * jitter[c.state[i], a]
             if len(bad) > 0 and bad[i, 0 if endless else h]:
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
-        composite_step(
-            counted, h < n_transitions, bonus, float(horizon - h), v, v_r, v_c, low,
-            place[h + 1] if h + 1 < horizon else over, c.known_last if h == n_transitions - 1 else c.known, DEAD,
-            rows, known, prefer, may, all_width, v[new], v_r[new], v_c[new], low[new], action[new],
-        )  # fmt: skip
+        places = place[h + 1] if h + 1 < horizon else over
+        after = (v, v_r, v_c, low, places, c.known_last if h == n_transitions - 1 else c.known, DEAD)
+        here, made = (rows, known, prefer, may, all_width), (v[new], v_r[new], v_c[new], low[new], action[new])
+        composite_step(counted, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
 
 
 @jit
@@ -102,18 +102,18 @@ def _turn(
     endless: bool,
     n_transitions: int,
     h: int,
-    asked: Numbers,
+    checked: Numbers,
     may: Bools,
     turned: Numbers,
     n_turned: int,
 ) -> int:
-    """Look again at the states `asked`; those that have no safe action left turn bad, and are listed."""
-    _allowed(c, bad, endless, n_transitions, h, asked, may)
+    """Check the states `checked` again; those that have no safe action left turn bad, and are listed."""
+    _allowed(c, bad, endless, n_transitions, h, checked, may)
     layer = 0 if endless else h
-    for k in range(len(asked)):
-        if not bad[asked[k], layer] and not may[k].any():
-            bad[asked[k], layer] = True
-            turned[n_turned] = asked[k]
+    for k in range(len(checked)):
+        if not bad[checked[k], layer] and not may[k].any():
+            bad[checked[k], layer] = True
+            turned[n_turned] = checked[k]
             n_turned += 1
     return n_turned
 
@@ -136,10 +136,10 @@ def spread(
     Sets only grow as more is seen, so looking again at what changed gives the sets that all counts together give.
     """
     n_new = c.size[NEWS]
-    asked = np.empty(n_new + n_edges, dtype=np.int32)
-    may = np.empty((len(asked), c.tried.shape[1]), dtype=np.bool_)
+    checked = np.empty(n_new + n_edges, dtype=np.int32)
+    may = np.empty((len(checked), c.tried.shape[1]), dtype=np.bool_)
     turned = np.empty(c.size[STATES] + 1, dtype=np.int32)
-    asked[:n_new] = c.news[:n_new, 0]
+    checked[:n_new] = c.news[:n_new, 0]
     h, m = bad.shape[1] - 1, 0
     if endless and known_last >= 0 and not bad[known_last, 0]:
         bad[known_last, 0] = True
@@ -152,14 +152,14 @@ def spread(
         for k in range(m):
             e = head[turned[k]]
             while e >= 0:
-                asked[n] = before[e]
+                checked[n] = before[e]
                 n += 1
                 e = follow[e]
         m = 0
         if not endless and known >= 0 and not bad[known, h]:
             bad[known, h] = True
             turned[0], m = known, 1
-        m = _turn(c, bad, endless, n_transitions, h, asked[:n], may[:n], turned, m)
+        m = _turn(c, bad, endless, n_transitions, h, checked[:n], may[:n], turned, m)
         first = False
         if endless and m == 0:
             return

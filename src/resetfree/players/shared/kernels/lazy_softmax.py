@@ -1,6 +1,6 @@
 """The pass of Algorithm 1 with one-hot features, on the places of a plan alone.
 
-Legend: as in `kernels.seen`; n how often a pair was tried, reg the ridge. With one-hot features Lam is diagonal, so
+Legend: as in `kernels.visited`; n how often a pair was tried, reg the ridge. With one-hot features Lam is diagonal, so
     Q_r = clip((sum of rewards + sum of V_r(s')) / (reg + n) + beta_r / sqrt(reg + n)),  Q_c likewise with - beta_c.
 """
 
@@ -43,7 +43,7 @@ def softmax_step(
     now_c: Floats,  # [n] out
     rows: Floats,  # [n, A] out: the softmax, or [0, A] where only values are wanted
 ) -> None:
-    """Q, softmax and V in some states at step h. In states that were never seen all actions look equally good."""
+    """Q, softmax and V in some states at step h. In states that were never seen all actions are equally good."""
     n_actions = rows.shape[1]
     dead = c.known_last if h == n_transitions - 1 else c.known
     after = place[h + 1] if h + 1 < len(place) else np.zeros(place.shape[1], dtype=np.int32)  # OVER
@@ -95,7 +95,7 @@ def softmax_places(
     place: Numbers,  # [H, M]
     v_r: Floats,  # [N] out, at the new places
     v_c: Floats,  # [N] out
-    who: Numbers,  # [N]
+    state_at: Numbers,  # [N]
     bounds: Ints,  # [H + 1] the new places of each step
     first: int,  # the step to go back to
 ) -> None:
@@ -105,4 +105,4 @@ def softmax_places(
     for h in range(len(place) - 1, first - 1, -1):
         new = slice(bounds[h], bounds[h + 1])
         if bounds[h] < bounds[h + 1]:
-            softmax_step(c, n_transitions, x, caps, place, v_r, v_c, h, who[new], v_r[new], v_c[new], no_rows)
+            softmax_step(c, n_transitions, x, caps, place, v_r, v_c, h, state_at[new], v_r[new], v_c[new], no_rows)

@@ -4,7 +4,7 @@ Legend: N = S*A pairs with features Phi [N, d]; L layers of data (one per step, 
 with reward r and successor s' (-1: none). With Lam = reg I + sum phi phi^T, b = sum phi r, M = sum phi e_{s'}^T,
 planning needs
     Phi Lam^-1 sum phi (r + V(s')) = Phi Lam^-1 b + (Phi Lam^-1 M) V    and    width(i) = ||phi_i||_{Lam^-1}.
-Two exact forms, told apart by `phi`:
+Two exact forms, distinguished by `phi`:
   pairs     (phi empty) gram = Phi Lam^-1 Phi^T [N, N], cross = (Phi Lam^-1 M)^T [S, N], pay = Phi Lam^-1 b [N]: a
             sample of pair i changes them along the column gram[:, i], which has one entry for one-hot features;
   features  gram = Lam^-1 [d, d], cross = M^T [S, d], pay = b [d]: better when d is much smaller than N.

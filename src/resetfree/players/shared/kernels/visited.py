@@ -2,7 +2,7 @@
 
 Legend: states are numbered in the order in which they were first seen, M of them; R rows of A pairs, one for each state
 (and each step, where data are not pooled) in which something was tried; L layers of data; a place is a step h (from 0)
-and a numbered state that a plan has looked at. Nothing here has the size S A S, H S A, or even S A.
+and a numbered state that a plan has used. Nothing here has the size S A S, H S A, or even S A.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 Numbers = NDArray[np.int32]
 STATES, ROWS, EDGES, NEWS = 0, 1, 2, 3  # what `Seen.size` counts; NEWS: edges that the last episode saw first
-SCAN = 16  # looking through so many entries costs about what sorting one does
+SCAN = 16  # scanning this many entries costs about what sorting one does
 OVER, DEAD, FIRST = 0, 1, 2  # places of every plan: after the last step, in a reset state; and the first real one
 
 
@@ -107,38 +107,38 @@ def note(
 
 
 @jit
-def ask(place: Numbers, who: Numbers, h: int, numbers: Numbers, n: int) -> int:
-    """Give the next places, from n on, to those of some states (-1: none) that have none at step h; how many then."""
+def give_places(place: Numbers, state_at: Numbers, h: int, numbers: Numbers, n: int) -> int:
+    """Give the next places, from n on, to those of some states (-1: none) without one at step h; returns the new n."""
     here = place[h]
     for k in range(len(numbers)):
         t = numbers[k]
         if t >= 0 and here[t] == 0:
-            here[t], who[n] = n, t
+            here[t], state_at[n] = n, t
             n += 1
     return n
 
 
 @jit
-def _arrange(after: Numbers, who: Numbers, begin: int, end: int) -> None:
+def _arrange(after: Numbers, state_at: Numbers, begin: int, end: int) -> None:
     """Put the new places of a step in the order of their states: counts are then read from front to back."""
     if SCAN * (end - begin) > len(after):
         k = begin
         for t in range(len(after)):
             if after[t] >= begin:
-                after[t], who[k] = k, t
+                after[t], state_at[k] = k, t
                 k += 1
     else:
-        who[begin:end].sort()
+        state_at[begin:end].sort()
         for k in range(begin, end):
-            after[who[k]] = k
+            after[state_at[k]] = k
 
 
 @jit
 def reach(
     c: Seen,
     n_transitions: int,
-    place: Numbers,  # [H, M] in and out: the place of (h, i), 0 where there is none yet
-    who: Numbers,  # [N] out: the state of each place
+    place: Numbers,  # [H, M] in and out: the place of (h, i), 0 if it has no place yet
+    state_at: Numbers,  # [N] out: the state of each place
     bounds: Ints,  # [H + 1] in and out: the new places of step h are bounds[h] .. bounds[h + 1] - 1
     h: int,  # the step and the place to go on from, and how many places there are
     at: int,
@@ -146,14 +146,14 @@ def reach(
 ) -> tuple[int, int, int]:
     """Give a place to everything that observed edges lead to from the new places of step h; h = H when done.
 
-    Only these places enter the values of the new ones. Where `who` is full it returns where to go on once it is longer.
+    Only these places enter the values of the new ones. If `state_at` is full, it returns where to go on.
     """
     horizon, n_actions = len(place), c.tried.shape[1]
     while h + 1 < horizon:
         dead = c.known_last if h == n_transitions - 1 else c.known
         after = place[h + 1]
         for k in range(at, bounds[h + 1]):
-            r = c.row[who[k], h if c.row.shape[1] > 1 else 0]
+            r = c.row[state_at[k], h if c.row.shape[1] > 1 else 0]
             if r < 0:
                 continue
             for a in range(n_actions):
@@ -161,14 +161,14 @@ def reach(
                 for j in range(begin, begin + c.used[r, a]):
                     t = c.successor[j]
                     if after[t] == 0 and not dead[t]:
-                        if n == len(who):
+                        if n == len(state_at):
                             return h, k, n
-                        after[t], who[n] = n, t
+                        after[t], state_at[n] = n, t
                         n += 1
         h += 1
         bounds[h + 1] = n
         at = bounds[h]
-        _arrange(after, who, at, n)
+        _arrange(after, state_at, at, n)
         if at == n:
             bounds[h + 1 :] = n
             break

@@ -1,7 +1,7 @@
-"""The report: run files in, one self-contained HTML file out. It reads run files only, and imports no player.
+"""The report: run files in, one self-contained HTML file out. It reads run files only, and names no player.
 
-The way: `groups` (run files, taken together by what they were asked) -> `series` (what is shown of a curve) -> figures
-(`learning`, `players`, `maps`, `comparing`, each a `drawing`) and `tables` -> `page` -> `building` (the whole).
+Data flow: `groups` (run files, grouped by their specs) -> `series` (the shown points of a curve) -> figures
+(`learning_curves`, `players`, `maps`, `comparing`, each a `Drawing`) and `html_tables` -> `page` -> `assembling`.
 """
 
 from resetfree.show.report.html.assembling import Report, write_report

@@ -12,25 +12,16 @@ from resetfree.core.arguments import is_special
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import (
-    comparing,
-    maps,
-    page,
-    players,
-)
-from resetfree.show.report.html import (
-    html_tables as tables,
-)
-from resetfree.show.report.html import (
-    learning_curves as learning,
-)
+from resetfree.show.report.html import comparing, maps, page, players
+from resetfree.show.report.html import html_tables as tables
+from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Collection, Group, collect
 from resetfree.show.report.html.phrases import Markup, join, tag
 
 MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
-DETAILED = 4  # groups up to which every figure of each is drawn unless it is asked for
-CORE = ("regret-log", "resets-log", "time-line")  # what is drawn of each group where there are more
+DETAILED = 4  # groups up to which every figure of each is drawn by default
+CORE = ("regret-log", "resets-log", "time-line")  # figures of each group if there are more groups
 LONGEST_TITLE = 120
 
 
@@ -47,9 +38,12 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "report": str(self.path), "runs": self.runs, "figures": list(self.figures), "bytes": self.bytes,
+            "report": str(self.path),
+            "runs": self.runs,
+            "figures": list(self.figures),
+            "bytes": self.bytes,
             "seconds": self.seconds,
-        }  # fmt: skip
+        }
 
 
 def write_report(
@@ -65,9 +59,9 @@ def write_report(
 
     runs: run files, of one or several problems and players; those that differ by the seed only are taken together.
     path: the page; a file that is there is replaced only if it is such a page.
-    problem, options: for runs whose problem is not a registered one, see `resetfree.load`.
+    problem, options: for runs whose problem is not registered, see `resetfree.load`.
     figures: a folder for every figure as SVG, PDF and PNG and its data as CSV.
-    details: whether all figures of every group are drawn (default: where there are at most 4 groups).
+    details: whether all figures of every group are drawn (default: if there are at most 4 groups).
     Raises RunError for a run file that cannot be read, InvalidInput for a page that cannot be written.
     """
     began, target = time.perf_counter(), Path(path)
@@ -88,18 +82,18 @@ def write_report(
 
 
 def check_target(target: Path) -> None:
-    """Refuse, before any work, a place that cannot be written or that holds something else than a report."""
+    """Refuse, before any work, a target that cannot be written or is a file of another kind."""
     if target.is_dir():
         raise InvalidInput(f"The report must go to a file. Got the folder '{target}' instead.")
     if target.exists():
         try:
-            ours = False
+            is_report = False
             if not is_special(target):
                 with target.open("rb") as file:
-                    ours = file.read(len(MARK)) == MARK
+                    is_report = file.read(len(MARK)) == MARK
         except OSError as error:
             raise InvalidInput(f"The report '{target}' cannot be replaced: {error.strerror}.") from error
-        if not ours:
+        if not is_report:
             raise InvalidInput(f"The file '{target}' exists and is not a report: name another one (-o).")
     elif not target.parent.is_dir():
         raise InvalidInput(f"The report must go to a folder that exists. Got '{target}' instead.")
@@ -142,7 +136,7 @@ def _overview(found: Collection) -> Markup:
         parts.append(tables.overview(found.groups))
     parts += [tag("p", sentence, class_="note") for sentence in tables.unplayed(found)]
     parts += [tag("details", tag("summary", "How to read this page"), page.glossary())]
-    return page.section("overview", "What was run, and what came of it", *parts)
+    return page.section("overview", "Runs and results", *parts)
 
 
 def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:

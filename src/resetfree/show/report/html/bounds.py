@@ -1,4 +1,4 @@
-"""What theorems say of a group's curves: the same certificates as `certify`, asked after fewer rounds as well."""
+"""Bounds of theorems for the curves of a group: the certificates of `certify`, also after fewer rounds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ HALVINGS = 12  # points of a bound: K, K/2, K/4, ...
 
 
 def rate(group: Group, claim: str) -> tuple[NDArray[np.int64], Floats, Certificate] | str:
-    """A rate of `certify.RATES` for the first run, at K, K/2, K/4 ..., each asked of the run as it stood then.
+    """A rate of `theory.certificates.RATES` for the first run, at K, K/2, K/4 ..., each for the rounds up to then.
 
-    Returns episodes, bounds and the certificate at K; or why no theorem's bound can be drawn. A rate that is only
-    tuned has no theorem, and is none.
+    Returns episodes, bounds and the certificate at K; or the reason why no theorem's bound can be drawn, as for a
+    tuned rate.
     """
     found = [c for c in group.certificates[0] if c.claim == claim]
     if not found or not found[0].applies:
@@ -32,7 +32,7 @@ def rate(group: Group, claim: str) -> tuple[NDArray[np.int64], Floats, Certifica
         return found[0].why.rstrip(".")
     run, k = group.runs[0], group.rounds
     at: list[tuple[int, float]] = []
-    grid = shown(group.rounds, log=True)  # where the curve is shown, so that both stand in one table
+    grid = shown(group.rounds, log=True)  # the points of the curve, so that both fit one table
     for wanted in (k / 2**i for i in range(HALVINGS)):
         near = int(grid[np.argmin(np.abs(grid - wanted))])
         bound = _at(run, near, claim)
@@ -45,7 +45,7 @@ def rate(group: Group, claim: str) -> tuple[NDArray[np.int64], Floats, Certifica
 
 
 def every_path(group: Group) -> Certificate | None:
-    """The bound on realised resets that holds on every path, of players that have one; the largest of the runs."""
+    """The bound on realised resets on every path, largest over the runs; None if the player has none."""
     found = [c for claims in group.certificates for c in claims if c.claim in EVERY_PATH and c.applies]
     return max(found, key=lambda c: c.rhs) if found and all(c.status == "proved" for c in found) else None
 

@@ -1,4 +1,4 @@
-"""Several groups of runs beside each other, problem by problem: curves of all, and Regret against Resets."""
+"""Several groups of runs compared, problem by problem: curves of all, and Regret against Resets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from resetfree.show.report.style import GREY, line
 from resetfree.studies.statistics import interval
 
 MARKS = "os^Dvp*X"
+TITLES = {  # and units
+    "regret": ("Regret", "reward"),
+    "resets": ("Resets, expected", "resets"),
+    "realised": ("Resets, realised", "resets"),
+}
 
 
 def by_problem(groups: list[Group]) -> list[list[Group]]:
-    """Groups that can be compared: of one problem, and at least two of them."""
+    """The groups of each problem that has at least two."""
     found: dict[str, list[Group]] = {}
     for group in groups:
         found.setdefault(str(group.spec["fingerprint"]), []).append(group)
@@ -24,25 +29,25 @@ def figures(groups: list[Group], number: int) -> list[Drawing]:
     with_regret = [g for g in groups if "regret" in g.measures]
     drawn = []
     if with_regret:
-        drawn.append(_curves(groups, with_regret, "regret", "Regret", "reward", number))
+        drawn.append(_curves(groups, with_regret, "regret", number))
     exact = [g for g in groups if "resets" in g.measures]
     if len(exact) == len(groups):
-        drawn.append(_curves(groups, exact, "resets", "Resets, expected", "resets", number))
-    drawn.append(_curves(groups, groups, "realised", "Resets, realised", "resets", number))
+        drawn.append(_curves(groups, exact, "resets", number))
+    drawn.append(_curves(groups, groups, "realised", number))
     if len(with_regret) > 1:
         drawn.append(_pairs(groups, with_regret, number))
     return drawn
 
 
 def names(groups: list[Group]) -> list[str]:
-    """Of groups of one problem: players, and the settings in which they differ; players only where these differ."""
+    """Short labels of the groups of a problem: players and differing settings, without players that are all equal."""
     parts = [g.label.removeprefix(f"{g.spec['problem']}, ").partition(" (") for g in groups]
     same = len({players for players, _, _ in parts}) == 1
     result = []
     for players, bracket, rest in parts:
         if same and rest:
             result.append(plain_text(rest.removesuffix(")")))
-        else:  # what tells them apart stands at the end
+        else:  # the distinguishing settings are at the end
             room = max(12, LONGEST - len(bracket + rest))
             result.append(plain_text(players, room) + plain_text(bracket + rest, LONGEST - 12))
     return result
@@ -52,8 +57,9 @@ def _tall(groups: list[Group]) -> float:
     return HEIGHT + 0.17 * len(groups) + 0.1
 
 
-def _curves(all_groups: list[Group], groups: list[Group], name: str, title: str, unit: str, number: int) -> Drawing:
+def _curves(all_groups: list[Group], groups: list[Group], name: str, number: int) -> Drawing:
     """One measure of all groups over the episodes, the episodes on a logarithmic axis."""
+    title, unit = TITLES[name]
     height = _tall(groups)
     figure, axes = canvas(height)
     data: dict[str, list[object]] = {"group": [], "n": [], "k": [], "mean": [], "low": [], "high": []}
@@ -73,16 +79,16 @@ def _curves(all_groups: list[Group], groups: list[Group], name: str, title: str,
         axes.axhline(0, color=GREY, lw=0.8)
     dress(axes, title, unit, log="x")
     _below(axes, height, len(groups))
-    return Drawing(
-        f"comparison{number}-{name}", title,
+    caption = (
         f"{title} of every group on this problem. Lines: means over the seeds (n in the legend); bands: 95 % bootstrap "
-        f"intervals of the mean where n > 1. Unit: {unit}.",
-        f"{title} of {len(groups)} groups over the episodes.", data, figure,
-    )  # fmt: skip
+        f"intervals of the mean where n > 1. Unit: {unit}."
+    )
+    alt = f"{title} of {len(groups)} groups over the episodes."
+    return Drawing(f"comparison{number}-{name}", title, caption, alt, data=data, figure=figure)
 
 
 def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing:
-    """Regret(K) against Resets(K): what is paid in one for the other."""
+    """Regret(K) against Resets(K): the trade-off between them."""
     height = _tall(groups)
     figure, axes = canvas(height)
     sides = [f"{what}{side}" for what in ("regret", "resets") for side in ("", "_low", "_high")]
@@ -105,13 +111,13 @@ def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing
     _below(axes, height, len(groups))
     lengths = sorted({group.rounds for group in groups})
     unequal = "" if len(lengths) == 1 else " The groups have different numbers of episodes, and are not on equal terms."
-    return Drawing(
-        f"comparison{number}-pairs", "Regret against Resets",
+    caption = (
         "Both at the end of the runs, exact; left and low is good, negative Regret is bought with resets. Marks: means "
         f"over seeds (n in the legend) after {' or '.join(f'{x:,}' for x in lengths)} episodes; bars: 95 % bootstrap "
-        f"intervals.{unequal}",
-        f"Regret against Resets of {len(groups)} groups.", data, figure,
-    )  # fmt: skip
+        f"intervals.{unequal}"
+    )
+    alt = f"Regret against Resets of {len(groups)} groups."
+    return Drawing(f"comparison{number}-pairs", "Regret against Resets", caption, alt, data=data, figure=figure)
 
 
 def _below(axes: object, height: float, n: int) -> None:
@@ -121,5 +127,5 @@ def _below(axes: object, height: float, n: int) -> None:
     bottom = box.y0 + (0.17 * n + 0.1) / height
     axes.set_position((box.x0, bottom, box.width, box.y1 - bottom))  # type: ignore[attr-defined]
     handles, labels = axes.get_legend_handles_labels()  # type: ignore[attr-defined]
-    figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), handlelength=1.8, labelspacing=0.25,
-                  borderaxespad=0.2)  # fmt: skip
+    spacing = {"handlelength": 1.8, "labelspacing": 0.25, "borderaxespad": 0.2}
+    figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.02, 0.0), **spacing)

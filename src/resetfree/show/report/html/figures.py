@@ -1,4 +1,4 @@
-"""A figure of the report: what is drawn, what it says in words, and the numbers behind it, in every format."""
+"""A figure of the report with its caption and its data, in every format."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from resetfree.show.report.html.series import Curve
 
 WIDTH, HEIGHT = 4.8, 3.3  # inches: as wide as a telephone at natural size
 LEFT, BOTTOM, RIGHT, TOP = 0.62, 0.47, 0.15, 0.32  # margins in inches: fixed, so that figures line up
-LONGEST = 60  # characters of somebody else's words in a figure
+LONGEST = 60  # characters of text from a run file in a figure
 FORMATS = ("svg", "pdf", "png", "csv")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def plain_text(text: object, longest: int = LONGEST) -> str:
-    """Words from a run file as a figure can show them: one line, not too long, nothing that is no character.
+    """Text from a run file as a figure can show it: one line, not too long, no control characters.
 
     >>> plain_text("abc" * 100)[-1], plain_text(chr(0) + "b" + chr(10))
     ('…', ' b ')
@@ -40,13 +40,13 @@ def plain_text(text: object, longest: int = LONGEST) -> str:
 
 @dataclass(eq=False)
 class Drawing:
-    """A figure with its words and its data."""
+    """A figure with its caption and its data."""
 
     name: str  # of its files, and of its place in the page
     title: str
-    caption: str  # what is seen, with units and the number of runs
-    alt: str  # the same for those who do not see it
-    data: Mapping[str, Any]  # columns of equal length: what is drawn, exactly
+    caption: str  # with units and the number of runs
+    alt: str  # text for screen readers
+    data: Mapping[str, Any]  # columns of equal length: the drawn numbers
     figure: Any = field(repr=False)
 
     @cached_property
@@ -86,7 +86,7 @@ class Drawing:
             with drafted(paths[0]) as draft:
                 draft.write_text(svg.standalone(self.svg), encoding="utf-8")
             with drafted(paths[1]) as draft:
-                draft.write_bytes(self._pdf(42))  # TrueType fonts, which journals ask for: twice the time
+                draft.write_bytes(self._pdf(42))  # TrueType fonts, which journals require: twice the time
             with drafted(paths[2]) as draft, draft.open("wb") as file:
                 self._save(file, "png", dpi=300, facecolor="white")
             with drafted(paths[3]) as draft:
@@ -105,7 +105,7 @@ class Drawing:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, str):  # a spreadsheet must not take somebody else's word for a formula
+    if isinstance(value, str):  # text from a file must not become a formula in a spreadsheet
         return "'" + value if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else repr(float(value))
@@ -130,7 +130,7 @@ def dress(axes: Any, title: str, y: str, *, x: str = "episode k", log: str = "")
     axes.set_ylabel(y)
     for name, axis, scale in (("x", axes.xaxis, axes.set_xscale), ("y", axes.yaxis, axes.set_yscale)):
         if name in log:
-            scale("log", **({"nonpositive": "mask"}))
+            scale("log", nonpositive="mask")
             axis.set_major_locator(LogLocator(base=10, numticks=7))
             axis.set_minor_locator(NullLocator())
             axis.set_minor_formatter(NullFormatter())
@@ -138,7 +138,7 @@ def dress(axes: Any, title: str, y: str, *, x: str = "episode k", log: str = "")
 
 
 def plot(axes: Any, curve: Curve, label: str, colour: str, **options: Any) -> None:
-    """A mean, with its interval as a band where there are several runs."""
+    """Plot a mean, with its interval as a band if there are several runs."""
     dot = {"marker": "o", "ms": 4} if len(curve.k) == 1 else {}  # a line of one point cannot be seen
     axes.plot(curve.k, curve.mean, color=colour, label=label, **dot, **options)
     if (curve.low < curve.high).any():
@@ -151,7 +151,7 @@ def legend(axes: Any, **options: Any) -> None:
 
 
 def legend_above(axes: Any) -> None:
-    """The legend in room of its own over the curves of a linear axis: nothing is covered."""
+    """The legend in extra room above the curves of a linear axis, so that nothing is covered."""
     rows = -(-len(axes.get_legend_handles_labels()[0]) // 2)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + (high - low) * (0.085 * rows + 0.02))
@@ -168,7 +168,7 @@ def columns(curves: Mapping[str, Curve]) -> dict[str, Any]:
 
 
 def runs(n: int) -> str:
-    """How a caption says how many.
+    """The number of runs in a caption.
 
     >>> runs(1), runs(20)
     ('n = 1 run', 'n = 20 runs')
@@ -177,7 +177,7 @@ def runs(n: int) -> str:
 
 
 def over_seeds(n: int) -> str:
-    """How a caption says what line and band are."""
+    """What line and band are, in a caption."""
     if n == 1:
         return "n = 1 run: no interval."
     return f"Line: mean over n = {n} seeds; band: 95 % bootstrap interval of the mean."

@@ -1,7 +1,7 @@
-"""Run files as a report takes them: read, checked, and put together where they differ by the seed only.
+"""Run files read, checked and grouped: the runs of a group differ by the seed only.
 
 Legend: a group holds n runs of one problem with the same players and settings; K its rounds that all of them have;
-"truth" is the oracle's side of a run, or the sentence that says why there is none.
+"truth" is the oracle's part of a run, or the sentence why there is none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from resetfree.theory.oracle.dynamic_programming import Solution
 SAME = ("problem", "problem_options", "fingerprint", "primal", "dual", "feedback", "episodes", "B")
 LONGEST = 80  # characters of a setting
 NO_START = "some starts of this run are no states of its problem"
-BROKEN = (ResetFreeError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)  # what odd data can do
+BROKEN = (ResetFreeError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)  # raised by damaged data
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Group:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What all runs of the group were asked (but for the seed)."""
+        """The spec of the runs, the same for all but for the seed."""
         return self.runs[0].spec
 
     @property
@@ -102,7 +102,7 @@ class Group:
         return found
 
     def final(self, name: str) -> list[float]:
-        """A measure after the last common round, of every run; empty where there is none."""
+        """A measure after the last common round, of every run; empty without one."""
         return [float(x[self.rounds - 1]) for x in self.measures.get(name, [])]
 
     @cached_property
@@ -118,7 +118,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What a report is about."""
+    """The groups of a report, and what is left out of them."""
 
     groups: list[Group]
     empty: list[Run]  # runs without a round
@@ -128,8 +128,8 @@ class Collection:
 def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, Any] | None = None) -> Collection:
     """Read run files and group them.
 
-    problem, options: for runs whose problem is not a registered one, see `learning.load`.
-    Raises RunError for what cannot be read.
+    problem, options: for runs whose problem is not registered, see `runs.learn.load`.
+    Raises RunError for a file that cannot be read.
     """
     if not paths:
         raise InvalidInput("A report must be about at least one run file. Got none instead.")
@@ -148,9 +148,9 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
             run = other
         runs[key] = run
     together: dict[str, list[Run]] = {}
-    for (asked, _), run in runs.items():
+    for (same, _), run in runs.items():
         if len(run):
-            together.setdefault(asked, []).append(run)
+            together.setdefault(same, []).append(run)
     members = [tuple(sorted(found, key=lambda run: int(run.spec["seed"]))) for found in together.values()]
     labels = label([found[0].spec for found in members])
     groups = [Group(f"g{i + 1}", labels[i], found) for i, found in enumerate(members)]

@@ -1,4 +1,4 @@
-"""The tables of the report: what was run and what came of it, settings, certificates, interventions."""
+"""The tables of the report: results, settings, certificates, interventions."""
 
 from __future__ import annotations
 
@@ -18,31 +18,27 @@ LISTED = 500  # interventions that are listed one by one
 
 def overview(groups: list[Group]) -> Markup:
     """One line per group: Regret always beside Resets, expected beside realised."""
-    head = (
-        "what", "n", "episodes", "Regret", "Resets, expected", "Resets, realised", "last reset after",
-        "certified Resets ≤", "guarantee",
-    )  # fmt: skip
+    numbers = ("n", "episodes", "Regret", "Resets, expected", "Resets, realised", "last reset after")
+    head = ("what", *numbers, "certified Resets ≤", "guarantee")
     rows = []
     for group in groups:
         last = [float(run.columns["k"][run.columns["reset"]].max(initial=0)) for run in group.runs]
-        rows.append((
-            tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), spread(group.final("regret")),
-            spread(group.final("resets")), spread(group.final("realised")), spread(last), spread(group.final("upper")),
-            guarantee(group),
-        ))  # fmt: skip
+        ends = [spread(group.final(measure)) for measure in ("regret", "resets", "realised")]
+        ends += [spread(last), spread(group.final("upper"))]
+        rows.append((tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), *ends, guarantee(group)))
     caption = "Mean over n seeds and 95 % bootstrap interval, after the last episode that all runs of a line have"
     return table(head, rows, numbers=range(1, 8), caption=caption)
 
 
 def episodes(group: Group) -> str:
-    """How many were played, and of how many where runs are not finished."""
-    asked = int(group.spec["episodes"])
-    return f"{group.rounds:,}" if group.rounds == asked else f"{group.rounds:,} of {asked:,}"
+    """Episodes played, and planned if runs are not finished."""
+    planned = int(group.spec["episodes"])
+    return f"{group.rounds:,}" if group.rounds == planned else f"{group.rounds:,} of {planned:,}"
 
 
 def guarantee(group: Group) -> Markup:
-    """In a few words what is proved of these runs and what is tuned."""
-    covered = all(said["covered"] for run in group.runs for said in run.statements.values())
+    """What is proved of these runs and what is tuned, as badges."""
+    covered = all(one["covered"] for run in group.runs for one in run.statements.values())
     rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
     if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
         words: list[object] = [badge("tuned", "plain")]
@@ -57,19 +53,20 @@ def guarantee(group: Group) -> Markup:
 
 
 def settings(group: Group) -> Markup:
-    """Everything that was asked, and what the players say about themselves."""
-    spec, said = group.spec, group.runs[0].statements
+    """The settings of the runs, and the statements of the players."""
+    spec, statements = group.spec, group.runs[0].statements
     states, actions = spec["n_states"] or "infinitely many", spec["n_actions"] or "continuous"
     rows: list[tuple[object, object]] = [
-        ("problem", spec["problem"]), ("its options", _pairs(spec["problem_options"])),
+        ("problem", spec["problem"]),
+        ("its options", _pairs(spec["problem_options"])),
         ("size", f"{states} states, {actions} actions, H = {spec['horizon']}"),
-    ]  # fmt: skip
+    ]
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
-        status = "a theorem" if said[role]["covered"] else "no theorem"
+        status = "a theorem" if statements[role]["covered"] else "no theorem"
         rows += [
-            ("what is proved", f"{status} covers it as it is played: {said[role]['why']}"),
-            ("constants", _pairs(said[role]["constants"])),
+            ("what is proved", f"{status} covers it as it is played: {statements[role]['why']}"),
+            ("constants", _pairs(statements[role]["constants"])),
         ]
     rows += [
         ("feedback to the dual", spec["feedback"]),
@@ -79,8 +76,8 @@ def settings(group: Group) -> Markup:
         ("seeds", ", ".join(str(run.spec["seed"]) for run in group.runs)),
         ("time", f"{spread([run.seconds for run in group.runs])} s of learning per run"),
         ("files", ", ".join(run.path.name for run in group.runs if run.path is not None)),
-    ]  # fmt: skip
-    return table(("asked", "value"), rows, caption="What was run")
+    ]
+    return table(("setting", "value"), rows, caption="What was run")
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -88,16 +85,16 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 
 def certificates(group: Group) -> Markup:
-    """Every claim over all runs of the group: guaranteed ones, tuned ones, and those that cannot be asked."""
+    """Every claim over all runs of the group: guaranteed, tuned, and not applicable ones."""
     by_claim: dict[tuple[str, str], list[Certificate]] = {}
     for claims in group.certificates:
         for c in claims:
             by_claim.setdefault((c.status, c.claim), []).append(c)
     parts: list[object] = []
     for status, title in (
-        ("proved", "Guaranteed: a theorem stands behind it with the constants of these runs"),
-        ("tuned", "Tuned: no theorem stands behind it, and it may fail"),
-        ("identity", "Identities: algebra that holds whatever was played; they check the arithmetic of this page"),
+        ("proved", "Guaranteed: a theorem covers it with the constants of these runs"),
+        ("tuned", "Tuned: no theorem covers it, and it may fail"),
+        ("identity", "Identities: algebra that holds for any run; they check the arithmetic of this page"),
     ):
         rows = [_claim(found) for (kind, _), found in by_claim.items() if kind == status]
         if rows:
@@ -105,19 +102,19 @@ def certificates(group: Group) -> Markup:
             parts.append(
                 table(head, rows, numbers=(2, 4, 5), caption=f"{title}. n = {group.n} runs; numbers of the tightest")
             )
-    said = [_stated(found) for (kind, _), found in by_claim.items() if kind == "stated"]
-    if said:
+    stated = [_stated(found) for (kind, _), found in by_claim.items() if kind == "stated"]
+    if stated:
         words = "Stated: what is bounded and cannot be computed here"
-        parts.append(table(("quantity", "from", "to", "remarks"), said, numbers=(1, 2), caption=words))
+        parts.append(table(("quantity", "from", "to", "remarks"), stated, numbers=(1, 2), caption=words))
     rest = [(found[0].claim, found[0].why) for (kind, _), found in by_claim.items() if kind == "not applicable"]
     if rest:
-        inner = table(("claim", "why not"), rest, caption="Claims that cannot be asked of these runs")
+        inner = table(("claim", "why not"), rest, caption="Claims that do not apply to these runs")
         parts.append(tag("details", tag("summary", f"{len(rest)} claims do not apply here"), inner))
     return join(parts)
 
 
 def failures(groups: list[Group]) -> list[str]:
-    """Proved claims and identities that fail: what must stand at the top of a page."""
+    """Proved claims and identities that fail: they belong at the top of the page."""
     return [
         f"{group.label}, seed {run.spec['seed']}: {c}"
         for group in groups
@@ -139,54 +136,38 @@ def _claim(found: list[Certificate]) -> tuple[object, ...]:
     if worst.detail.get("vacuous"):
         words.append(f"vacuous: no run can exceed {worst.detail['trivial']:.4g}")
     verdict = join([badge(word, MARKS[word]), f" {held}/{len(found)}" if len(found) > 1 else ""])
-    return (
-        worst.claim,
-        verdict,
-        f"{worst.lhs:.5g}",
-        worst.kind,
-        f"{worst.rhs:.5g}",
-        f"{worst.slack:.3g}",
-        "; ".join(words),
-    )
+    sides = (f"{worst.lhs:.5g}", worst.kind, f"{worst.rhs:.5g}", f"{worst.slack:.3g}")
+    return (worst.claim, verdict, *sides, "; ".join(words))
 
 
 def _stated(found: list[Certificate]) -> tuple[object, ...]:
-    """An interval, of the run in which it reaches highest."""
+    """An interval, of the run with the largest upper end."""
     widest = max(found, key=lambda c: c.rhs)
     return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", widest.why)
 
 
 def interventions(collection: Collection) -> Markup | None:
-    """Resets that somebody performed, of all runs; None where nobody did."""
+    """Resets that an operator or the environment performed, of all runs; None if there are none."""
     runs = [(g.label, run) for g in collection.groups for run in g.runs] + [
         (_name(run), run) for run in collection.empty
     ]
-    found = [(label, run.spec["seed"], one) for label, run in runs for one in getattr(run, "interventions", ())]
+    found = [(label, run.spec["seed"], one) for label, run in runs for one in run.interventions]
     if not found:
         return None
     names = ("k", "why", "detail", "who", "asked", "answered")
     rows = [
-        (label, seed, *(_field(one, name) for name in names), _seconds(_field(one, "seconds")))
+        (label, seed, *(getattr(one, name) for name in names), f"{one.seconds:.1f}")
         for label, seed, one in found[:LISTED]
     ]
-    waited = sum(float(_field(one, "seconds") or 0) for _, _, one in found)
-    head = ("runs", "seed", "after episode", "why", "what", "who", "asked", "answered", "seconds")
-    listed = table(head, rows, numbers=(1, 2, 8), caption="Interventions: resets that somebody performed")
+    waited = sum(one.seconds for _, _, one in found)
+    head = ("runs", "seed", "after episode", "why", "what", "who", "requested", "answered", "seconds")
+    listed = table(head, rows, numbers=(1, 2, 8), caption="Interventions: resets that were performed")
     more = f" The first {LISTED} are listed." if len(found) > LISTED else ""
     return join([tag("p", f"{len(found):,} interventions, {waited:,.0f} s of waiting for them in all.{more}"), listed])
 
 
-def _field(record: Any, name: str) -> Any:
-    """Of a record that is an object or a mapping."""
-    return record.get(name, "") if isinstance(record, Mapping) else getattr(record, name, "")
-
-
-def _seconds(value: Any) -> str:
-    return f"{value:.1f}" if isinstance(value, int | float) else str(value)
-
-
 def unplayed(found: Collection) -> list[str]:
-    """What is not in the figures, in sentences."""
+    """Sentences about runs that are not in the figures."""
     return [*(f"{_name(run)} has no rounds yet, and is in no figure." for run in found.empty), *found.notes]
 
 

@@ -10,19 +10,9 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.certificate import Certificate
+from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.bounds import every_path, rate
-from resetfree.show.report.html.figures import (
-    WIDTH,
-    Drawing,
-    canvas,
-    columns,
-    dress,
-    legend,
-    legend_above,
-    over_seeds,
-    plot,
-    runs,
-)
+from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group
 from resetfree.show.report.html.series import Curve, Growth, curve, growth, shown
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
@@ -47,58 +37,58 @@ def figures(group: Group) -> list[Drawing]:
 def linear_regret(group: Group) -> Drawing:
     """Regret(k), linear axes."""
     curves = _curves(group, ("regret",), log=False)
-    figure, axes = canvas()
+    figure, axes = draw.canvas()
     axes.axhline(0, color=GREY, lw=0.8)
-    plot(axes, curves["regret"], "Regret", BLUE)
-    dress(axes, "Regret", "reward")
-    return Drawing(
-        f"{group.name}-regret", "Regret, linear",
+    draw.plot(axes, curves["regret"], "Regret", BLUE)
+    draw.dress(axes, "Regret", "reward")
+    caption = (
         "Regret(k): what the best policy that is never reset would have earned more, summed over k episodes, exact and "
-        f"never clipped. Below zero it was bought with resets. Unit: reward. {over_seeds(group.n)}",
-        f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}.", columns(curves), figure,
-    )  # fmt: skip
+        f"never clipped. Below zero it was bought with resets. Unit: reward. {draw.over_seeds(group.n)}"
+    )
+    alt = f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}."
+    return Drawing(f"{group.name}-regret", "Regret, linear", caption, alt, data=draw.columns(curves), figure=figure)
 
 
 def linear_resets(group: Group) -> Drawing:
     """Expected and realised Resets(k) and the bounds that need no model, linear axes."""
     names = [name for name in ("resets", "realised", "upper", "lower") if name in group.measures]
     curves = _curves(group, names, log=False)
-    figure, axes = canvas()
+    figure, axes = draw.canvas()
     if "resets" in curves:
-        plot(axes, curves["resets"], "expected, exact", BLUE)
-    plot(axes, curves["realised"], "realised", ORANGE, ls="--")
+        draw.plot(axes, curves["resets"], "expected, exact", BLUE)
+    draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
     axes.plot(curves["upper"].k, curves["upper"].mean, color=GREY, ls=":", label="certified bounds, no model")
     axes.plot(curves["lower"].k, curves["lower"].mean, color=GREY, ls=":")
-    dress(axes, "Resets", "resets")
-    legend_above(axes)
-    return Drawing(
-        f"{group.name}-resets", "Resets, linear",
+    draw.dress(axes, "Resets", "resets")
+    draw.legend_above(axes)
+    caption = (
         f"{_expected(group)} Realised: resets that happened. Dotted: between these the expected resets lie after every "
         f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds). "
-        f"Unit: resets. {over_seeds(group.n)}",
-        f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised.", columns(curves), figure,
-    )  # fmt: skip
+        f"Unit: resets. {draw.over_seeds(group.n)}"
+    )
+    alt = f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised."
+    return Drawing(f"{group.name}-resets", "Resets, linear", caption, alt, data=draw.columns(curves), figure=figure)
 
 
 def log_regret(group: Group) -> Drawing:
     """Regret(k) on logarithmic axes with its growth and the theorem's bound."""
     curves = _curves(group, ("regret",), log=True)
     found, bound = growth(group.measures["regret"], group.rounds), rate(group, RATES[1])
-    figure, axes = canvas()
-    plot(axes, curves["regret"], "Regret", BLUE)
+    figure, axes = draw.canvas()
+    draw.plot(axes, curves["regret"], "Regret", BLUE)
     _fit(axes, found, curves["regret"], BLUE)
     k = curves["regret"].k
-    axes.plot(k, k * float(group.spec["horizon"]), color=GREY, ls=":", label="k H: true of every run")
-    said = _bound(axes, bound, "Regret")
-    dress(axes, "Regret, log-log", "reward", log="xy")
-    legend(axes)
+    axes.plot(k, k * float(group.spec["horizon"]), color=GREY, ls=":", label="k H: holds for every run")
+    bound_text = _bound(axes, bound, "Regret")
+    draw.dress(axes, "Regret, log-log", "reward", log="xy")
+    draw.legend(axes)
     hidden = int((curves["regret"].mean <= 0).sum())
     below = f" {hidden} of {len(k)} points are not positive, and not on a logarithmic axis." if hidden else ""
+    caption = f"{_growth(found, 'Regret', group)} {bound_text}{below} Unit: reward. {draw.over_seeds(group.n)}"
+    alt = f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}"
     return Drawing(
-        f"{group.name}-regret-log", "Regret, log-log",
-        f"{_growth(found, 'Regret', group)} {said}{below} Unit: reward. {over_seeds(group.n)}",
-        f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}", _with_bound(curves, bound), figure,
-    )  # fmt: skip
+        f"{group.name}-regret-log", "Regret, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
+    )
 
 
 def log_resets(group: Group) -> Drawing:
@@ -107,42 +97,51 @@ def log_resets(group: Group) -> Drawing:
     names = ["resets", "realised", "upper"] if exact else ["realised", "upper"]
     curves, main = _curves(group, names, log=True), names[0]
     found, bound, most = growth(group.measures[main], group.rounds), rate(group, RATES[2]), every_path(group)
-    figure, axes = canvas()
+    figure, axes = draw.canvas()
     if exact:
-        plot(axes, curves["resets"], "expected, exact", BLUE)
-    plot(axes, curves["realised"], "realised", ORANGE, ls="--")
+        draw.plot(axes, curves["resets"], "expected, exact", BLUE)
+    draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
     _fit(axes, found, curves[main], BLUE if exact else ORANGE)
     k = curves[main].k
     axes.plot(k, curves["upper"].mean, color=GREEN, ls=":", label="certified, no model")
-    axes.plot(k, k, color=GREY, ls=":", label="k: true of every run")
+    axes.plot(k, k, color=GREY, ls=":", label="k: holds for every run")
     if most is not None:
         axes.axhline(most.rhs, color=PINK, ls="-.", lw=1.2, label=f"no path exceeds {most.rhs:g}")
-    said = _bound(axes, bound, "Resets")
-    dress(axes, "Resets, log-log", "resets", log="xy")
-    legend(axes)
+    bound_text = _bound(axes, bound, "Resets")
+    draw.dress(axes, "Resets, log-log", "resets", log="xy")
+    draw.legend(axes)
     path = "" if most is None else f" On every path at most {most.rhs:g} resets (proved, for realised resets)."
+    caption = (
+        f"{_growth(found, 'expected Resets' if exact else 'realised Resets', group)} {bound_text}{path} Unit: resets. "
+        f"{draw.over_seeds(group.n)}"
+    )
+    alt = f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}"
     return Drawing(
-        f"{group.name}-resets-log", "Resets, log-log",
-        f"{_growth(found, 'expected Resets' if exact else 'realised Resets', group)} {said}{path} Unit: resets. "
-        f"{over_seeds(group.n)}",
-        f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}", _with_bound(curves, bound), figure,
-    )  # fmt: skip
+        f"{group.name}-resets-log", "Resets, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
+    )
 
 
 def rewards(group: Group, name: str) -> Drawing:
     """Reward per episode so far, as the players saw it ("reward") or as the environment gave it ("original")."""
     curves, scaled = _curves(group, (name,), log=True), name == "original"
-    figure, axes = canvas()
-    plot(axes, curves[name], "reward per episode", GREEN)
-    dress(axes, "Return per episode, mean so far" if scaled else "Reward per episode, mean so far",
-          "environment's own units" if scaled else "reward per episode", log="x")  # fmt: skip
+    figure, axes = draw.canvas()
+    draw.plot(axes, curves[name], "reward per episode", GREEN)
+    unit = "environment's own units" if scaled else "reward per episode"
+    draw.dress(axes, f"{'Return' if scaled else 'Reward'} per episode, mean so far", unit, log="x")
     what = "Return of an episode in the environment's own units" if scaled else "Reward collected per episode"
-    return Drawing(
-        f"{group.name}-{name}", "Returns collected" if scaled else "Rewards collected",
+    caption = (
         f"{what}, mean over the first k episodes of up to {group.spec['horizon']} actions; what was bought with resets "
-        f"is in it. {over_seeds(group.n)}",
-        f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}.", columns(curves), figure,
-    )  # fmt: skip
+        f"is in it. {draw.over_seeds(group.n)}"
+    )
+    alt = f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}."
+    return Drawing(
+        f"{group.name}-{name}",
+        "Returns collected" if scaled else "Rewards collected",
+        caption,
+        alt,
+        data=draw.columns(curves),
+        figure=figure,
+    )
 
 
 def time_line(group: Group) -> Drawing:
@@ -152,7 +151,7 @@ def time_line(group: Group) -> Drawing:
     at = [np.flatnonzero(run.columns["reset"]) + 1 for run in group.runs]
     total = sum(map(len, at))
     height = 1.6 + 2 * max(0.35, min(0.14 * group.n, 2.1))
-    figure = Figure(figsize=(WIDTH, height))
+    figure = Figure(figsize=(draw.WIDTH, height))
     top, bottom = figure.subplots(2, 1)
     figure.subplots_adjust(0.13, 0.47 / height, 0.97, 1 - 0.32 / height, hspace=0.5 / (0.5 * (height - 0.8)))
     longest = max(len(run) for run in group.runs)
@@ -161,7 +160,7 @@ def time_line(group: Group) -> Drawing:
             axes.plot([1, len(run)], [row, row], color=GREY, lw=0.5)
             marks = ks if total <= TICKS else _thinned(ks, longest, log)
             axes.plot(marks, np.full(len(marks), row), "|", ms=max(3.0, 9.0 - 0.25 * group.n), color=ORANGE, mew=0.9)
-        dress(axes, "", "seed", x="episode k" + (", logarithmic" if log else ""), log="x" if log else "")
+        draw.dress(axes, "", "seed", x="episode k" + (", logarithmic" if log else ""), log="x" if log else "")
         axes.set_ylim(group.n - 0.5, -0.5)
         some = range(0, group.n, max(1, group.n // 6))
         axes.set_yticks(list(some), [str(group.runs[i].spec["seed"]) for i in some])
@@ -170,32 +169,37 @@ def time_line(group: Group) -> Drawing:
     top.set_xlabel("")
     top.set_title("Realised resets")
     ending = f"; the last one in episode {max(int(ks[-1]) for ks in at if len(ks)):,}" if total else ""
-    binned = "" if total <= TICKS else " There are too many to draw each: a mark stands for one or more."
-    return Drawing(
-        f"{group.name}-time-line", "Realised resets on a time line",
+    binned = "" if total <= TICKS else " There are too many to draw each: a mark is one or more."
+    caption = (
         f"Each mark is an episode that ended in a reset, a row per run (seed); the same resets on a linear and on a "
-        f"logarithmic axis.{binned} {total:,} resets in {runs(group.n)}{ending}.",
-        f"Time line of {total:,} realised resets, {runs(group.n)}.", _reset_data(group, at), figure,
-    )  # fmt: skip
+        f"logarithmic axis.{binned} {total:,} resets in {draw.runs(group.n)}{ending}."
+    )
+    alt = f"Time line of {total:,} realised resets, {draw.runs(group.n)}."
+    return Drawing(
+        f"{group.name}-time-line",
+        "Realised resets on a time line",
+        caption,
+        alt,
+        data=_reset_data(group, at),
+        figure=figure,
+    )
 
 
 def _thinned(ks: Any, longest: int, log: bool) -> Any:
-    """The first reset of each stretch that an axis can tell apart."""
+    """The first reset of each interval that can be distinguished on the axis."""
     place = np.log(ks) / np.log(longest + 1) if log else ks / (longest + 1)
     return ks[np.unique((place * BINS).astype(np.int64), return_index=True)[1]]
 
 
 def _reset_data(group: Group, at: list[Any]) -> dict[str, Any]:
-    """Every reset, or of many the number in each stretch of episodes."""
+    """Every reset; if there are many, their number in each interval of episodes."""
     seeds = [run.spec["seed"] for run in group.runs]
     if sum(map(len, at)) <= 10 * TICKS:
         return {"seed": np.repeat(seeds, [len(ks) for ks in at]), "k": np.concatenate(at)}
     edges = np.linspace(0, max(len(run) for run in group.runs), BINS + 1).astype(np.int64)
     counts = [np.histogram(ks, edges + 0.5)[0] for ks in at]
-    return {
-        "seed": np.repeat(seeds, BINS), "after_k": np.tile(edges[:-1], group.n), "up_to_k": np.tile(edges[1:], group.n),
-        "resets": np.concatenate(counts),
-    }  # fmt: skip
+    between = {"after_k": np.tile(edges[:-1], group.n), "up_to_k": np.tile(edges[1:], group.n)}
+    return {"seed": np.repeat(seeds, BINS), **between, "resets": np.concatenate(counts)}
 
 
 def _curves(group: Group, names: Any, *, log: bool) -> dict[str, Curve]:
@@ -215,14 +219,8 @@ def _fit(axes: Any, found: Growth | None, shown_curve: Curve, colour: str) -> No
         return
     k = np.array([found.first, found.last])
     e = found.exponent
-    axes.plot(
-        k,
-        1.25 * shown_curve.mean[-1] * (k / found.last) ** e.mean,
-        color=colour,
-        lw=1.0,
-        ls=(0, (3, 2)),
-        label=f"fit: {_power(found)}",
-    )
+    power = 1.25 * shown_curve.mean[-1] * (k / found.last) ** e.mean
+    axes.plot(k, power, color=colour, lw=1.0, ls=(0, (3, 2)), label=f"fit: {_power(found)}")
 
 
 def _power(found: Growth) -> str:
@@ -254,7 +252,7 @@ def _bound(axes: Any, bound: tuple[Any, Any, Certificate] | str, what: str) -> s
 
 
 def _with_bound(curves: dict[str, Curve], bound: tuple[Any, Any, Certificate] | str) -> dict[str, Any]:
-    data = columns(curves)
+    data = draw.columns(curves)
     if not isinstance(bound, str):
         k, values, _ = bound
         column = np.full(len(data["k"]), np.nan)

@@ -1,7 +1,7 @@
 """Maps of a problem on a grid: what is safe, which way to go, where the runs went, and what a reset cost.
 
-What was learned comes from the players' newest checkpoints, by the names of their arrays; what a player does not keep
-is not made up: then the oracle's answer is shown, and the caption says so.
+What was learned comes from the players' newest checkpoints, by the names of their arrays. Without such an array the
+oracle's answer is shown, and the caption says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST = 40_000  # cells of a map that is drawn at all
 
 
 def figures(group: Group) -> list[Drawing]:
-    """All maps that can be drawn for the group; none where the problem has no map."""
+    """All maps that can be drawn for the group; none if the problem has no map."""
     mdp, solution = group.mdp, group.solution
     if mdp is None or solution is None or mdp.layout is None or mdp.layout.n_rows * mdp.layout.n_cols > LARGEST:
         return []
@@ -37,14 +37,12 @@ def figures(group: Group) -> list[Drawing]:
 
 
 def found_arrays(group: Group, name: str, mdp: FiniteMDP) -> list[NDArray[Any]]:
-    """The array [L, S, A] that the primal players keep under a name, one per run; empty where some run has none."""
+    """The array [L, S, A] of this name in the primal players' states, one per run; empty if some run has none."""
     result = []
     for arrays in group.arrays:
-        fits = [
-            array for key, array in arrays.items()
-            if key.startswith("primal.") and key.rpartition(".")[2] == name
-            and array.ndim == 3 and array.shape[1:] == (mdp.n_states, mdp.n_actions) and len(array)
-        ]  # fmt: skip
+        named = (array for key, array in arrays.items() if key.startswith("primal.") and key.endswith(f".{name}"))
+        shape = (mdp.n_states, mdp.n_actions)
+        fits = [array for array in named if array.ndim == 3 and array.shape[1:] == shape and len(array)]
         if len(fits) != 1:
             return []
         result.append(fits[0])
@@ -56,20 +54,19 @@ def policy_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
     actions, whose = _policy(group, mdp, solution)
     safe = solution.safe.actions(1).sum(axis=1).astype(np.float64)
     figure, axes = _canvas(mdp)
-    _colour(
-        figure, axes, mdp, solution.feasible, safe, "Greens", f"safe first actions, of {mdp.n_actions}", mdp.n_actions
-    )
+    unit = f"safe first actions, of {mdp.n_actions}"
+    _colour(axes, mdp, safe, where=solution.feasible, cmap="Greens", unit=unit, top=mdp.n_actions)
     axes.set_title("Map: safe actions and policy")
     few = draw_arrows(axes, mdp, solution.feasible, actions)
     arrows = f"Arrows: {whose}; a dot stays." if few else f"Too large for arrows; the data has the {whose}."
-    return Drawing(
-        f"{group.name}-map", "The map",
+    caption = (
         "Red: reset states. Orange: states from which no policy avoids resets for certain. Green: after how many of "
-        f"the {mdp.n_actions} actions a reset can still be avoided for certain (oracle, from the support). {arrows}",
-        f"Map of {mdp.n_states} states with {int(mdp.reset.sum())} reset states.",
-        {**_states(mdp, solution), "safe_actions": safe.astype(np.int64),
-         "action": [plain_text(mdp.action_names[int(a)]) for a in actions]}, figure,
-    )  # fmt: skip
+        f"the {mdp.n_actions} actions a reset can still be avoided for certain (oracle, from the support). {arrows}"
+    )
+    alt = f"Map of {mdp.n_states} states with {int(mdp.reset.sum())} reset states."
+    names = [plain_text(mdp.action_names[int(a)]) for a in actions]
+    data = {**_states(mdp, solution), "safe_actions": safe.astype(np.int64), "action": names}
+    return Drawing(f"{group.name}-map", "The map", caption, alt, data=data, figure=figure)
 
 
 def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Floats]) -> Drawing:
@@ -77,18 +74,24 @@ def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Flo
     mean = np.mean(left, axis=0)
     figure, axes = _canvas(mdp)
     unit = f"actions not ruled out, of {mdp.n_actions}"
-    _colour(figure, axes, mdp, ~mdp.reset, mean, "Greens", unit, mdp.n_actions)
+    _colour(axes, mdp, mean, where=~mdp.reset, cmap="Greens", unit=unit, top=mdp.n_actions)
     axes.set_title("Learned: actions not ruled out")
     safe = solution.safe.actions(1).sum(axis=1)
     extra = float(np.mean([(x - safe)[~mdp.reset].clip(0).sum() for x in left]))
-    return Drawing(
-        f"{group.name}-learned", "The set that is held to be possibly safe",
+    caption = (
         "How many first actions the primal player has not ruled out after its last checkpoint (mean over "
-        f"{runs(group.n)}); compare the map: {extra:.3g} first actions that are unsafe are still allowed, as nobody "
-        "has tried them or they were harmless so far. Red: reset states (oracle).",
-        "Map of the actions that the player has not ruled out.", {**_states(mdp, solution), "not_ruled_out_mean": mean},
-        figure,
-    )  # fmt: skip
+        f"{runs(group.n)}); compare the map: {extra:.3g} first actions that are unsafe are still allowed: not "
+        "tried yet, or without a reset so far. Red: reset states (oracle)."
+    )
+    alt = "Map of the actions that the player has not ruled out."
+    return Drawing(
+        f"{group.name}-learned",
+        "Actions not ruled out",
+        caption,
+        alt,
+        data={**_states(mdp, solution), "not_ruled_out_mean": mean},
+        figure=figure,
+    )
 
 
 def visit_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
@@ -100,21 +103,17 @@ def visit_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
     mean = np.mean(visits, axis=0)
     seen = _known(group, mdp)
     figure, axes = _canvas(mdp)
-    _colour_counts(figure, axes, mdp, mean, f"{what}, mean per run")
+    _colour_counts(axes, mdp, mean, f"{what}, mean per run")
     draw_marks(axes, mdp, seen > 0)
     axes.set_title("Visits" if tried else "Visits: starts of episodes")
-    found = (
-        f" Cross: reset states that some run entered ({int((seen > 0).sum())} of {int(mdp.reset.sum())})."
-        if seen.any() else ""
-    )  # fmt: skip
+    entered = f" Cross: reset states that some run entered ({int((seen > 0).sum())} of {int(mdp.reset.sum())})."
+    found = entered if seen.any() else ""
     lacks = "" if tried else " The player keeps no counts of steps, and the run file holds starts only."
-    return Drawing(
-        f"{group.name}-visits", "Where the runs were",
-        f"Visits: {what}, mean per run over {runs(group.n)}, colours logarithmic; white: none.{lacks}{found}",
-        "Map of visit counts.",
-        {**_states(mdp, solution), "visits_mean": mean, "starts_mean": np.mean(starts, axis=0),
-         "runs_that_found": seen}, figure,
-    )  # fmt: skip
+    caption = f"Visits: {what}, mean per run over {runs(group.n)}, colours logarithmic; white: none.{lacks}{found}"
+    alt = "Map of visit counts."
+    counts = {"visits_mean": mean, "starts_mean": np.mean(starts, axis=0), "runs_that_found": seen}
+    data = {**_states(mdp, solution), **counts}
+    return Drawing(f"{group.name}-visits", "Where the runs were", caption, alt, data=data, figure=figure)
 
 
 def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Drawing]:
@@ -127,34 +126,46 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
         for known in group.truths:
             hat = np.where(np.isnan(hat), known.solution.lambda_hat, hat)
     top = float(max(np.nanmax(played, initial=0.0), np.nanmax(hat, initial=0.0))) or 1.0
-    maps = [(
-        "multiplier-map", "Multiplier played", played,
-        f"The last multiplier played at each start, mean over {runs(group.n)}; white: no episode started there.",
-        {"lam_mean": played, "episodes": episodes},
-    )]  # fmt: skip
+    maps = [
+        (
+            "multiplier-map",
+            "Multiplier played",
+            played,
+            f"The last multiplier played at each start, mean over {runs(group.n)}; white: no episode started there.",
+            {"lam_mean": played, "episodes": episodes},
+        )
+    ]
     if np.isfinite(hat).any():
-        maps.append((
-            "multiplier-oracle", "λ̂ of the oracle", hat,
-            "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; "
-            "white: none did.",
-            {"lambda_hat": hat},
-        ))  # fmt: skip
+        maps.append(
+            (
+                "multiplier-oracle",
+                "λ̂ of the oracle",
+                hat,
+                "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; "
+                "white: none did.",
+                {"lambda_hat": hat},
+            )
+        )
     drawn = []
     for name, title, values, words, data in maps:
         figure, axes = _canvas(mdp)
-        _colour(figure, axes, mdp, ~mdp.reset, values, "cividis", "reward per reset", top)
+        _colour(axes, mdp, values, where=~mdp.reset, cmap="cividis", unit="reward per reset", top=top)
         axes.set_title(title)
         drawn.append(
             Drawing(
-                f"{group.name}-{name}", title, f"{words} Unit: reward per reset. Red: reset states.", f"Map: {title}.",
-                {**_states(mdp, solution), **data}, figure,
+                name=f"{group.name}-{name}",
+                title=title,
+                caption=f"{words} Unit: reward per reset. Red: reset states.",
+                alt=f"Map: {title}.",
+                data={**_states(mdp, solution), **data},
+                figure=figure,
             )
-        )  # fmt: skip
+        )
     return drawn
 
 
 def _policy(group: Group, mdp: FiniteMDP, solution: Solution) -> tuple[NDArray[np.int64], str]:
-    """First actions [S] and whose they are."""
+    """First actions [S], and the policy they come from in words."""
     learned = found_arrays(group, "policy", mdp)
     if learned and len(learned[0]) == mdp.horizon:
         seed = group.runs[0].spec["seed"]
@@ -164,16 +175,12 @@ def _policy(group: Group, mdp: FiniteMDP, solution: Solution) -> tuple[NDArray[n
 
 
 def _known(group: Group, mdp: FiniteMDP) -> NDArray[np.int64]:
-    """[S] how many runs know that a state is a reset state, as far as their players keep it."""
+    """[S] how many runs have entered a reset state, according to their players' arrays."""
     seen = np.zeros(mdp.n_states, dtype=np.int64)
     for arrays in group.arrays:
         for key, array in arrays.items():
-            if (
-                key.startswith("primal.")
-                and key.endswith(".known")
-                and array.shape == seen.shape
-                and array.dtype == bool
-            ):
+            named = key.startswith("primal.") and key.endswith(".known")
+            if named and array.shape == seen.shape and array.dtype == bool:
                 seen += array
     return seen
 
@@ -182,9 +189,13 @@ def _states(mdp: FiniteMDP, solution: Solution) -> dict[str, Any]:
     assert mdp.layout is not None
     row, column = np.divmod(mdp.layout.cell, mdp.layout.n_cols)
     return {
-        "state": np.arange(mdp.n_states), "name": [plain_text(n) for n in mdp.state_names], "row": row,
-        "column": column, "reset": mdp.reset.astype(int), "feasible": solution.feasible.astype(int),
-    }  # fmt: skip
+        "state": np.arange(mdp.n_states),
+        "name": [plain_text(n) for n in mdp.state_names],
+        "row": row,
+        "column": column,
+        "reset": mdp.reset.astype(int),
+        "feasible": solution.feasible.astype(int),
+    }
 
 
 def _canvas(mdp: FiniteMDP) -> tuple[Any, Any]:
@@ -198,30 +209,30 @@ def _canvas(mdp: FiniteMDP) -> tuple[Any, Any]:
     return figure, figure.add_axes((0.03, 0.68 / height, 0.94, 1 - 1.0 / height))
 
 
-def _colour(
-    figure: Any, axes: Any, mdp: FiniteMDP, where: Bools, values: Floats, cmap: str, unit: str, top: float
-) -> None:
+def _colour(axes: Any, mdp: FiniteMDP, values: Floats, *, where: Bools, cmap: str, unit: str, top: float) -> None:
     """The cells and their scale, linear from zero to `top`."""
     from matplotlib.colors import Normalize
 
-    _scale(figure, draw_cells(axes, mdp, where, values, cmap, Normalize(0.0, float(top)), 8.0), unit)
+    _scale(draw_cells(axes, mdp, where, values, cmap, norm=Normalize(0.0, float(top)), size=8.0), unit)
 
 
-def _colour_counts(figure: Any, axes: Any, mdp: FiniteMDP, counts: Floats, unit: str) -> None:
-    """Likewise for counts, logarithmic; no colour where there is none."""
+def _colour_counts(axes: Any, mdp: FiniteMDP, counts: Floats, unit: str) -> None:
+    """The cells and their scale for counts, logarithmic; no colour for zero."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     some = np.where(counts > 0, counts, np.nan)
     low = min(1.0, float(np.nanmin(some, initial=1.0)))
     norm = LogNorm(low, max(10.0 * low, float(np.nanmax(some, initial=1.0))))
-    bar = _scale(figure, draw_cells(axes, mdp, ~mdp.reset, some, "cividis", norm, 8.0), unit)
+    bar = _scale(draw_cells(axes, mdp, ~mdp.reset, some, "cividis", norm=norm, size=8.0), unit)
     bar.ax.xaxis.set_major_locator(LogLocator(numticks=6))
     bar.ax.xaxis.set_minor_locator(NullLocator())
     bar.ax.xaxis.set_major_formatter(FuncFormatter(round_number))
 
 
-def _scale(figure: Any, image: Any, unit: str) -> Any:
+def _scale(image: Any, unit: str) -> Any:
+    """The colour bar below a map."""
+    figure = image.axes.figure
     height = figure.get_figheight()
     bar = figure.colorbar(image, cax=figure.add_axes((0.2, 0.42 / height, 0.6, 0.1 / height)), orientation="horizontal")
     bar.set_label(unit, color=INK)

@@ -1,4 +1,4 @@
-"""The page itself: sections, figures with their downloads, and a policy that lets nothing in from outside."""
+"""The page: sections, figures with their downloads, and a content policy that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,16 +13,28 @@ from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.phrases import Markup, join, tag, text
 from resetfree.theory.certificates import anytime
 
-# Names of colours with their values on a light and on a dark page; those of figures are the style's.
+# Colours by name, on a light and on a dark page; those of figures are the style's.
 PALETTE = {
-    "paper": ("#ffffff", "#111418"), "raised": ("#f6f7f9", "#1a1f25"), "ink": (style.INK, "#e8ebee"),
-    "soft": ("#57606a", "#a3adb8"), "rule": ("#d0d7de", "#343b44"), "link": ("#0059a3", "#7cc0ff"),
-    "blue": (style.BLUE, "#4fa8e0"), "orange": (style.ORANGE, "#ff8a3d"), "green": (style.GREEN, "#2ecc9b"),
-    "grey": (style.GREY, "#9aa4ae"), "pink": (style.PINK, "#e59cc4"), "yellow": (style.YELLOW, "#f2b63c"),
-    "sky": (style.SKY, "#8fd0f5"), "good": ("#0b6b4c", "#7fe3ba"), "good-back": ("#dff3ea", "#123a2b"),
-    "bad": ("#a40e26", "#ffb3bb"), "bad-back": ("#ffe3e6", "#4a1219"), "plain": ("#4b545e", "#c3cbd4"),
+    "paper": ("#ffffff", "#111418"),
+    "raised": ("#f6f7f9", "#1a1f25"),
+    "ink": (style.INK, "#e8ebee"),
+    "soft": ("#57606a", "#a3adb8"),
+    "rule": ("#d0d7de", "#343b44"),
+    "link": ("#0059a3", "#7cc0ff"),
+    "blue": (style.BLUE, "#4fa8e0"),
+    "orange": (style.ORANGE, "#ff8a3d"),
+    "green": (style.GREEN, "#2ecc9b"),
+    "grey": (style.GREY, "#9aa4ae"),
+    "pink": (style.PINK, "#e59cc4"),
+    "yellow": (style.YELLOW, "#f2b63c"),
+    "sky": (style.SKY, "#8fd0f5"),
+    "good": ("#0b6b4c", "#7fe3ba"),
+    "good-back": ("#dff3ea", "#123a2b"),
+    "bad": ("#a40e26", "#ffb3bb"),
+    "bad-back": ("#ffe3e6", "#4a1219"),
+    "plain": ("#4b545e", "#c3cbd4"),
     "plain-back": ("#eaeef2", "#2b323a"),
-}  # fmt: skip
+}
 WORDS = {
     "Regret": "what the best policy that is never reset would have earned more, summed over the episodes; exact, never "
     "clipped, and never read without Resets: below zero it was bought with resets.",
@@ -30,30 +42,29 @@ WORDS = {
     "Resets, realised": "resets that happened.",
     "certified": "a bound on the expected resets from the realised ones alone, without any model, that holds after "
     f"every episode at once with probability {1 - anytime.DELTA:g}.",
-    "proved / tuned": "whether a theorem covers what is claimed with the constants that were used. A tuned result has "
-    "none, and stands under no theorem's name.",
+    "proved / tuned": "whether a theorem covers the claim with the constants that were used. A tuned result has "
+    "none, and is never shown under a theorem's name.",
     "n": "how many runs; those of a group differ by their seed only. Intervals are 95 % bootstrap intervals of means.",
 }
 
 
 def figure(drawing: Drawing) -> Markup:
-    """A figure with its caption and what can be saved of it."""
+    """A figure with its caption and its downloads."""
     picture = Markup(svg.themed(drawing.svg).replace("<svg", f'<svg role="img" aria-label="{text(drawing.alt)}"', 1))
-    name = drawing.name
+    name, pdf = drawing.name, _address("application/pdf", drawing.pdf)
+    data = _address("text/csv;charset=utf-8", drawing.csv.encode())
     links = [
         tag("button", "SVG", type="button", data_save="svg", hidden=True, aria_label=f"Save {drawing.title} as SVG"),
-        tag("a", "PDF", href=_address("application/pdf", drawing.pdf), download=f"{name}.pdf",
-            aria_label=f"Save {drawing.title} as PDF"),
+        tag("a", "PDF", href=pdf, download=f"{name}.pdf", aria_label=f"Save {drawing.title} as PDF"),
         tag("button", "PNG", type="button", data_save="png", hidden=True, aria_label=f"Save {drawing.title} as PNG"),
-        tag("a", "CSV", href=_address("text/csv;charset=utf-8", drawing.csv.encode()), download=f"{name}.csv",
-            aria_label=f"Save the data of {drawing.title} as CSV"),
-    ]  # fmt: skip
+        tag("a", "CSV", href=data, download=f"{name}.csv", aria_label=f"Save the data of {drawing.title} as CSV"),
+    ]
     caption = tag("figcaption", tag("strong", f"{drawing.title}. "), drawing.caption)
     return tag("figure", picture, caption, tag("div", *links, class_="save"), id=name)
 
 
 def figures(drawings: Sequence[Drawing]) -> Markup:
-    """Figures beside each other where there is room."""
+    """Figures side by side, if there is room."""
     return tag("div", *map(figure, drawings), class_="figures") if drawings else Markup("")
 
 
@@ -63,7 +74,7 @@ def section(name: str, title: object, *inside: object) -> Markup:
 
 
 def glossary() -> Markup:
-    """What the words mean."""
+    """The glossary."""
     pairs = [join([tag("dt", word), tag("dd", meaning)]) for word, meaning in WORDS.items()]
     return tag("dl", *pairs, class_="words")
 
@@ -76,22 +87,24 @@ def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[M
         "base-uri 'none'; form-action 'none'"
     )
     items = [tag("li", tag("a", words, href=f"#{name}")) for name, words in contents.items()]
-    head = join([
+    head = [
         Markup('<meta charset="utf-8">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy).replace("&#x27;", chr(39))}">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="referrer" content="no-referrer">'),
-        tag("title", title), Markup(f"<style>{sheet}</style>"),
-    ])  # fmt: skip
+        tag("title", title),
+        Markup(f"<style>{sheet}</style>"),
+    ]
     switch = tag("button", "light / dark", type="button", id="theme", hidden=True)
-    inner = join([
+    inner = [
         tag("a", "Skip to the content", href="#content", class_="skip"),
         tag("header", tag("h1", title), switch, tag("p", summary)),
-        tag("nav", tag("ol", *items), aria_label="Contents"), tag("main", *body, id="content"),
+        tag("nav", tag("ol", *items), aria_label="Contents"),
+        tag("main", *body, id="content"),
         tag("footer", tag("p", footer)),
         Markup(f"<script>{script}</script>"),
-    ])  # fmt: skip
-    return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>{inner}</body>\n</html>\n'
+    ]
+    return f'<!doctype html>\n<html lang="en">\n<head>{join(head)}</head>\n<body>{join(inner)}</body>\n</html>\n'
 
 
 def _palette() -> str:

@@ -16,7 +16,7 @@ class Markup(str):
 
 
 def text(value: object) -> Markup:
-    """Somebody's words as text; what is markup already stays.
+    """Text escaped for HTML; markup stays as it is.
 
     >>> text("<b> & 'c'")
     '&lt;b&gt; &amp; &#x27;c&#x27;'
@@ -39,14 +39,14 @@ def tag(name: str, *inside: object, **attributes: object) -> Markup:
 
 
 def join(parts: Iterable[object]) -> Markup:
-    """One after another."""
+    """The parts concatenated."""
     return Markup("".join(map(text, parts)))
 
 
 def table(
     head: Sequence[object], rows: Iterable[Sequence[object]], numbers: Sequence[int] = (), caption: str = ""
 ) -> Markup:
-    """A table that scrolls in its own box where it is too wide; `numbers` are columns that are set to the right."""
+    """A table that scrolls in its own box if it is too wide; `numbers` are the right-aligned columns."""
 
     def cell(i: int, value: object) -> Markup:
         if i == 0:
@@ -60,10 +60,10 @@ def table(
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean with its 95 % interval over seeds below it, or that there is none."""
+    """Mean with its 95 % interval over seeds below it; a dash without values."""
     return span(interval(values)).replace(" [", "\n[") if values else "–"
 
 
 def badge(word: str, kind: str) -> Markup:
-    """A word in a coloured box; the word itself says all."""
+    """A word in a coloured box; the colour adds no meaning."""
     return tag("span", word, class_=f"badge {kind}")

@@ -1,4 +1,4 @@
-"""Figures of the game between the two players: their regrets, what the reduction makes of them, and the multiplier.
+"""Figures of the game between the two players: their regrets, the bounds that follow, and the multiplier.
 
 Legend: R_p(pi*) the primal player's regret, R_d(y) the dual player's against the multiplier function y; lambda_hat the
 least optimal multipliers, lambda* = lambda_hat + 1. Regret = R_p(pi*) + R_d(0) and Resets <= R_p(pi*) + R_d(lambda*).
@@ -11,19 +11,8 @@ from typing import Any
 import numpy as np
 
 from resetfree.problems.finite.transitions import Floats
-from resetfree.show.report.html.figures import (
-    BOTTOM,
-    HEIGHT,
-    Drawing,
-    canvas,
-    columns,
-    dress,
-    legend_above,
-    over_seeds,
-    plain_text,
-    plot,
-    runs,
-)
+from resetfree.show.report.html import figures as draw
+from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group
 from resetfree.show.report.html.series import curve, shown
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
@@ -47,27 +36,31 @@ def regret_side(group: Group) -> Drawing:
     """R_p(pi*) + R_d(0) = Regret."""
     k, m = shown(group.rounds, log=False), group.measures
     sums = [p + d for p, d in zip(m["r_p"], m["r_zero"], strict=True)]
-    curves = {
-        "primal": curve(m["r_p"], k), "dual_zero": curve(m["r_zero"], k), "sum": curve(sums, k),
-        "regret": curve(m["regret"], k),
-    }  # fmt: skip
-    figure, axes = canvas()
+    series = {"primal": m["r_p"], "dual_zero": m["r_zero"], "sum": sums, "regret": m["regret"]}
+    curves = {name: curve(values, k) for name, values in series.items()}
+    figure, axes = draw.canvas()
     axes.axhline(0, color=GREY, lw=0.8)
-    plot(axes, curves["primal"], "R_p(π*), primal player", GREEN)
-    plot(axes, curves["dual_zero"], "R_d(0), dual player", PINK)
-    plot(axes, curves["sum"], "their sum", BLUE)
+    draw.plot(axes, curves["primal"], "R_p(π*), primal player", GREEN)
+    draw.plot(axes, curves["dual_zero"], "R_d(0), dual player", PINK)
+    draw.plot(axes, curves["sum"], "their sum", BLUE)
     axes.plot(k, curves["regret"].mean, color=INK, ls=(0, (1, 2.5)), lw=2.2, label="Regret")
-    dress(axes, "The game: Regret is the sum of both regrets", "reward")
-    legend_above(axes)
+    draw.dress(axes, "The game: Regret is the sum of both regrets", "reward")
+    draw.legend_above(axes)
     apart = max(float(np.abs(s - r).max()) for s, r in zip(sums, m["regret"], strict=True))
-    return Drawing(
-        f"{group.name}-game-regret", "The players' regrets and Regret",
+    caption = (
         "R_p(π*): regret of the primal player against π*; R_d(0): of the dual player against no multiplier. Their sum "
         f"is Regret: slack 0 (largest difference over all episodes and runs {apart:.2g}, rounding). Unit: reward. "
-        f"{over_seeds(group.n)}",
-        f"Regrets of both players; their sum ends at {curves['sum'].mean[-1]:.4g}, as Regret does.", columns(curves),
-        figure,
-    )  # fmt: skip
+        f"{draw.over_seeds(group.n)}"
+    )
+    alt = f"Regrets of both players; their sum ends at {curves['sum'].mean[-1]:.4g}, as Regret does."
+    return Drawing(
+        f"{group.name}-game-regret",
+        "The players' regrets and Regret",
+        caption,
+        alt,
+        data=draw.columns(curves),
+        figure=figure,
+    )
 
 
 def resets_side(group: Group) -> Drawing:
@@ -75,33 +68,37 @@ def resets_side(group: Group) -> Drawing:
     k, m = shown(group.rounds, log=False), group.measures
     sums = [p + d for p, d in zip(m["r_p"], m["r_star"], strict=True)]
     slack = [s - r for s, r in zip(sums, m["resets"], strict=True)]
-    curves = {
-        "primal": curve(m["r_p"], k), "dual_star": curve(m["r_star"], k), "sum": curve(sums, k),
-        "resets": curve(m["resets"], k), "slack": curve(slack, k),
-    }  # fmt: skip
-    figure, axes = canvas()
-    plot(axes, curves["sum"], "R_p(π*) + R_d(λ*)", GREEN)
-    plot(axes, curves["resets"], "Resets, expected", BLUE)
+    series = {"primal": m["r_p"], "dual_star": m["r_star"], "sum": sums, "resets": m["resets"], "slack": slack}
+    curves = {name: curve(values, k) for name, values in series.items()}
+    figure, axes = draw.canvas()
+    draw.plot(axes, curves["sum"], "R_p(π*) + R_d(λ*)", GREEN)
+    draw.plot(axes, curves["resets"], "Resets, expected", BLUE)
     axes.fill_between(k, curves["resets"].mean, curves["sum"].mean, color=GREY, alpha=0.12, lw=0, label="slack")
     axes.axhline(0, color=GREY, lw=0.8)
-    dress(axes, "The game: what bounds Resets", "resets (bound: reward)")
-    legend_above(axes)
+    draw.dress(axes, "The game: what bounds Resets", "resets (bound: reward)")
+    draw.legend_above(axes)
     least = min(float(s.min()) for s in slack)
-    return Drawing(
-        f"{group.name}-game-resets", "The players' regrets and Resets",
+    caption = (
         f"Resets are at most R_p(π*) + R_d(λ*), λ* = λ̂ + 1; grey: the slack, {curves['slack'].mean[-1]:.4g} at the end "
-        f"(mean) and never below {least:.3g} in any run. The data holds both terms. {over_seeds(group.n)}",
-        f"The sum of both regrets ends at {curves['sum'].mean[-1]:.4g}, Resets at {curves['resets'].mean[-1]:.4g}.",
-        columns(curves), figure,
-    )  # fmt: skip
+        f"(mean) and never below {least:.3g} in any run. The data holds both terms. {draw.over_seeds(group.n)}"
+    )
+    alt = f"The sum of both regrets ends at {curves['sum'].mean[-1]:.4g}, Resets at {curves['resets'].mean[-1]:.4g}."
+    return Drawing(
+        f"{group.name}-game-resets",
+        "The players' regrets and Resets",
+        caption,
+        alt,
+        data=draw.columns(curves),
+        figure=figure,
+    )
 
 
 def multipliers(group: Group) -> Drawing:
     """The multiplier of every shown episode, of every run."""
     k = shown(group.rounds, log=True)
     some = group.runs[: max(1, DOTS // len(k))]
-    shown_runs = f"{runs(group.n)}." if len(some) == group.n else f"The first {len(some)} of {runs(group.n)}."
-    figure, axes = canvas()
+    shown_runs = f"{draw.runs(group.n)}." if len(some) == group.n else f"The first {len(some)} of {draw.runs(group.n)}."
+    figure, axes = draw.canvas()
     data: dict[str, list[Any]] = {"seed": [], "k": [], "s1": [], "lam": []}
     for run in some:
         lam = run.columns["lam"][k - 1]
@@ -109,26 +106,26 @@ def multipliers(group: Group) -> Drawing:
         data["seed"] += [run.spec["seed"]] * len(k)
         data["k"] += k.tolist()
         data["lam"] += lam.tolist()
-        data["s1"] += [plain_text(s) for s in run.columns["s1"][k - 1]]
-    known, said = group.truths, ""
+        data["s1"] += [draw.plain_text(s) for s in run.columns["s1"][k - 1]]
+    known, lines = group.truths, ""
     if not isinstance(known, str):
         top = max(float(t.hat.max()) for t in known)
         axes.axhline(top, color=BLUE, ls="--", lw=1.2, label="largest λ̂ of the starts")
-        said = (
+        lines = (
             f" Dashed: the largest of the least optimal multipliers λ̂ of the starts that occurred, {top:.4g} (oracle)."
         )
     if group.spec["B"] is not None:
         axes.axhline(float(group.spec["B"]), color=ORANGE, ls=":", lw=1.2, label="bound B")
-        said += f" Dotted: the bound B = {group.spec['B']:.4g} ({plain_text(group.spec['B_source'])})."
-    dress(axes, "Multiplier over time", "reward per reset", log="x")
+        lines += f" Dotted: the bound B = {group.spec['B']:.4g} ({draw.plain_text(group.spec['B_source'])})."
+    draw.dress(axes, "Multiplier over time", "reward per reset", log="x")
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    legend_above(axes)
-    return Drawing(
-        f"{group.name}-multiplier", "The multiplier over time",
+    draw.legend_above(axes)
+    caption = (
         f"The multiplier λ that the dual player named at the start of {len(k)} of {group.rounds:,} episodes; "
-        f"it depends on the start.{said} Unit: reward per reset. {shown_runs}",
-        "Multipliers played over the episodes.", data, figure,
-    )  # fmt: skip
+        f"it depends on the start.{lines} Unit: reward per reset. {shown_runs}"
+    )
+    alt = "Multipliers played over the episodes."
+    return Drawing(f"{group.name}-multiplier", "The multiplier over time", caption, alt, data=data, figure=figure)
 
 
 def by_start(group: Group) -> Drawing:
@@ -143,30 +140,29 @@ def by_start(group: Group) -> Drawing:
             hat[np.isin(states, t.rounds.s1)] = t.solution.lambda_hat[states[np.isin(states, t.rounds.s1)]]
     names = [group.mdp.state_names[s] if group.mdp is not None else str(s) for s in states]
     x = np.arange(len(order))
-    many = len(order) > 10  # then their names stand upright, and need room
-    figure, axes = canvas(HEIGHT + 0.35 * many, BOTTOM + 0.35 * many)
+    many = len(order) > 10  # then their names are vertical, and need room
+    figure, axes = draw.canvas(draw.HEIGHT + 0.35 * many, draw.BOTTOM + 0.35 * many)
     spread = [mean[order] - low[order], high[order] - mean[order]]
     axes.errorbar(x, mean[order], yerr=spread, fmt="o", ms=4, color=GREEN, lw=1.0, label="last played, mean and range")
     if np.isfinite(hat).any():
         axes.plot(x, hat[order], "D", ms=4.5, mfc="none", color=BLUE, label="λ̂, oracle")
         axes.plot(x, hat[order] + 1, "_", ms=9, color=ORANGE, label="λ* = λ̂ + 1")
-    dress(axes, "Multiplier over start states", "reward per reset", x="start state")
-    axes.set_xticks(x, [plain_text(names[i], 12) for i in order], rotation=90 if many else 0)
+    draw.dress(axes, "Multiplier over start states", "reward per reset", x="start state")
+    axes.set_xticks(x, [draw.plain_text(names[i], 12) for i in order], rotation=90 if many else 0)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    legend_above(axes)
-    some = (
-        ""
-        if len(order) == len(states)
-        else f" The {len(order)} most frequent of {len(states)} starts; the data has all."
-    )
-    return Drawing(
-        f"{group.name}-multiplier-starts", "The multiplier over start states",
+    draw.legend_above(axes)
+    fewer = f" The {len(order)} most frequent of {len(states)} starts; the data has all."
+    some = "" if len(order) == len(states) else fewer
+    caption = (
         "The last multiplier that was played at each start state: mean over the runs that started there, and from the "
-        f"smallest to the largest.{some} Unit: reward per reset. {runs(group.n)}.",
-        f"Multipliers at {len(order)} start states.",
-        {"state": states, "name": [plain_text(n) for n in names], "episodes": counts, "lam_mean": mean, "lam_low": low,
-         "lam_high": high, "lambda_hat": hat}, figure,
-    )  # fmt: skip
+        f"smallest to the largest.{some} Unit: reward per reset. {draw.runs(group.n)}."
+    )
+    alt = f"Multipliers at {len(order)} start states."
+    data = {"state": states, "name": [draw.plain_text(n) for n in names], "episodes": counts}
+    data |= {"lam_mean": mean, "lam_low": low, "lam_high": high, "lambda_hat": hat}
+    return Drawing(
+        f"{group.name}-multiplier-starts", "The multiplier over start states", caption, alt, data=data, figure=figure
+    )
 
 
 def last_multipliers(group: Group) -> tuple[Any, Any, Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Matplotlib's SVG made fit for a page: small, without identifiers that collide, in colours that follow light and dark.
+"""Matplotlib's SVG prepared for a page: small, without colliding identifiers, in colours that follow light and dark.
 
 Styles become attributes, so that the page can forbid inline styles, and so that other programs read them too.
 """
@@ -10,16 +10,15 @@ import xml.etree.ElementTree as ET
 
 from resetfree.show.report import style
 
-# Colours that are others on a dark page; the rest (cells of maps, what is written on them) stay as they are.
+# Colours that change on a dark page; the others (cells of maps and their text) stay.
 THEMED = {
-    style.INK: "ink", style.BLUE: "blue", style.ORANGE: "orange", style.GREEN: "green", style.GREY: "grey",
-    style.PINK: "pink", style.YELLOW: "yellow", style.SKY: "sky",
-}  # fmt: skip
+    getattr(style, name.upper()): name for name in ("ink", "blue", "orange", "green", "grey", "pink", "yellow", "sky")
+}
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_NOT_OURS = ("metadata", "style")
-_LEFT_OUT = ("style", "id", "version")
+_REMOVED = ("metadata", "style")
+_OMITTED = ("style", "id", "version")
 _DROPPED = ("mix-blend-mode",)
 
 
@@ -36,14 +35,14 @@ def clean(text: str, prefix: str) -> str:
 
 
 def standalone(drawing: str) -> str:
-    """A cleaned drawing as a file of its own."""
+    """A cleaned drawing as a complete SVG file."""
     width, height = _size(drawing)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}pt" height="{height:g}pt"'
     return '<?xml version="1.0" encoding="utf-8"?>\n' + drawing.replace("<svg", head, 1) + "\n"
 
 
 def themed(drawing: str) -> str:
-    """A cleaned drawing in the colours of the page; each falls back to what it was outside of it."""
+    """A cleaned drawing in the colours of the page, with the original colours as fallback."""
     for colour, name in THEMED.items():
         drawing = drawing.replace(f'"{colour}"', f'"var(--{name}, {colour})"')
     return drawing
@@ -73,7 +72,7 @@ def _tidy(element: ET.Element, used: set[str], prefix: str) -> None:
             attributes["id"] = f"{prefix}-{value}"
         elif name == _HREF:
             attributes["href"] = f"#{prefix}-{value[1:]}" if value.startswith("#") else value
-        elif name not in _LEFT_OUT:
+        elif name not in _OMITTED:
             attributes[name] = _round(" ".join(value.split()), 2 if name == "d" else 4) if name != "href" else value
     for part in filter(None, element.attrib.get("style", "").split(";")):
         name, _, value = part.partition(":")
@@ -87,7 +86,7 @@ def _tidy(element: ET.Element, used: set[str], prefix: str) -> None:
     element.attrib.clear()
     element.attrib.update(attributes)
     for child in list(element):
-        if child.tag.rpartition("}")[2] in _NOT_OURS:
+        if child.tag.rpartition("}")[2] in _REMOVED:
             element.remove(child)
         else:
             _tidy(child, used, prefix)

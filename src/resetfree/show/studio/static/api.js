@@ -8,8 +8,8 @@ const headers = () => (sessionStorage.getItem("token") ? { "X-Resetfree-Token": 
 
 async function answered(response) {
   if (response.ok) return response;
-  const said = await response.json().catch(() => ({}));
-  throw new Error(said.error || `The studio answered with ${response.status}.`);
+  const answer = await response.json().catch(() => ({}));
+  throw new Error(answer.error || `The studio answered with ${response.status}.`);
 }
 const reached = (promise) => promise.catch((error) => { throw error.name === "TypeError" ? new Error("The studio cannot be reached: is it still running?") : error; });
 
@@ -25,8 +25,8 @@ export async function download(path, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Server-sent events by fetch, because an EventSource cannot carry a header. Connects again until it is told to end.
-export function watch(name, told) {
+// Server-sent events by fetch, because an EventSource cannot carry a header. Connects again until it is ended.
+export function watch(name, receive) {
   const ending = new AbortController();
   (async () => {
     let wait = 300;
@@ -42,13 +42,13 @@ export function watch(name, told) {
           rest = parts.pop();
           for (const part of parts) {
             const found = /^event: (\w+)\ndata: (.*)$/s.exec(part);
-            if (found && !ending.signal.aborted) told(found[1], JSON.parse(found[2]));
+            if (found && !ending.signal.aborted) receive(found[1], JSON.parse(found[2]));
           }
           wait = 300;
         }
       } catch (error) {
         if (ending.signal.aborted) return;
-        told("trouble", { error: error.name === "TypeError" ? "The studio cannot be reached. Trying again…" : error.message });
+        receive("trouble", { error: error.name === "TypeError" ? "The studio cannot be reached. Trying again…" : error.message });
       }
       await new Promise((done) => setTimeout(done, wait));
       wait = Math.min(wait * 2, 5000);

@@ -34,7 +34,7 @@ const WEDGES = { up: "0.2,0.13 0.8,0.13 0.5,0.4", down: "0.2,0.87 0.8,0.87 0.5,0
 export class Field {
   constructor(map, lane) {
     this.map = map;
-    this.svg = el("svg", { viewBox: `-0.05 -0.05 ${map.cols + 0.1} ${map.rows + 0.1}`, class: "field " + lane, role: "img", "aria-label": "Map of the problem with the agent, its policy and what it holds to be safe" }, hatch());
+    this.svg = el("svg", { viewBox: `-0.05 -0.05 ${map.cols + 0.1} ${map.rows + 0.1}`, class: "field " + lane, role: "img", "aria-label": "Map of the problem with the agent, its policy and the actions it has not ruled out" }, hatch());
     this.at = map.cells.map((cell) => [cell % map.cols, Math.floor(cell / map.cols)]);
     const A = map.actions.length, directions = map.actions.every((name) => name in WEDGES);
     this.svg.append(el("rect", { x: 0, y: 0, width: map.cols, height: map.rows, class: map.real ? "cell wall" : "cell" }));
@@ -69,7 +69,7 @@ export class Field {
     this.svg.append(this.trail, this.ring, this.agent);
     this.shown = 0, this.k = -1;
   }
-  // What the player holds to be possible, its policy, and where it was.
+  // The actions that the player has not ruled out, its policy, and its visits.
   learn(now) {
     const { map } = this, A = map.actions.length;
     if (!now || !now.visits) return;
@@ -87,7 +87,7 @@ export class Field {
     });
   }
   place(s) { return [this.at[s][0] + 0.5, this.at[s][1] + 0.5]; }
-  // Walk an episode: step by step where there is time, as a trail where there is none.
+  // Walk an episode: step by step if there is time, otherwise as a trail.
   walk(last, seconds) {
     if (!last || !last.path.length || last.k === this.k) return;
     this.k = last.k;

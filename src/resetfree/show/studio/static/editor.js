@@ -1,4 +1,4 @@
-// The grid editor: paint cells, and hear at once from the server whether Assumption 1 holds.
+// The grid editor: paint cells, and let the server check at once whether Assumption 1 holds.
 import { post } from "./api.js";
 import { el, goal, hatch, hatched, home, pit, tag } from "./draw.js";
 
@@ -8,7 +8,7 @@ const SHOWN = { ".": ["Free", "var(--floor)", ""], "#": ["Wall", "var(--wall)", 
 export class Editor {
   constructor(catalogue) {
     this.limits = catalogue.limits, this.templates = catalogue.templates;
-    this.brush = "X", this.cells = [[]], this.found = null, this.asked = 0;
+    this.brush = "X", this.cells = [[]], this.found = null, this.checks = 0;
     for (const [symbol, [words, colour, letter]] of Object.entries(SHOWN)) {
       const swatch = tag("i", {}, letter);
       swatch.style.background = colour;
@@ -101,10 +101,10 @@ export class Editor {
     this.marks.replaceChildren(...marks);
   }
   async check() {
-    const number = ++this.asked, box = $("verdict");
+    const number = ++this.checks, box = $("verdict");
     try {
       const found = await post("/api/check", this.grid);
-      if (number !== this.asked) return; // another answer is on its way
+      if (number !== this.checks) return; // another answer is on its way
       this.found = found;
       const words = found.holds ? `Assumption 1 holds${found.closed && found.stuck.length ? ", now that the grid is closed" : ""}.` : `Assumption 1 is broken at ${found.breaking.length} cell${found.breaking.length === 1 ? "" : "s"}.`;
       box.className = "verdict " + (found.holds ? "good" : "bad");
@@ -112,7 +112,7 @@ export class Editor {
       if (!found.holds && found.closable) box.append(tag("button", { type: "button", id: "close-grid", onclick: () => { $("closed").checked = true; this.changed(); } }, `Close the grid: ending an episode there is a reset${found.lost_starts ? `, and ${found.lost_starts} start${found.lost_starts === 1 ? "" : "s"} fall away` : ""}`));
       if (!found.holds && !found.closable) box.append(tag("p", {}, found.why_not));
     } catch (error) {
-      if (number !== this.asked) return;
+      if (number !== this.checks) return;
       this.found = null;
       box.className = "verdict bad";
       box.replaceChildren(tag("p", {}, error.message));

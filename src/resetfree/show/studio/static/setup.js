@@ -59,29 +59,29 @@ export class Setup {
     const place = tag("fieldset", { class: "lane-form " + "ab"[i] }, tag("legend", {}, ["Left player", "Right player"][i]));
     place.parts = {};
     ["primal", "dual"].forEach((role, j) => {
-      const known = this.catalogue.players[role], told = tag("p"), inside = tag("div", { class: "fields" });
+      const known = this.catalogue.players[role], summary = tag("p"), inside = tag("div", { class: "fields" });
       const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: what suits the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
       const change = () => {
-        told.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual beside a named player." : "Chosen from what a learner may know.") : known[select.value].summary;
+        summary.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual beside a named player." : "Chosen from what a learner may know.") : known[select.value].summary;
         inside.replaceChildren(...(known[select.value]?.settings || []).map(field));
       };
       select.addEventListener("change", change);
       change();
-      place.append(tag("label", {}, role === "primal" ? "Primal: chooses the policy" : "Dual: chooses the multiplier", select), told, tag("details", {}, tag("summary", {}, "Settings"), inside));
+      place.append(tag("label", {}, role === "primal" ? "Primal: chooses the policy" : "Dual: chooses the multiplier", select), summary, tag("details", {}, tag("summary", {}, "Settings"), inside));
       place.parts[role] = [select, inside];
     });
     return place;
   }
   async start(started) {
     const lanes = this.lanes.slice(0, $("versus").checked ? 2 : 1).map(({ parts }) => ({ primal: parts.primal[0].value, dual: parts.dual[0].value, settings: { primal: values(parts.primal[1]), dual: values(parts.dual[1]) } }));
-    const asked = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: 2 };
-    if ($("bound").value !== "") asked.bound = Number($("bound").value);
-    if (this.drawing) Object.assign(asked, { grid: this.editor.grid, by_hand: $("by-hand").checked });
-    else Object.assign(asked, { problem: $("problem").value, options: values($("options")) });
+    const request = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: 2 };
+    if ($("bound").value !== "") request.bound = Number($("bound").value);
+    if (this.drawing) Object.assign(request, { grid: this.editor.grid, by_hand: $("by-hand").checked });
+    else Object.assign(request, { problem: $("problem").value, options: values($("options")) });
     $("start").disabled = true;
     $("start-trouble").hidden = true;
     try {
-      started((await post("/api/start", asked)).name);
+      started((await post("/api/start", request)).name);
     } catch (error) {
       $("start-trouble").textContent = error.message;
       $("start-trouble").hidden = false;

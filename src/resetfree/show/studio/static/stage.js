@@ -15,22 +15,22 @@ const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "ex
 
 export class Stage {
   constructor(name, trouble) {
-    this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.asked = "";
-    this.end = watch(name, (kind, data) => this.told(kind, data));
+    this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.requested = "";
+    this.end = watch(name, (kind, data) => this.receive(kind, data));
     this.timer = setInterval(() => this.certify(), 4000);
   }
   close() {
     this.end();
     clearInterval(this.timer);
   }
-  told(kind, data) {
+  receive(kind, data) {
     if (kind === "trouble") return this.trouble(data.error);
     this.trouble("");
     if (kind === "scene") this.build(data);
     if (kind === "frame") this.show(data);
   }
   build(scene) {
-    this.scene = scene, this.asked = "", this.curves = [];
+    this.scene = scene, this.requested = "", this.curves = [];
     const spec = scene.lanes[0].spec;
     $("stage-title").textContent = `${scene.name}`;
     this.lanes = scene.lanes.map((lane, i) => {
@@ -42,7 +42,7 @@ export class Stage {
         tag("h3", {}, spec.primal.name, tag("em", {}, `against ${spec.dual.name}`), badge),
         tag("div", { class: "tiles" }, ...Object.values(tiles)), tag("div", { class: "bar" }, bar), wrong,
         field ? field.svg : tag("p", { class: "soft" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}.`), note,
-        tag("details", {}, tag("summary", {}, "What is guaranteed, and what was asked for"), tag("p", { class: "soft" }, `${why.covered ? "A theorem covers it: " : "No theorem covers it: "}${why.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
+        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `${why.covered ? "A theorem covers it: " : "No theorem covers it: "}${why.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
       return { ...lane, field, tiles, badge, bar, box, wrong, note };
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
@@ -103,9 +103,9 @@ export class Stage {
     this.charts.forEach(([svg], j) => chart(svg, this.curves.flatMap((c, i) => (c && c.k.length ? CHARTS[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : [])), log));
   }
   requests(lanes) {
-    const asked = lanes.map((lane) => lane.request?.id || "").join();
-    if (asked === this.asked) return;
-    this.asked = asked;
+    const requested = lanes.map((lane) => lane.request?.id || "").join();
+    if (requested === this.requested) return;
+    this.requested = requested;
     $("requests").replaceChildren(...lanes.flatMap((lane, i) => (lane.request ? [this.request(lane.request, i)] : [])));
   }
   request(request, lane) {
@@ -131,8 +131,8 @@ export class Stage {
     }
   }
   claims(lane, i) {
-    const order = { proved: 0, tuned: 1, identity: 2, stated: 3 }, spoken = lane.claims.filter((claim) => claim.status !== "not applicable");
-    const proved = spoken.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
+    const order = { proved: 0, tuned: 1, identity: 2, stated: 3 }, applicable = lane.claims.filter((claim) => claim.status !== "not applicable");
+    const proved = applicable.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
     const row = (claim) => {
       if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${claim.claim}: from ${short(claim.lhs)} to ${short(claim.rhs)}`, tag("span", { class: "why" }, claim.why));
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
@@ -142,15 +142,15 @@ export class Stage {
     };
     // First what fails, then what has slack to show; identities and counts of nothing are folded away.
     const first = (claim) => claim.status === "stated" || !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
-    const sorted = [...spoken].sort((p, q) => (order[p.status] ?? 4) - (order[q.status] ?? 4) || p.holds - q.holds), open = this.unfolded?.[i];
-    const rest = tag("details", { open: Boolean(open), ontoggle: (event) => ((this.unfolded ??= {})[i] = event.target.open) }, tag("summary", {}, `All ${spoken.length} claims that speak of this run`), tag("ul", { class: "claims" }, ...sorted.filter((claim) => !first(claim)).map(row)));
-    const algebra = spoken.filter((claim) => claim.status === "identity"), exact = algebra.filter((claim) => claim.holds).length;
+    const sorted = [...applicable].sort((p, q) => (order[p.status] ?? 4) - (order[q.status] ?? 4) || p.holds - q.holds), open = this.unfolded?.[i];
+    const rest = tag("details", { open: Boolean(open), ontoggle: (event) => ((this.unfolded ??= {})[i] = event.target.open) }, tag("summary", {}, `All ${applicable.length} claims about this run`), tag("ul", { class: "claims" }, ...sorted.filter((claim) => !first(claim)).map(row)));
+    const algebra = applicable.filter((claim) => claim.status === "identity"), exact = algebra.filter((claim) => claim.holds).length;
     const verdict = tag("span", { class: "badge " + (held === proved.length && exact === algebra.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold, ${exact} of ${algebra.length} identities`);
     return tag("div", { class: "card " + "ab"[i] }, tag("h3", {}, this.scene.lanes[i].spec.primal.name, " ", verdict), ...(lane.why ? [tag("p", { class: "soft" }, lane.why)] : [tag("ul", { class: "claims" }, ...sorted.filter(first).map(row)), rest]));
   }
   speedWords() {
     const pace = SPEEDS[Number($("speed").value)];
-    $("speed-shown").textContent = pace ? `${pace.toLocaleString("en")} per second` : "as fast as it goes";
+    $("speed-shown").textContent = pace ? `${pace.toLocaleString("en")} per second` : "no limit";
   }
   async act(promise) {
     try { await promise; this.trouble(""); } catch (error) { this.trouble(error.message); }

@@ -17,7 +17,7 @@ __all__ = ["Batch", "BatchStopped", "Segment", "faster_engine", "play_batch"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs JAX when it is asked for."""
+    """Import what needs JAX on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

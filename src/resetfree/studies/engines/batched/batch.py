@@ -1,4 +1,4 @@
-"""`play_batch`: whole runs, many seeds and settings at once, as one compiled program on whatever device JAX finds."""
+"""`play_batch`: whole runs, many seeds and settings at once, as one compiled program on the default device of JAX."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 from resetfree.studies.engines.batched import checkpoint
 from resetfree.studies.engines.batched.checkpoint import Arrays
-from resetfree.studies.engines.batched.engine import Standing, play_segment
+from resetfree.studies.engines.batched.engine import BatchState, play_segment
 from resetfree.studies.engines.batched.layout import Block, Ready, make_ready, settings_of
 
-# What a finite problem has of `runs.run.COLUMNS`; k is the same in every row and is not kept.
+# The columns of `runs.columns.COLUMNS` of a finite problem; k is the same in every row and is not kept.
 PLAYED = ("s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "reset", "steps", "next_start")
 EXACT = ("v_r", "v_c")
-AT_ONCE = 1 << 22  # rounds of all rows together in one segment, unless it is said otherwise
+AT_ONCE = 1 << 22  # rounds of all rows together in one segment, by default
 LONGEST = 1000  # episodes of one segment
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """What is known between two segments: how far the batch is, and its state for those who want to keep it."""
+    """The progress of a batch between two segments, and its state for a checkpoint."""
 
     played: int  # episodes
     episodes: int  # of the whole batch
-    _standing: list[Standing] = field(repr=False)
+    _states: list[BatchState] = field(repr=False)
     _blocks: list[Block] = field(repr=False)
-    _asked: str = field(repr=False)
+    _request: str = field(repr=False)
 
     @property
     def resets(self) -> NDArray[np.int64]:
         """[n] resets of each row so far."""
-        parts = zip(self._standing, self._blocks, strict=True)
+        parts = zip(self._states, self._blocks, strict=True)
         return np.concatenate([np.asarray(now.resets)[: len(block.rows)] for now, block in parts]).astype(np.int64)
 
     def state(self) -> Arrays:
         """Everything that `resume` needs, as named NumPy arrays (for `np.savez`)."""
-        return checkpoint.dump(self._standing, self._blocks, self._asked)
+        return checkpoint.dump(self._states, self._blocks, self._request)
 
 
 Progress: TypeAlias = Callable[[Segment], object]
@@ -61,8 +61,8 @@ class Batch:
     specs: list[dict[str, Any]] = field(repr=False)  # one per setting, as of a single run
     seeds: NDArray[np.int64]  # [n]
     setting: NDArray[np.int64]  # [n]
-    columns: dict[str, NDArray[Any]] = field(repr=False)  # each [n, K], docs/columns.md; those that were asked for
-    state: Arrays = field(repr=False)  # where all rows stand after the last round
+    columns: dict[str, NDArray[Any]] = field(repr=False)  # each [n, K], docs/columns.md; those that were requested
+    state: Arrays = field(repr=False)  # of all rows after the last round
     mdp: FiniteMDP = field(repr=False)
     seconds: float
 
@@ -88,14 +88,14 @@ class Batch:
         """One row as a run of its own, as `learn` returns it; needs every column."""
         missing = [name for name in PLAYED if name not in self.columns]
         if missing:
-            raise NotCertifiable(f"A run needs every column, and this batch was asked to leave out '{missing[0]}'.")
+            raise NotCertifiable(f"A run needs every column. Got a batch without '{missing[0]}': leave out 'columns'.")
         spec = {**self.specs[self.setting[row]], "seed": int(self.seeds[row])}
         mdp = self.mdp if "v_r" in self.columns else None
         return Run(spec, columns_of_row(self.columns, row), mdp, None, self.seconds / len(self))
 
 
 class BatchStopped(ResetFreeError):
-    """The user stopped a batch (Ctrl-C); `batch` is what was played up to the end of the last segment."""
+    """The user stopped a batch (Ctrl-C); `batch` holds the rounds up to the end of the last segment."""
 
     def __init__(self, batch: Batch, episodes: int) -> None:
         super().__init__(f"Stopped after {batch.episodes} of {episodes} episodes.")
@@ -120,18 +120,17 @@ def play_batch(
     """Play `episodes` rounds for every setting and seed at once; row (i, j) is setting i with seed j, seeds fastest.
 
     The rounds are those of `learn` with the same seed: the same uniforms, so the same starts, resets and steps, and
-    values to 1e-9. That was tested over 2,000 episodes; rounding differs in the last bits, so a softmax may at length
-    take another action where a uniform falls that close to a bound.
+    values to 1e-9. This was tested over 2,000 episodes; rounding differs in the last bits, so that eventually a softmax
+    may take another action when a uniform falls that close to a bound.
 
-    problem: a FiniteMDP, or what `learn` takes where that has a finite model.
-    primal, dual: names or players; lists for several settings, whose players differ in numbers only (one player stands
-      beside each of a list). They must have a batched form, and one that has none says so in an error.
+    problem: a FiniteMDP, or anything that `learn` takes and that has a finite model.
+    primal, dual: names or players; lists for several settings, whose players differ in numbers only (a single player is
+      combined with each of a list). They must have a batched form; otherwise InvalidInput is raised.
     evaluate: whether the columns v_r and v_c (exact values of each policy) are computed.
     columns: which columns to keep (default: all); totals are kept in any case.
-    segment: rounds between two returns to Python, where progress shows and Ctrl-C is heard.
+    segment: rounds between two returns to Python, when `progress` is called and Ctrl-C takes effect.
     progress: called after every segment.
-    resume: a `Segment.state()` or `Batch.state` of a batch that was asked for in the same way; the columns then begin
-      after it.
+    resume: a `Segment.state()` or `Batch.state` of a batch with the same arguments; the columns then begin after it.
 
     >>> import resetfree as rf
     >>> from resetfree.players.algorithm1 import algorithm1
@@ -139,49 +138,49 @@ def play_batch(
     >>> batch.columns["reset"].shape, bool((batch.columns["reset"].sum(axis=1) == batch.resets).all())
     ((2, 50), True)
     """
-    setups = settings_of(problem, primal, dual, episodes, seeds, feedback, B)
+    setups = settings_of(problem, primal, dual, episodes=episodes, seeds=seeds, feedback=feedback, B=B)
     ready = make_ready(setups, seeds, evaluate, _columns(columns, evaluate))
-    asked = _digest(setups, seeds)
-    done = ready.start if resume is None else checkpoint.load(resume, ready.start, ready.blocks, asked)
+    request = _digest(setups, seeds)
+    done = ready.start if resume is None else checkpoint.load(resume, ready.start, ready.blocks, request)
     before = int(done[0].k)
     if before > episodes:
-        raise InvalidInput(f"The state to go on from must have at most {episodes} rounds. Got {before} instead.")
+        raise InvalidInput(f"The state to resume from must have at most {episodes} rounds. Got {before} instead.")
     kept: dict[str, NDArray[Any]] = {}
     began = time.perf_counter()
 
     def finish() -> Batch:
-        state = checkpoint.dump(done, ready.blocks, asked)
+        state = checkpoint.dump(done, ready.blocks, request)
         nothing = np.empty((len(ready.seeds), 0))
         there = {name: kept.get(name, nothing)[:, : int(state["k"]) - before] for name in ready.program.columns}
-        seconds = time.perf_counter() - began
-        return Batch([s.spec for s in setups], ready.seeds, ready.setting, there, state, ready.mdp, seconds)
+        specs, seconds = [setup.spec for setup in setups], time.perf_counter() - began
+        return Batch(specs, ready.seeds, ready.setting, there, state, mdp=ready.mdp, seconds=seconds)
 
     try:
-        for standing, parts in _ahead(ready, done, episodes - before, _length(segment, episodes, len(ready.seeds))):
+        for current, parts in _ahead(ready, done, episodes - before, _length(segment, episodes, len(ready.seeds))):
             for block, part in zip(ready.blocks, parts, strict=True):
                 _keep(kept, part, block.rows, int(done[0].k) - before, (len(ready.seeds), episodes - before))
-            done = jax.block_until_ready(standing)  # type: ignore[no-untyped-call]
+            done = jax.block_until_ready(current)  # type: ignore[no-untyped-call]
             if progress is not None:
-                progress(Segment(int(done[0].k), episodes, done, ready.blocks, asked))
+                progress(Segment(int(done[0].k), episodes, done, ready.blocks, request))
     except KeyboardInterrupt as error:
         raise BatchStopped(finish(), episodes) from error
     return finish()
 
 
 def _ahead(
-    ready: Ready, now: list[Standing], left: int, length: int
-) -> Iterator[tuple[list[Standing], list[dict[str, Any]]]]:
-    """The segments in turn; the device works on the next one while the last is fetched."""
-    waiting: tuple[list[Standing], list[dict[str, Any]]] | None = None
+    ready: Ready, now: list[BatchState], left: int, length: int
+) -> Iterator[tuple[list[BatchState], list[dict[str, Any]]]]:
+    """The segments in turn; the device computes the next one while the last is fetched."""
+    waiting: tuple[list[BatchState], list[dict[str, Any]]] | None = None
     while left > 0:
         played = [
-            play_segment(ready.program, block.world, standing, min(length, left))
-            for block, standing in zip(ready.blocks, now, strict=True)
+            play_segment(ready.program, block.world, current, min(length, left))
+            for block, current in zip(ready.blocks, now, strict=True)
         ]
         for _, part in played:
             for column in part.values():
                 column.copy_to_host_async()
-        now, left = [standing for standing, _ in played], left - length
+        now, left = [current for current, _ in played], left - length
         if waiting is not None:
             yield waiting
         waiting = now, [part for _, part in played]
@@ -192,7 +191,7 @@ def _ahead(
 def _keep(
     kept: dict[str, NDArray[Any]], part: dict[str, Any], rows: NDArray[np.int64], begin: int, shape: tuple[int, int]
 ) -> None:
-    """Put a segment [rows, t] in its place; the whole is there from the start, so that nothing is copied at the end."""
+    """Copy a segment [rows, t] into the whole columns, which are allocated at once."""
     for name, column in part.items():
         values = np.asarray(column)[: len(rows)]
         if values.shape == shape:
@@ -213,7 +212,7 @@ def _columns(columns: Sequence[str] | None, evaluate: bool) -> tuple[str, ...]:
 
 
 def _length(segment: int | None, episodes: int, rows: int) -> int:
-    """Rounds of a segment: as asked, or such that all are equally long if that is nearly as good."""
+    """Rounds of a segment: `segment` if given; otherwise such that all are equally long if nearly as efficient."""
     if segment is not None:
         if isinstance(segment, bool) or not isinstance(segment, int | np.integer) or segment < 1:
             raise InvalidInput(f"The 'segment' of a batch must be a positive integer. Got {segment!r} instead.")
@@ -226,6 +225,6 @@ def _length(segment: int | None, episodes: int, rows: int) -> int:
 
 
 def _digest(setups: list[Setup], seeds: Sequence[int]) -> str:
-    """What was asked for, in short: settings, problem, episodes and seeds."""
-    asked = [{**setup.spec, "seed": None} for setup in setups]
-    return sha256(json.dumps([asked, [int(s) for s in seeds]], sort_keys=True, default=str).encode()).hexdigest()
+    """A hash of the request: problem, players, settings, episodes and seeds."""
+    specs = [{**setup.spec, "seed": None} for setup in setups]
+    return sha256(json.dumps([specs, [int(s) for s in seeds]], sort_keys=True, default=str).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Where a batch stands, as named NumPy arrays and back, bit for bit."""
+"""The state of a batch as named NumPy arrays and back, bit for bit."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import jax
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
-from resetfree.studies.engines.batched.engine import Standing
+from resetfree.studies.engines.batched.engine import BatchState
 from resetfree.studies.engines.batched.layout import Block
 from resetfree.studies.engines.batched.precision import in_float64
 
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
-ASKED = "asked"
+REQUEST = "asked"  # the name of the digest of the request among the arrays
 
 
-def _named(now: Standing) -> list[tuple[str, Any]]:
+def _named(now: BatchState) -> list[tuple[str, Any]]:
     leaves = jax.tree_util.tree_flatten_with_path(now)[0]
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]
 
 
-def dump(now: Sequence[Standing], blocks: Sequence[Block], asked: str) -> Arrays:
-    """Every array by its place, all rows together; `asked` says what was asked for, so that nothing else goes on."""
+def dump(now: Sequence[BatchState], blocks: Sequence[Block], request: str) -> Arrays:
+    """Every array by its path, all rows together, with a digest of the request of the batch."""
     parts: dict[str, list[np.ndarray[Any, Any]]] = {}
-    for standing, block in zip(now, blocks, strict=True):
-        for name, leaf in _named(standing):
+    for current, block in zip(now, blocks, strict=True):
+        for name, leaf in _named(current):
             parts.setdefault(name, []).append(np.asarray(leaf)[..., : len(block.rows)] if leaf.ndim else leaf)
     arrays = {name: np.concatenate(x, axis=-1) if x[0].ndim else np.asarray(x[0]) for name, x in parts.items()}
-    return {ASKED: np.array(asked), **arrays}
+    return {REQUEST: np.array(request), **arrays}
 
 
 @in_float64
-def load(saved: Arrays, fresh: Sequence[Standing], blocks: Sequence[Block], asked: str) -> list[Standing]:
-    """What `dump` gave, in the place of a fresh standing of the same batch."""
-    if str(saved.get(ASKED, "")) != asked:
-        raise InvalidInput("The state must come from a batch that was asked for in the same way. Got another instead.")
+def load(saved: Arrays, fresh: Sequence[BatchState], blocks: Sequence[Block], request: str) -> list[BatchState]:
+    """The states that `dump` saved, in the structure of the fresh states of the same batch."""
+    if str(saved.get(REQUEST, "")) != request:
+        raise InvalidInput("The state must come from a batch with the same arguments. Got that of another instead.")
     n_rows = sum(len(block.rows) for block in blocks)
     result = []
-    for standing, block in zip(fresh, blocks, strict=True):
+    for current, block in zip(fresh, blocks, strict=True):
         leaves = []
-        for name, leaf in _named(standing):
+        for name, leaf in _named(current):
             there = saved.get(name)
             shape = (*leaf.shape[:-1], n_rows) if leaf.ndim else ()
             if there is None or there.shape != shape or there.dtype != leaf.dtype:
@@ -50,5 +50,5 @@ def load(saved: Arrays, fresh: Sequence[Standing], blocks: Sequence[Block], aske
                 filled = np.append(block.rows, np.full(leaf.shape[-1] - len(block.rows), block.rows[-1]))
                 there = there[..., filled]
             leaves.append(jax.device_put(there))
-        result.append(jax.tree.unflatten(jax.tree.structure(standing), leaves))
+        result.append(jax.tree.unflatten(jax.tree.structure(current), leaves))
     return result

@@ -1,4 +1,4 @@
-"""Which engine is likely the faster one here."""
+"""The choice between the local and the batched engine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from resetfree.players.shared.batched.form import has_batched_form
 
-FEW_ROWS = 64  # below this many runs a GPU is mostly idle, and local processes are done first
+FEW_ROWS = 64  # with fewer runs a GPU is mostly idle, and local processes are faster
 
 
 def accelerator() -> bool:
-    """Whether JAX is installed and finds something else than a CPU."""
+    """Whether JAX is installed and finds a device other than a CPU."""
     if find_spec("jax") is None:
         return False
     import jax
@@ -20,10 +20,10 @@ def accelerator() -> bool:
 
 
 def faster_engine(n_seeds: int, primal: Any = None, dual: Any = None) -> Literal["local", "batched"]:
-    """The word "batched" if there is an accelerator, enough runs to fill it, and it knows the players; else "local".
+    """The likely faster engine: "batched" for an accelerator, enough runs and batched forms, else "local".
 
-    On two CPU cores the two are about even (`make bench-batched`: with exact values, the batched engine does 0.6 to 1.8
-    times what two processes of the local one would), and run files of the local one also keep what players learned.
+    On two CPU cores the two are about equal (`make bench-batched`: with exact values, the batched engine has 0.6 to 1.8
+    times the throughput of two local processes), and run files of the local engine also hold the state of the players.
 
     >>> faster_engine(1)
     'local'

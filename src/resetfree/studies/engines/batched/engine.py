@@ -18,12 +18,12 @@ from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
 
-FEEDBACK = ("optimistic", "realised", "exact")  # what the dual player is told, see `resetfree.game.loop.FEEDBACK`
+FEEDBACK = ("optimistic", "realised", "exact")  # cost signals of the dual player, see `resetfree.game.loop.FEEDBACK`
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a segment is compiled for: sizes and the static parts of the players. Equal programs compile once."""
+    """The static arguments of a segment: sizes and the compiled parts of the players. Equal programs compile once."""
 
     shape: Shape
     primal: PrimalProgram
@@ -33,22 +33,22 @@ class Program:
 
     @property
     def offsets(self) -> dict[str, Sequence[int]]:
-        """The uniforms that are looked at."""
+        """By purpose, the positions of the uniforms that an episode uses."""
         return offsets_of(self.shape, self.primal.samples_actions)
 
 
 class BatchWorld(NamedTuple):
-    """What a program is given and never changes."""
+    """The constant arrays of a program."""
 
     tables: Tables
     draws: pcg64.Draws
     primal: dict[str, Any]  # the player's numbers, [rows] each, and arrays
     dual: dict[str, Any]
-    feedback: Any  # place of the feedback in FEEDBACK
+    feedback: Any  # index of the feedback in FEEDBACK
 
 
-class Standing(NamedTuple):
-    """Where the games stand: all that a checkpoint must hold."""
+class BatchState(NamedTuple):
+    """The state of the games of a block: all that a checkpoint must hold."""
 
     k: Any  # rounds played
     s1: Any  # [rows] start of the next episode
@@ -59,15 +59,15 @@ class Standing(NamedTuple):
     reward: Any  # [rows] sum of rewards so far
 
 
-def begin(program: Program, world: BatchWorld, s1: Any, rng: pcg64.Wide) -> Standing:
-    """Before the first round, on the host."""
-    zero = np.zeros(len(s1))
+def begin(program: Program, world: BatchWorld, s1: Any, rng: pcg64.Wide) -> BatchState:
+    """The state before the first round, on the host."""
+    zero, k = np.zeros(len(s1)), np.zeros((), dtype=np.int32)
     primal, dual = program.primal.begin(program.shape, world.primal), program.dual.begin(world.dual)
-    return Standing(np.zeros((), dtype=np.int32), s1, rng, primal, dual, zero.astype(np.int32), zero)
+    return BatchState(k, s1, rng, primal, dual, resets=zero.astype(np.int32), reward=zero)
 
 
-def play_round(program: Program, world: BatchWorld, now: Standing) -> tuple[Standing, dict[str, Array]]:
-    """One episode of every row, and what it says in each column."""
+def play_round(program: Program, world: BatchWorld, now: BatchState) -> tuple[BatchState, dict[str, Array]]:
+    """The state after one episode of every row, and its columns [rows]."""
     shape, tables = program.shape, world.tables
     k = now.k + 1
     rng, drawn = pcg64.uniforms(now.rng, world.draws)
@@ -78,8 +78,8 @@ def play_round(program: Program, world: BatchWorld, now: Standing) -> tuple[Stan
     path = roll(shape, tables, plan.actions, now.s1, u)
     signals = [plan.v_c, path.reset.astype(jnp.float64), *(plan.exact[1:] if plan.exact is not None else ())]
     g = jax.lax.select_n(world.feedback, *signals)
-    heard = jnp.minimum(jnp.maximum(g, 0.0), 1.0)
-    dual = program.dual.learn(world.dual, now.dual, now.s1, k, heard, path.reset)
+    clipped = jnp.minimum(jnp.maximum(g, 0.0), 1.0)
+    dual = program.dual.learn(world.dual, now.dual, now.s1, k, g=clipped, was_reset=path.reset)
     primal = program.primal.learn(scene, now.primal, path, lam, plan)
     columns = {
         "s1": now.s1,
@@ -95,18 +95,21 @@ def play_round(program: Program, world: BatchWorld, now: Standing) -> tuple[Stan
     }
     if plan.exact is not None:
         columns |= {"v_r": plan.exact[0], "v_c": plan.exact[1]}
-    then = Standing(k, path.next_start, rng, primal, dual, now.resets + path.reset, now.reward + path.total)
+    resets, reward = now.resets + path.reset, now.reward + path.total
+    then = BatchState(k, path.next_start, rng, primal, dual, resets=resets, reward=reward)
     return then, {name: columns[name] for name in program.columns}
 
 
 @partial(jax.jit, static_argnames=("program", "length"))
-def _segment(program: Program, world: BatchWorld, now: Standing, length: int) -> tuple[Standing, dict[str, Array]]:
+def _segment(program: Program, world: BatchWorld, now: BatchState, length: int) -> tuple[BatchState, dict[str, Array]]:
     now, columns = jax.lax.scan(lambda x, _: play_round(program, world, x), now, length=length)
     return now, {name: column.T for name, column in columns.items()}
 
 
 @in_float64
-def play_segment(program: Program, world: BatchWorld, now: Standing, length: int) -> tuple[Standing, dict[str, Array]]:
+def play_segment(
+    program: Program, world: BatchWorld, now: BatchState, length: int
+) -> tuple[BatchState, dict[str, Array]]:
     """`length` rounds; returns at once, with values that the device may still be working on."""
-    result: tuple[Standing, dict[str, Array]] = _segment(program, world, now, length)
+    result: tuple[BatchState, dict[str, Array]] = _segment(program, world, now, length)
     return result

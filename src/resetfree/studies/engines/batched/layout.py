@@ -1,7 +1,7 @@
-"""From the arguments of `play_batch` to a program, what it is given, and where its rows start.
+"""From the arguments of `play_batch` to a program, its arrays, and the initial state of its rows.
 
-Rows are played in blocks. On a CPU a block has a fixed number of rows (the last one is filled up with copies), so that
-a row's numbers do not depend, not even in the last bit, on how many others there are; elsewhere all rows are one block.
+Rows are played in blocks. On a CPU a block has a fixed number of rows (the last block is padded with copies), so that
+the numbers of a row do not depend, bit for bit, on the number of rows; on other devices all rows are one block.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import find_world
 from resetfree.runs.setup import Setup, prepare
 from resetfree.studies.engines.batched import pcg64
-from resetfree.studies.engines.batched.engine import FEEDBACK, BatchWorld, Program, Standing, begin
+from resetfree.studies.engines.batched.engine import FEEDBACK, BatchState, BatchWorld, Program, begin
 from resetfree.studies.engines.batched.precision import in_float64
 
 CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
-WRITTEN_OUT = 32  # steps of an episode that an accelerator's program writes out, one after the other
+WRITTEN_OUT = 32  # the longest horizon that is unrolled on an accelerator
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows that are played together: which of the batch they are, and what the program is given for them."""
+    """Rows that are played together: their indices in the batch, and the arrays of the program for them."""
 
-    rows: Ints  # [b] the rows of the batch; copies of the last one follow them in the arrays
+    rows: Ints  # [b] indices in the batch; in the arrays, copies of the last row follow
     world: BatchWorld
 
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Everything that is needed to play."""
+    """Everything that is needed to play a batch."""
 
     mdp: FiniteMDP
     program: Program
     blocks: list[Block]
-    start: list[Standing]  # of each block
+    start: list[BatchState]  # of each block
     seeds: Ints  # [n] of each row
     setting: Ints  # [n]
 
 
 def settings_of(
-    problem: Any, primal: Any, dual: Any, episodes: int, seeds: Sequence[int], feedback: str, B: float | None
+    problem: Any, primal: Any, dual: Any, *, episodes: int, seeds: Sequence[int], feedback: str, B: float | None
 ) -> list[Setup]:
-    """One setup per setting, with everything that `learn` checks checked."""
+    """One setup per setting, checked as by `learn`."""
     lists = [list(players) if isinstance(players, list | tuple) else [players] for players in (primal, dual)]
     n = max(len(players) for players in lists)
     if not all(len(players) in (1, n) and players for players in lists):
@@ -70,7 +70,7 @@ def settings_of(
             raise InvalidInput(f"The 'seeds' of a batch must be integers from 0. Got {seed!r} instead.")
     world = find_world(problem)
     pairs = zip(*(players * n if len(players) == 1 else players for players in lists), strict=True)
-    setups = [prepare(world, p, d, episodes, int(seeds[0]), feedback, B, {}) for p, d in pairs]
+    setups = [prepare(world, p, d, episodes=episodes, seed=int(seeds[0]), feedback=feedback, B=B) for p, d in pairs]
     if any(setup.spec["feedback"] != setups[0].spec["feedback"] for setup in setups):
         raise InvalidInput("The settings of one batch must have one feedback. Got several instead.")
     return setups
@@ -78,10 +78,10 @@ def settings_of(
 
 @in_float64
 def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, columns: tuple[str, ...]) -> Ready:
-    """Compile nothing yet; put every array where it is needed."""
+    """Make the program and its arrays, and move these to the device; nothing is compiled yet."""
     mdp = setups[0].world.mdp
     if mdp is None:
-        raise NotCertifiable("The batched engine needs a finite problem whose model is known to it.")
+        raise NotCertifiable("The batched engine needs a finite problem whose model is known.")
     problem, spec = mdp.problem(), setups[0].spec
     primals = _forms("primal", [s.primal for s in setups], problem, spec["episodes"])
     duals = _forms("dual", [s.dual for s in setups], problem, spec["episodes"])
@@ -110,7 +110,7 @@ def make_ready(setups: list[Setup], seeds: Sequence[int], evaluate: bool, column
         now = begin(program, world, s1, state)
         blocks.append(Block(rows, jax.device_put(world)))
         start.append(jax.device_put(now))
-    return Ready(mdp, program, blocks, start, seed_of, setting)
+    return Ready(mdp, program, blocks, start, seeds=seed_of, setting=setting)
 
 
 def _forms(role: Role, players: Sequence[Any], problem: Problem, episodes: int) -> list[BatchedForm]:

@@ -1,4 +1,4 @@
-"""NumPy's default random numbers (PCG64) on the device, bit for bit, with jumps over draws that nobody looks at.
+"""NumPy's default random numbers (PCG64) on the device, bit for bit, with jumps over unused draws.
 
 Legend: a 128-bit number is a pair (hi, lo) of 64-bit ones. x' = M x + c is one step, M the multiplier and c the stream;
 k steps are x -> M^k x + G_k c with G_k = 1 + M + .. + M^(k-1). A draw is the step's rotated hi ^ lo, its upper 53 bits.
@@ -20,21 +20,21 @@ LOW = 0xFFFFFFFF
 
 
 class Wide(NamedTuple):
-    """128-bit numbers, or anything that stands for them on the host."""
+    """128-bit integers as two arrays of 64-bit words, on the device or the host."""
 
     hi: Any
     lo: Any
 
 
 class Draws(NamedTuple):
-    """Which draws of an episode are looked at: the constants of their jumps, and of the jump to the next episode."""
+    """The used draws of an episode: the constants of their jumps, and of the jump to the next episode."""
 
     times: Wide  # [n, 1] M^k
     plus: Wide  # [n, rows] G_k c
 
 
 def split(numbers: Sequence[int]) -> Wide:
-    """Python's integers below 2^128 as two arrays of words."""
+    """Python integers below 2^128 as two arrays of words."""
     return Wide(
         np.array([x >> 64 for x in numbers], dtype=np.uint64), np.array([x & MASK for x in numbers], dtype=np.uint64)
     )
@@ -69,9 +69,9 @@ def jump(steps: int) -> tuple[int, int]:
 
 
 def draws(offsets: Sequence[int], n_uniforms: int, stream: Wide) -> Draws:
-    """The draws at `offsets` (from 0) of an episode that has `n_uniforms` of them; the last jump ends the episode.
+    """The draws at `offsets` (from 0) of an episode of `n_uniforms`; the last jump ends the episode.
 
-    On the host: sums and products here are the same for NumPy's arrays.
+    Runs on the host: `multiply` works on NumPy arrays too.
     """
     jumps = [jump(offset + 1) for offset in offsets] + [jump(n_uniforms)]
     times, totals = split([x for x, _ in jumps]), split([x for _, x in jumps])
@@ -80,7 +80,7 @@ def draws(offsets: Sequence[int], n_uniforms: int, stream: Wide) -> Draws:
 
 
 def uniforms(state: Wide, which: Draws) -> tuple[Wide, Array]:
-    """The state after the episode, and the uniforms [n - 1, rows] that were asked for."""
+    """The state after the episode, and the uniforms [n - 1, rows] of the draws `which`."""
     every = add(multiply(which.times, state), which.plus)
     mixed, turn = every.hi ^ every.lo, every.hi >> np.uint64(58)
     turned = (mixed >> turn) | (mixed << ((np.uint64(64) - turn) & np.uint64(63)))

@@ -1,6 +1,6 @@
-"""Float64 inside, and nothing of it outside: the user's JAX configuration is never touched.
+"""Float64 inside the engine, without a change to the user's JAX configuration.
 
-What crosses the boundary is NumPy arrays and opaque device values; nothing yields or calls back inside.
+Only NumPy arrays and opaque device values cross the boundary; nothing yields or calls back inside.
 """
 
 from __future__ import annotations
