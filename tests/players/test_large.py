@@ -257,7 +257,7 @@ def test_a_lazy_policy_is_not_asked_too_late() -> None:
     assert unseen.sum() == 1.0
     plan = player.plan(game.primal, game.s1, 1.0)
     next(rounds)
-    with pytest.raises(InvalidInput, match="must be asked before its player learns more"):
+    with pytest.raises(InvalidInput, match="must be used before its player learns more"):
         plan.policy.rows(0, np.array([this.s1]))
 
 

@@ -33,7 +33,6 @@ CODE = (f"{EVIL}:f", f"{EVIL}.f", EVIL)
 IMPORTING = {
     "core/discovery.py",
     "core/naming.py",
-    "problems/features/user.py",
     "problems/gym/making.py",
     "runs/tracking/tensorboard.py",
     "studies/gathering.py",

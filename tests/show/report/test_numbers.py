@@ -165,7 +165,7 @@ def test_many_resets_are_drawn_together_and_counted_one_by_one(files: Files) -> 
     columns["k"], columns["reset"] = np.arange(1, n + 1), np.arange(n) % 5 != 0
     long = rf.Run(run.spec, columns, None, None, 0.0)
     drawing = time_line(Group("g1", "a run", (long,)))
-    assert "a mark stands for one or more" in drawing.caption
+    assert "a mark is one or more" in drawing.caption
     assert sum(drawing.data["resets"]) == 32_000
     assert (drawing.data["after_k"][0], drawing.data["up_to_k"][-1]) == (0, n)
     assert len(drawing.svg) < 200_000

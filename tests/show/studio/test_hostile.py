@@ -267,7 +267,7 @@ def test_the_command_refuses_in_one_sentence(
     for words, why in (
         (("--port", str(studio.port)), "is taken"),
         (("--token", "short", "--port", "0"), "8 printable characters"),
-        (("--folder", str(file / "x"), "--port", "0"), "cannot be made"),
+        (("--folder", str(file / "x"), "--port", "0"), "cannot be created"),
         (("--host", "256.1.1.1", "--port", "0"), "cannot be served"),
         (("--port", "70000"), "70000"),
     ):

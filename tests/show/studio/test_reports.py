@@ -105,7 +105,7 @@ def test_only_so_many_at_once_and_none_after_the_end() -> None:
     for thread in threads:
         thread.join(60)
     assert [str(error) for error in said] == ["The studio is shutting down."] * 2
-    with pytest.raises(ChildFailed, match="is ending") as late:
+    with pytest.raises(ChildFailed, match="is shutting down") as late:
         children.run(script("pass"), "thing", 60.0)
     assert {busy.value.status, late.value.status} == {503}
     assert all(gone(pid) for pid in live)

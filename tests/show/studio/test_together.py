@@ -122,7 +122,7 @@ def test_nothing_begins_when_the_studio_ends(tmp_path: Path) -> None:
         asked = {"problem": "grid-v0", "lanes": [{"primal": "uniform"}], "episodes": 1000, "paused": True}
         session = sessions.start(asked)
         assert sessions.end() == [session]
-        with pytest.raises(rf.RunError, match="is ending"):
+        with pytest.raises(rf.RunError, match="is shutting down"):
             sessions.start(asked)
         until(lambda: not session.active)
     assert [path.name for path in tmp_path.iterdir()] == [session.lanes[0].path.name]
