@@ -125,10 +125,10 @@ def test_no_operator_is_waited_for_after_a_signal(way: Any, number: int, tmp_pat
 
 
 def test_processes_are_not_waited_for_after_a_signal() -> None:
-    with Workers(1, _sleep) as workers, unnoticed(signal.SIGINT, lambda: time.sleep(0.5)):
-        jobs = deque([SOON + 5.0])
-        with pytest.raises(KeyboardInterrupt):
-            list(workers.do(jobs))
+    with Workers(1, _sleep) as workers:
+        assert [job for job, _ in workers.do(deque([0.0]))] == [0.0]  # its process is up
+        with unnoticed(signal.SIGINT, lambda: time.sleep(0.5)), pytest.raises(KeyboardInterrupt):
+            list(workers.do(deque([SOON + 5.0])))
 
 
 def _sleep(seconds: float) -> None:

@@ -37,12 +37,12 @@ class Child:
 
     def __init__(self, target: Callable[..., object], *args: Any) -> None:
         context = multiprocessing.get_context("spawn")  # no copy of this process's locks and threads
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_run_child, args=(target, theirs, *args))
         resource_tracker.ensure_running()  # before signals are blocked: it changes the mask itself
         with _undisturbed(), _one_thread_each():
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_run_child, args=(target, theirs, *args))
             self.process.start()
-        theirs.close()
+            theirs.close()
 
     def kill(self) -> None:
         """Kill it and the processes that it started."""
