@@ -125,14 +125,10 @@ def test_no_operator_is_waited_for_after_a_signal(way: Any, number: int, tmp_pat
 
 
 def test_processes_are_not_waited_for_after_a_signal() -> None:
-    with Workers(1, _sleep) as workers:
+    with Workers(1, time.sleep) as workers:
         assert [job for job, _ in workers.do(deque([0.0]))] == [0.0]  # its process is up
         with unnoticed(signal.SIGINT, lambda: time.sleep(0.5)), pytest.raises(KeyboardInterrupt):
             list(workers.do(deque([SOON + 5.0])))
-
-
-def _sleep(seconds: float) -> None:
-    time.sleep(seconds)
 
 
 def test_signals_at_fifty_moments_around_a_prompt_are_all_heard(screen: Screen) -> None:
