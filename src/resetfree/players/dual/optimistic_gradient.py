@@ -16,18 +16,8 @@ from numpy.typing import NDArray
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Plan, Round, Statement
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import (
-    FeasibleSet,
-    Functions,
-    Theta,
-    bounded,
-    functions,
-    root,
-    signal,
-    square_over,
-)
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.shared.function_players import FixedStepPlayer
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, signal, square_over
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -45,7 +35,7 @@ class OptimisticGradientState:
 
 
 @dataclass(frozen=True)
-class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
+class OptimisticGradient(FixedStepPlayer[OptimisticGradientState]):
     """It plays theta_k = P_U(y + eta xi(s_1) h(s_1)); then y <- P_U(y + eta xi(s_1) g), and h(s_1) learns from g.
 
     Paper: optimistic mirror descent (other instantiations).
@@ -71,22 +61,16 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
     hint: Literal["last", "frequency"] = "last"
     feasible_set: FeasibleSet = "auto"
 
-    def _eta(self, episodes: int) -> float:
-        B = bound_of(self)
-        return B / root(episodes) if self.eta is None else self.eta
-
     def init(self, problem: Problem, episodes: int, seed: int) -> OptimisticGradientState:
         """Start at y = 0, without hints."""
-        among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        n = problem.n_states or 1
-        finite = problem.n_states is not None
-        eta, seen = self._eta(episodes), np.zeros(n, dtype=np.int64)
+        among, n, finite = self.choices(problem), problem.n_states or 1, problem.n_states is not None
+        eta, seen = self.step(episodes), np.zeros(n, dtype=np.int64)
         return OptimisticGradientState(among.zero(), np.zeros(n), seen, eta, finite, among=among)
 
     def multiplier(self, state: OptimisticGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta_k>, 0, B)."""
         h = state.hint.item(s1 if state.finite else 0)
-        theta = state.among.moved(state.y, s1, state.eta * h) if h > 0.0 else state.y
+        theta: Theta = state.among.moved(state.y, s1, state.eta * h) if h > 0.0 else state.y
         return state.among.at(theta, s1)
 
     def update(self, state: OptimisticGradientState, round: Round) -> OptimisticGradientState:
@@ -114,14 +98,4 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every hint were as wrong as it can be."""
-        B, eta = bound_of(self), self._eta(episodes)
-        among = functions(problem, B, self.feasible_set, self.name)
-        G = among.largest_xi
-        bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes
-        return bounded(
-            {"B": B, "eta": eta, "hint": self.hint, "U": among.kind, "tuned": self.eta is not None},
-            bound,
-            B,
-            episodes,
-            G,
-        )
+        return self.fixed_step_statement(problem, episodes, hint=self.hint)

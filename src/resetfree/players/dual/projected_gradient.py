@@ -7,7 +7,6 @@ g in [0, 1] the cost signal, D the diameter of U, K rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
-from resetfree.game.contract import Plan, Round, Statement
+from resetfree.game.contract import Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.function_players import FunctionPlayer
 from resetfree.players.shared.multiplier_functions import (
@@ -27,12 +26,11 @@ from resetfree.players.shared.multiplier_functions import (
     Space,
     Theta,
     bounded,
-    functions,
     signal,
     square_over,
 )
 from resetfree.players.shared.requirements import bound_of
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, OrthantBall
 
@@ -68,12 +66,8 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
         """Start at theta = 0."""
-        among = functions(problem, bound_of(self), self.feasible_set, self.name)
+        among = self.choices(problem)
         return ProjectedGradientState(among.zero(), among)
-
-    def multiplier(self, state: ProjectedGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """clip(<xi(s1), theta>, 0, B)."""
-        return state.among.at(state.theta, s1)
 
     def update(self, state: ProjectedGradientState, round: Round) -> ProjectedGradientState:
         """One step; a round without cost leaves theta where it is, exactly."""
@@ -102,7 +96,7 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
         """A theta per row; sets whose projection needs a solver are refused."""
         from resetfree.players.shared.batched.batched_duals import Gradient
 
-        among = self.init(problem, episodes, 0).among
+        among = self.choices(problem)
         if isinstance(among, Line):
             xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
             numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
@@ -118,8 +112,7 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""
-        B = bound_of(self)
-        among = functions(problem, B, self.feasible_set, self.name)
+        B, among = bound_of(self), self.choices(problem)
         D, G = among.diameter, among.largest_xi
         bound = (D / (2 * B) * D + B * G**2) * math.sqrt(episodes)
-        return bounded({"B": B, "eta_k": "B/sqrt(k)", "U": among.kind, "D": D}, bound, B, episodes, G)
+        return bounded({"B": B, "eta_k": "B/sqrt(k)", "U": among.kind, "D": D}, bound, episodes, G)
