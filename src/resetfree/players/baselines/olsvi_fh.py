@@ -23,7 +23,7 @@ from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
 from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
-from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier, check_restarts, sizes
 from resetfree.problems.contract import Problem, State
@@ -98,16 +98,8 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     @staticmethod
     def methods() -> list[Method]:
         """Without and with a penalty for a reset."""
-
-        def build(factor: float) -> Build:
-            return penalised(lambda s: OlsviFH(**s.own), factor)
-
-        text = "LSVI-UCB, artificial episodes of T^(1/4) steps; resets are free."
-        same = "The same with a constant penalty B for a reset."
-        return [
-            Method("olsvi.fh", "baseline", text, build(0.0), rank=52),
-            Method("olsvi.fh, penalty B", "baseline", same, build(1.0), rank=52),
-        ]
+        text = "LSVI-UCB, artificial episodes of T^(1/4) steps"
+        return free_and_penalised("olsvi.fh", text, lambda s: OlsviFH(**s.own), 52)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""

@@ -11,30 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
-from resetfree.players.shared.kernels.action_values import Counts
+from resetfree.players.shared.kernels.action_values import Counts, arrivals
 from resetfree.problems.finite.backward import Bools, Floats, Ints, Model
 
 
 @jit
-def arrivals(c: Counts, layer: int, s: int, a: int, dead: Bools, value: Floats) -> tuple[float, float]:
-    """Empirical mean of `value` after a pair, and the share of arrivals in `dead` states, which are worth 0."""
-    pay, cost = 0.0, 0.0
-    for j in range(c.seen.shape[3]):
-        times = c.seen[layer, s, a, j]
-        if times == 0:
-            break
-        t = c.successor[layer, s, a, j]
-        if dead[t]:
-            cost += times
-        else:
-            pay += times * value[t]
-    moves = c.moved[layer, s, a]
-    return pay / moves, cost / moves
-
-
-@jit
 def optimistic_value(
-    c: Counts, layer: int, s: int, a: int, moving: bool, left: float, beta: float, dead: Bools, value: Floats
+    c: Counts, layer: int, s: int, a: int, moving: bool, left: float, beta: float, dead: Bools, after: Floats
 ) -> float:
     """min(left, mean reward + mean value afterwards + beta / sqrt(n)), and `left` for a pair that was never tried."""
     n = c.tried[layer, s, a]
@@ -42,7 +25,7 @@ def optimistic_value(
         return left
     pay = c.earned[layer, s, a] / n + beta / sqrt(n)
     if moving:
-        pay += arrivals(c, layer, s, a, dead, value)[0]
+        pay += arrivals(c, layer, s, a, dead, after, after)[0]
     return float(min(max(pay, 0.0), left))
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines.shielded_kernel import one_step_actions
+from resetfree.players.baselines._shield import one_step_safe
 from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.method import Build, Method, penalised
@@ -130,17 +130,13 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 def known_safe(mdp: FiniteMDP) -> NDArray[np.int16]:
     """[H, S] the first action of Abar, else the first that is not reset at once, else pi*'s."""
     solution = solve(mdp, starts=[])
-    at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
-    one_step_actions(mdp.model, at_once)
     result = solution.policy
-    for mask in (at_once, solution.safe_actions):
+    for mask in (one_step_safe(mdp), solution.safe_actions):
         result = np.where(mask.any(axis=2), mask.argmax(axis=2), result).astype(np.int16)
     return result
 
 
 def without_safe_action(mdp: FiniteMDP) -> tuple[int, int] | None:
     """A step (from 1) and a state in which every action can be reset at once, or None if no state is like that."""
-    at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
-    one_step_actions(mdp.model, at_once)
-    found = np.argwhere(~at_once.any(axis=2) & ~mdp.reset)
+    found = np.argwhere(~one_step_safe(mdp).any(axis=2) & ~mdp.reset)
     return None if len(found) == 0 else (int(found[0, 0]) + 1, int(found[0, 1]))

@@ -20,7 +20,7 @@ from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.baselines.ucrl2_kernel import extended_plan
 from resetfree.players.shared.counts import Counted
-from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
 
@@ -91,16 +91,8 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     @staticmethod
     def methods() -> list[Method]:
         """Without and with a penalty for a reset; its width is a factor on its radii."""
-
-        def build(factor: float) -> Build:
-            return penalised(lambda s: UCRL2(**s.own), factor)
-
-        text = "L1 balls, extended value iteration, doubling epochs; resets are free."
-        same = "The same with a constant penalty B for a reset."
-        return [
-            Method("ucrl2", "baseline", text, build(0.0), rank=54),
-            Method("ucrl2, penalty B", "baseline", same, build(1.0), rank=54),
-        ]
+        text = "L1 balls, extended value iteration, doubling epochs"
+        return free_and_penalised("ucrl2", text, lambda s: UCRL2(**s.own), 54)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
