@@ -14,16 +14,10 @@ import numpy as np
 from resetfree.core.settings import NonNegative, Positive
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.lsvi_ucb_pp_kernel import learn_by_variance, monotone_plan
-from resetfree.players.shared.composite_players import (
-    Samples,
-    Switching,
-    doubled,
-    no_samples,
-    remember,
-)
 from resetfree.players.shared.method import Build, Method, penalised
-from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.pair_features import dimension_of
 from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.ridge_players import HasRidge, Samples, Switching, doubled, no_samples, remember
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -54,7 +48,7 @@ class WeightedState:
 
 
 @dataclass(frozen=True)
-class WeightedLSVI(PrimalPlayer[WeightedState]):
+class WeightedLSVI(HasRidge, PrimalPlayer[WeightedState]):
     """Greedy for Q = clip(w.phi + scale R width, -lam, H-h+1), with Qcheck, less the width, below it.
 
     Both regressions weight a sample by one over its relative variance in [1/H, 1]: the estimated variance of V(s') plus
@@ -131,12 +125,6 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
         """The multiplier that is planned for: with running bounds it never falls."""
         return max(lam, state.top) if self.running else lam
 
-    def ridge(self) -> float:
-        """The ridge constant of this run."""
-        if self.reg is not None:
-            return self.reg
-        return self.scale**2 if self.scale > 0 else 1.0
-
     @staticmethod
     def methods() -> list[Method]:
         """Against a constant multiplier B."""
@@ -153,7 +141,7 @@ class WeightedLSVI(PrimalPlayer[WeightedState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
         constants: dict[str, Any] = {"scale": self.scale, "reg": self.ridge(), "width": "tuned"}
-        constants |= {"switching": self.switching, "d": features_of(problem).shape[1]}
+        constants |= {"switching": self.switching, "d": dimension_of(problem)}
         return Statement(constants, False, "no theorem covers this run: its constants are tuned, not those of a proof")
 
 

@@ -21,8 +21,8 @@ from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
 from resetfree.players.shared import suitability
-from resetfree.players.shared.composite_players import Switching
 from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.ridge_players import HasRidge, Switching
 from resetfree.players.shared.stored_ridge import (
     Ridge,
     add_rows,
@@ -152,7 +152,7 @@ class StoredState:
 
 
 @dataclass(frozen=True)
-class StoredLinear(PrimalPlayer[StoredState]):
+class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
     """Q = clip(w_a.psi + scale (P + lam) width, -lam, t), greedy, w_a the regression of r + V(s') on all transitions.
 
     The mathematics of `greedy-composite`, pooled, on transitions that are kept one by one, so that states may be
@@ -260,12 +260,6 @@ class StoredLinear(PrimalPlayer[StoredState]):
         if self.switching == "every" or lam == 0.0:
             return lam
         return 2.0 ** max(ceil(log2(lam)), 0)
-
-    def ridge(self) -> float:
-        """The ridge constant of this run."""
-        if self.reg is not None:
-            return self.reg
-        return self.scale**2 if self.scale > 0 else 1.0
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

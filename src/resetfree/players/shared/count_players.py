@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import GROWING, ROOM, HasCounts, absorb, empty_counts
+from resetfree.players.shared.counts import ROOM, HasCounts, absorb, empty_counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem, State
@@ -49,21 +48,12 @@ class CountState(HasCounts, CountData):
 
     k: int  # episodes seen
     largest_lam: float  # largest multiplier so far
-    tried: NDArray[np.int64]  # [L, S, A]
-    earned: Floats  # [L, S, A]
-    moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
-    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
-    known: Bools  # [S] states whose entering was a reset
-    known_last: Bools  # [S] likewise at the end of an episode
     opened: Bools  # [S, A] pairs tried at some step
     fatal: Bools  # [S, A] pairs that were reset
     visited: Bools  # [S] states seen
     found: Floats  # [A] states that an action was the first to find
     prefer: Floats  # [S, A] which action to take among equally good ones
     horizon: int = field(metadata={"saved": False})
-    n_transitions: int = field(metadata={"saved": False})
-    end_resets: bool = field(metadata={"saved": False})
     log_term: float = field(metadata={"saved": False})  # L in the widths
     noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
     seed: int = field(metadata={"saved": False})
@@ -103,15 +93,13 @@ def fresh(
     return CountState(
         k=0,
         largest_lam=0.0,
-        **empty_counts(shape),
+        **empty_counts(problem, shape),
         opened=np.zeros(pairs, dtype=np.bool_),
         fatal=np.zeros(pairs, dtype=np.bool_),
         visited=np.zeros(n, dtype=np.bool_),
         found=np.zeros(shape[2]),
         prefer=chance.copy(),
         horizon=problem.horizon,
-        n_transitions=problem.n_transitions,
-        end_resets=problem.end_resets,
         log_term=log_term,
         noise=noise,
         seed=seed,
