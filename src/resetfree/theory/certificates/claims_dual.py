@@ -90,28 +90,28 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
         where = f"round {differ[0] + 1}" if len(differ) else None
         found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
     for name, c in side.against.items():
-        claim = f"the dual player's online regret against {name} is at most its bound"
+        claim = f"the dual player's online regret against {name} is at most"
         bound = side.bounds[name]
         if isinstance(bound, str) or isinstance(c, str):
-            found.append(Certificate.not_applicable(claim, str(bound)))
+            found.append(Certificate.not_applicable(f"{claim} its bound", str(bound)))
             continue
         online = np.cumsum((c.at_starts - lam) * run.columns["cost_signal"])
-        status, why = _standing(name)
-        detail = {"comparator": c.size}
-        found.append(over_rounds(claim, online, bound, _rounding(run, c), detail=detail, status=status, why=why))
+        found.append(_within(f"{claim} its bound", run, c, online, bound, detail={"comparator": c.size}))
         if isinstance(side.player, StatesOtherBounds) and isinstance(side.met, DualHistory):
             for formula, most in side.player.other_bounds(side.met, c):
-                claim = f"the dual player's online regret against {name} is at most {formula}"
-                if isinstance(most, str):
-                    found.append(Certificate.not_applicable(claim, most))
-                else:
-                    found.append(over_rounds(claim, online, most, _rounding(run, c), status=status, why=why))
+                found.append(_within(f"{claim} {formula}", run, c, online, most))
     return found
 
 
-def _standing(name: str) -> tuple[Status, str]:
-    """Status of a bound on the regret against a comparator: against 0 it is at most zero whatever was played."""
-    return ("identity", SIGNS) if name == "0" else ("proved", "")
+def _within(
+    claim: str, run: Record, against: Comparator, regret: Floats, most: Floats | str, detail: Any = None
+) -> Certificate:
+    """A regret [K] is at most a bound [K] (or why there is none); against 0 it is, whatever was played."""
+    if isinstance(most, str):
+        return Certificate.not_applicable(claim, most)
+    status: Status = "identity" if against.name == "0" else "proved"
+    why = SIGNS if against.name == "0" else ""
+    return over_rounds(claim, regret, most, _rounding(run, against), detail=detail, status=status, why=why)
 
 
 def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certificate]:
@@ -136,11 +136,7 @@ def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certif
         found.append(
             over_rounds(same, exact, online + mismatch, _rounding(run, c), "==", status="identity", why=ALGEBRA)
         )
-        if isinstance(bound, str):
-            found.append(Certificate.not_applicable(most, bound))
-        else:
-            status, why = _standing(name)
-            found.append(over_rounds(most, exact, bound + mismatch, _rounding(run, c), status=status, why=why))
+        found.append(_within(most, run, c, exact, bound if isinstance(bound, str) else bound + mismatch))
     return found
 
 
