@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
-from resetfree.players.baselines._reset_free import epsilon_greedy
+from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards
 from resetfree.players.baselines.constant_safe import ConstantSafe
 from resetfree.players.baselines.leave_no_trace import LeaveNoTrace
 from resetfree.players.baselines.mdp_exp2 import MdpExp2, estimates
@@ -27,7 +27,6 @@ from resetfree.players.baselines.medal import Medal, matching_reward
 from resetfree.players.baselines.olsvi_fh import OlsviFH
 from resetfree.players.baselines.one_step_shield import OneStepShield
 from resetfree.players.baselines.oracle_shield import OracleShield
-from resetfree.players.baselines.q_learning_kernel import learn_backwards
 from resetfree.players.baselines.slucb_qvi import SlucbQvi, known_safe, without_safe_action
 from resetfree.players.baselines.slucb_qvi_kernel import best_mixture
 from resetfree.players.baselines.ucrl2 import UCRL2

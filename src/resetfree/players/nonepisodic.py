@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Probability, Range, checked
-from resetfree.players.nonepisodic_kernel import DOUBLED, Seen, extended_iteration, safe_core, walk
+from resetfree.players.nonepisodic_kernel import DOUBLED, LifeCounts, extended_iteration, safe_core, walk
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.backward import safe_actions
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
@@ -232,7 +232,7 @@ def optimal_gain(mdp: FiniteMDP) -> Gain:
     return Gain(within, allowed, gain)
 
 
-def _fresh(mdp: FiniteMDP) -> Seen:
+def _fresh(mdp: FiniteMDP) -> LifeCounts:
     """Nothing seen, and room for as many successors as any pair has (storage only: the learner does not read it)."""
     room = int(np.diff(mdp.transition.indptr).max(initial=1))
     shape = (mdp.n_states, mdp.n_actions)
@@ -243,7 +243,7 @@ def _fresh(mdp: FiniteMDP) -> Seen:
         )
     tried, earned = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     successor, times = np.zeros((*shape, room), dtype=np.int32), np.zeros((*shape, room), dtype=np.int64)
-    return Seen(tried, earned, successor, times, np.zeros(mdp.n_states, dtype=np.bool_))
+    return LifeCounts(tried, earned, successor, times, np.zeros(mdp.n_states, dtype=np.bool_))
 
 
 def _check(mdp: FiniteMDP) -> None:

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import epsilon_greedy, successors
-from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards, successors
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Episode, Problem, State

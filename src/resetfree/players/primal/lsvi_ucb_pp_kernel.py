@@ -7,15 +7,11 @@ below, V and Vcheck their largest values in a state; R = H + lam the range of th
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.players.shared.kernels.composite import choose, expect_composite, mark_known
 from resetfree.players.shared.kernels.ridge import Regression, expect
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 
 @jit

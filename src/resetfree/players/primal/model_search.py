@@ -17,10 +17,10 @@ from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, R
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.primal.model_search_kernel import Model, imagine, judge
+from resetfree.players.primal.model_search_kernel import FittedModel, imagine, judge
 from resetfree.players.shared import suitability
 from resetfree.players.shared.requirements import check_multiplier
-from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
@@ -55,7 +55,7 @@ class LinearScores(ChoicePolicy):
 class ModelSearchState:
     """All transitions, and the policy that is played."""
 
-    rows: Rows
+    rows: StoredRows
     policy: LinearScores
     at: int  # rows that it rests on
     lam: float  # the multiplier that it was made for
@@ -65,7 +65,7 @@ class ModelSearchState:
     low: Floats = field(metadata={"saved": False})
     high: Floats = field(metadata={"saved": False})
     # What follows from the rows, and takes long: the model of the first n of them, and the policy found in it for lam.
-    models: dict[int, tuple[Scaling, Model]] = field(metadata={"saved": False})
+    models: dict[int, tuple[Scaling, FittedModel]] = field(metadata={"saved": False})
     found: dict[tuple[int, float], LinearScores] = field(metadata={"saved": False})
 
     def check_loaded(self) -> None:
@@ -163,7 +163,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         state.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
         return state.found[n, lam]
 
-    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, Model]:
+    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, FittedModel]:
         """The model of the first n rows, and the scale of its states."""
         if n in state.models:
             return state.models[n]
@@ -193,7 +193,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (state.low, state.high))
         state.models.clear()
         dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
-        state.models[n] = scaling, Model(*dynamics, known, int(dead.sum()), *bounds, self.caution)
+        state.models[n] = scaling, FittedModel(*dynamics, known, int(dead.sum()), *bounds, self.caution)
         return state.models[n]
 
     def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
@@ -242,7 +242,7 @@ def _judges(dead: Floats, lived: Floats) -> Floats:
     return np.concatenate([dead, lived[sorted(near)]]) if near else np.empty((0, lived.shape[1]))
 
 
-def _starts(rows: Rows, n: int, count: int, rng: np.random.Generator) -> Floats:
+def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
     """Where the last three lives began, the agent's state, and states that it has visited."""
     lived = np.flatnonzero(~rows.dead[:n])
     began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
+from resetfree.problems.finite.backward import Floats
 
 GONE = 1e-6  # a life whose probability of still going on is smaller has ended
-Floats = NDArray[np.float64]
 
 
-class Model(NamedTuple):
+class FittedModel(NamedTuple):
     """A fitted model of the dynamics, rewards and reset states."""
 
     wave: Floats  # [D, f]
@@ -34,7 +33,7 @@ class Model(NamedTuple):
 
 
 @jit
-def _danger(model: Model, z: Floats) -> float:
+def _danger(model: FittedModel, z: Floats) -> float:
     """The probability that z is a reset state: judged by its nearest known state, and by how far outside it lies."""
     if model.n_dead > 0:
         best, nearest = np.inf, 0
@@ -70,7 +69,7 @@ def choose(scores: Floats, z: Floats) -> int:
 
 
 @jit
-def imagine(model: Model, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
+def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
     """One rollout of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
 
     noise: [P, D] standard normal numbers.
@@ -105,7 +104,7 @@ def imagine(model: Model, scores: Floats, start: Floats, noise: Floats, out: Flo
 
 
 @jit
-def judge(model: Model, policies: Floats, starts: Floats, noise: Floats, lam: float, worth: Floats) -> None:
+def judge(model: FittedModel, policies: Floats, starts: Floats, noise: Floats, lam: float, worth: Floats) -> None:
     """Into worth [m] the mean of reward - lam (probability of a reset) of each policy [m, A, D+1] over starts [n, D].
 
     noise: [n, P, D], the same for every policy, so that they are compared on the same luck.

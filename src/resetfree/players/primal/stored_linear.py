@@ -32,7 +32,7 @@ from resetfree.players.shared.stored_ridge import (
     no_ridge,
     use_features,
 )
-from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
@@ -133,7 +133,7 @@ class PlayedWorld:
 class StoredState:
     """Every transition seen, the regressions on them, and when features are fitted next."""
 
-    rows: Rows
+    rows: StoredRows
     ridge: Ridge
     next_refit: int  # rows; 0 for never
     switches: int  # how often plans were discarded

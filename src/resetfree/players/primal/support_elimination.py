@@ -7,7 +7,6 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log
 from typing import ClassVar, Literal, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of
+from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of, union_bound
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
@@ -209,5 +208,4 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         if self.width == "tuned":
             return 2.0 * self.scale**2
         m = 2 if noise_of(problem, self.noise, self.width) > 0 else 1
-        samples = episodes * (problem.horizon if pooled else 1)
-        return log(m * (problem.n_states or 1) * problem.n_actions * problem.horizon * samples / self.p)
+        return union_bound(problem, episodes, pooled, m, self.p)

@@ -22,7 +22,7 @@ REPLAYED = {"replayed": True}
 
 
 @dataclass
-class Rows:
+class StoredRows:
     """Arrays with room to spare; the first `n` rows count. A checkpoint stores how many, the run file the rest."""
 
     n: int = field(metadata={"fixed": True})
@@ -60,11 +60,11 @@ class Rows:
             setattr(self, name, roomy(getattr(self, name), self.n, self.n + length))
 
 
-def no_rows(problem: Problem) -> Rows:
+def no_rows(problem: Problem) -> StoredRows:
     """Nothing seen yet."""
     size = 1 if problem.low is None else len(problem.low)
     room = LEAST_ROOM
-    return Rows(
+    return StoredRows(
         0, np.zeros((room, size)), np.zeros(room, dtype=np.int64), np.zeros(room), np.zeros(room, dtype=np.bool_)
     )
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.players.shared.batched.batched_rollout import fence, over_steps
-from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_rollout import Turn, fence, over_steps
+from resetfree.players.shared.batched.batched_tables import FEW, BatchedScene, Shape, Tables, at_state, layer, take
 
 Values: TypeAlias = tuple[Array, ...]  # each [S, rows]
 Choice: TypeAlias = Array | list[Array]  # an action [S, rows], or probabilities [S, rows] per action
@@ -55,6 +55,16 @@ def backward(
     if shape.unrolled:
         policy = jnp.stack(policy) if keep else None
     return values, actions, exact if evaluate else None, policy
+
+
+def greedy_backward(scene: BatchedScene, turn: Turn, step: Step, n_values: int, evaluate: bool) -> BatchedPlan:
+    """The plan of a player whose values are V, V_r and V_c (and perhaps more) and whose choice is one action."""
+    walk = backward(
+        scene.shape, scene.tables, step, n_values, turn.u.action, rows=len(turn.lam), evaluate=evaluate, keep=False
+    )
+    values, actions, exact, _ = walk
+    v, v_r, v_c = (at_state(x, turn.s1) for x in values[:3])
+    return BatchedPlan(actions, v_r, v_c, upper=v, exact=exact_at(exact, turn.s1), policy=None)
 
 
 def choose(weights: list[Array], u: Array) -> Array:

@@ -65,7 +65,7 @@ class Tables(NamedTuple):
     deviation: Any  # of Gaussian noise
 
 
-class Scene(NamedTuple):
+class BatchedScene(NamedTuple):
     """What a player's program is given in every round: the problem, and the player's own numbers."""
 
     shape: Shape

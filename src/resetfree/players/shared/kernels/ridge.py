@@ -15,13 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 
 class Regression(NamedTuple):
