@@ -132,7 +132,6 @@ class ConeBall(ConvexSet):
                 f"The 'rows' of ConeBall must be finite numbers of shape [n, d]. Got shape {rows.shape} instead."
             )
         check(self.radius, Bound, "'radius' of ConeBall")
-        check(rows.shape[1], PositiveInt, "'dim' of ConeBall")
         rows.setflags(write=False)
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "_unit", _directions(rows))

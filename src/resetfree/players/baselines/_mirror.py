@@ -16,7 +16,7 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import counted_values
 from resetfree.players.shared.method import Build, Method
-from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.requirements import check_multiplier, no_margin
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import exponential_weights
 from resetfree.problems.finite.transitions import Floats
@@ -78,8 +78,7 @@ class MirrorPlayer(PrimalPlayer[MirrorState]):
 
     def not_covered(self, constants: dict[str, Any]) -> Statement:
         """The constants of this run; no theorem covers them."""
-        why = f"no theorem here: that of {self.authors} needs one start and a policy that is safe with a margin, and "
-        return Statement({**constants, "scale": self.scale}, False, f"{why}at threshold zero there is none; {TRAP}")
+        return Statement({**constants, "scale": self.scale}, False, f"{no_margin(self.authors)}; {TRAP}")
 
 
 def in_two_speeds(name: str, text: str, build: Callable[[float], Build], rank: int) -> list[Method]:

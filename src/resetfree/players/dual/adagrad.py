@@ -15,21 +15,19 @@ import numpy as np
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Round, Statement
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, bounded, signal, square_over
+from resetfree.players.shared.function_players import FunctionPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, bounded, signal, square_over
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class AdagradState:
+class AdagradState(FunctionState):
     """The iterate of the ascent, and the sum of its squared gradients."""
 
-    theta: Theta
     total: float  # sum of |x_i|^2
     gamma: float = field(metadata={"saved": False})
-    among: Functions = field(metadata={"saved": False}, repr=False)
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> AdagradState:
         """Start at theta = 0, no cost seen."""
         among = self.choices(problem)
-        return AdagradState(among.zero(), 0.0, self._gamma(among), among)
+        return AdagradState(among.zero(), among, 0.0, self._gamma(among))
 
     def update(self, state: AdagradState, round: Round) -> AdagradState:
         """One step, its own gradient counted in its size."""

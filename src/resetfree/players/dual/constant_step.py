@@ -14,19 +14,17 @@ import numpy as np
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Round, Statement
-from resetfree.players.shared.function_players import FixedStepPlayer
-from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, signal, square_over
+from resetfree.players.shared.function_players import FixedStepPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import FeasibleSet, signal, square_over
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class ConstantStepState:
+class ConstantStepState(FunctionState):
     """The iterate of the ascent."""
 
-    theta: Theta
     eta: float = field(metadata={"saved": False})
-    among: Functions = field(metadata={"saved": False}, repr=False)
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class ConstantStep(FixedStepPlayer[ConstantStepState]):
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantStepState:
         """Start at theta = 0."""
         among = self.choices(problem)
-        return ConstantStepState(among.zero(), self.step(episodes), among)
+        return ConstantStepState(among.zero(), among, self.step(episodes))
 
     def update(self, state: ConstantStepState, round: Round) -> ConstantStepState:
         """One step of projected gradient ascent."""

@@ -7,7 +7,7 @@ g in [0, 1] the cost signal, D the diameter of U, K rounds.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,34 +17,16 @@ from resetfree.core.settings import PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import (
-    SLACK,
-    FeasibleSet,
-    Functions,
-    Line,
-    Space,
-    Theta,
-    bounded,
-    signal,
-    square_over,
-)
+from resetfree.players.shared.function_players import FunctionPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import SLACK, FeasibleSet, Line, Space, bounded, signal, square_over
 from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, OrthantBall
 
 
-@dataclass(slots=True)
-class ProjectedGradientState:
-    """The iterate of the ascent."""
-
-    theta: Theta
-    among: Functions = field(metadata={"saved": False}, repr=False)
-
-
 @dataclass(frozen=True)
-class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
+class ProjectedGradient(FunctionPlayer[FunctionState]):
     """theta <- P_U(theta + eta_k xi(s_1) g) with eta_k = B / sqrt(k); it plays clip(<xi(s_1), theta>, 0, B).
 
     Paper: dual player of Algorithm 1 (projected gradient on U).
@@ -64,12 +46,12 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
     B: PositiveBound | None = None
     feasible_set: FeasibleSet = "auto"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> FunctionState:
         """Start at theta = 0."""
         among = self.choices(problem)
-        return ProjectedGradientState(among.zero(), among)
+        return FunctionState(among.zero(), among)
 
-    def update(self, state: ProjectedGradientState, round: Round) -> ProjectedGradientState:
+    def update(self, state: FunctionState, round: Round) -> FunctionState:
         """One step; a round without cost leaves theta where it is, exactly."""
         g = signal(round)
         if g > 0.0:

@@ -63,7 +63,7 @@ class LinearState(Regressed):
         episode = round.episode
         learn_episode(*self.fitted[:3], self.shape[2], episode.states, episode.actions, episode.rewards)
         if episode.reset:
-            mark_reset(self, episode)
+            mark_reset(self, episode, episode.states[-1])
         if self.old.size:
             self.old = np.asarray(round.plan.policy)
 

@@ -15,12 +15,12 @@ import numpy as np
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.model_search_kernel import FittedModel, imagine, judge
-from resetfree.players.shared import suitability
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.players.shared.suitability import for_vectors
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
@@ -207,17 +207,10 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
-        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
+        if problem.low is None or len(problem.low) > SEARCHABLE or not problem.stationary:
             return None
-        size, ahead = len(problem.low), suitability.steps_ahead(problem)
-        if size > SEARCHABLE or not problem.stationary:
-            return None
-        why = (
-            f"{suitability.vectors_words(size, ahead)}; the dynamics are fitted to all steps and a policy is searched "
-            f"for in the fit, {ahead} steps ahead"
-        )
-        partner = Partner("constant-penalty", "realised", {"C": float(ahead)})
-        return Suited(2, why, partner, {"planning": ahead})
+        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
+        return for_vectors(problem, 2, how)
 
     def steps_ahead(self, horizon: int) -> int:
         """P, the steps of a rollout in the model."""

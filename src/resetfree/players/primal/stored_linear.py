@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
-from resetfree.players.shared import suitability
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.ridge_players import HasRidge, Switching
 from resetfree.players.shared.stored_ridge import (
@@ -33,6 +32,7 @@ from resetfree.players.shared.stored_ridge import (
     use_features,
 )
 from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.players.shared.suitability import for_vectors
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
@@ -264,12 +264,7 @@ class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Problems whose states are vectors with known bounds."""
-        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
-            return None
-        ahead = suitability.steps_ahead(problem)
-        words = suitability.vectors_words(len(problem.low), ahead)
-        why = f"{words}; values are fitted to all steps in features of the state, {ahead} steps ahead"
-        return Suited(1, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
+        return for_vectors(problem, 1, "values are fitted to all steps in features of the state")
 
     def steps_ahead(self, horizon: int) -> int:
         """P, or H where every step is planned to the end of its episode."""

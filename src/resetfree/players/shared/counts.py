@@ -92,15 +92,15 @@ def absorb(state: Any, episode: Episode) -> None:
         state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
         h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
     if episode.reset:
-        mark_reset(state, episode)
+        mark_reset(state, episode, episode.states[-1])
 
 
-def mark_reset(state: Any, episode: Episode) -> None:
+def mark_reset(state: Any, episode: Episode, where: int) -> None:
     """Remember the last state of an episode that was reset: at the end only, if only the end of one can reset there.
 
+    where: its index in `known`.
     state: anything with the fields `known`, `known_last`, `end_resets` and `n_transitions` of `HasCounts`.
     """
-    where = episode.states[-1]
     state.known_last[where] = True
     if not state.end_resets or len(episode.actions) < state.n_transitions:
         state.known[where] = True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from resetfree.game.contract import DualPlayer, Plan, Statement
 from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, Theta, bounded, functions, root
@@ -11,19 +12,19 @@ from resetfree.players.shared.requirements import bound_of
 from resetfree.problems.contract import Problem, State
 
 
-class FunctionState(Protocol):
-    """A state that knows the functions it chooses among."""
+@dataclass(slots=True)
+class FunctionState:
+    """The parameter of the present function, and the functions among which the player chooses."""
 
-    @property
-    def among(self) -> Functions:
-        """Those of theta in U, at most B."""
+    theta: Theta
+    among: Functions = field(metadata={"saved": False}, repr=False)
 
 
 S = TypeVar("S", bound=FunctionState)
 
 
 class FunctionPlayer(DualPlayer[S]):
-    """A dual player with the settings `B` and `feasible_set` (see `functions`), whose state has `among` and `theta`."""
+    """A dual player with the settings `B` and `feasible_set` (see `functions`)."""
 
     B: float | None
     feasible_set: FeasibleSet
@@ -34,7 +35,7 @@ class FunctionPlayer(DualPlayer[S]):
 
     def multiplier(self, state: S, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta>, 0, B)."""
-        return state.among.at(state.theta, s1)  # type: ignore[attr-defined]
+        return state.among.at(state.theta, s1)
 
     def functions(self, state: S) -> Functions:
         """Among which it chooses."""
@@ -42,7 +43,7 @@ class FunctionPlayer(DualPlayer[S]):
 
     def parameter(self, state: S) -> Theta:
         """The parameter theta of its present function."""
-        return state.theta  # type: ignore[attr-defined]
+        return state.theta
 
     def largest_multiplier(self, problem: Problem, episodes: int) -> float:
         """The bound B of the functions it chooses among."""

@@ -63,6 +63,12 @@ def covered_unless(lacks: Mapping[str, bool], constants: dict[str, Any], why: st
     return Statement(constants, True, why)
 
 
+def no_margin(authors: str, needs: str = "one start and ") -> str:
+    """Why a theorem about constrained problems does not apply: what follows is up to the player."""
+    none = "a policy that is safe with a margin, and at threshold zero there is none"
+    return f"no theorem here: that of {authors} needs {needs}{none}"
+
+
 def check_restarts(problem: Problem, name: str) -> None:
     """Refuse problems in which a reset episode does not report where the next one starts."""
     if problem.persistent:

@@ -131,7 +131,7 @@ def add(data: Samples, episode: Episode) -> None:
 def remember(data: Samples, episode: Episode) -> None:
     """One more episode, and the reset state in which it ended, if it did."""
     if episode.reset:
-        mark_reset(data, episode)
+        mark_reset(data, episode, episode.states[-1])
     data.k += 1
 
 

@@ -13,7 +13,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
-from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, roomy
+from resetfree.players.shared.sparse_counts import longer
+from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows
 from resetfree.problems.features import Features
 from resetfree.problems.finite.transitions import Floats
 
@@ -61,7 +62,7 @@ def features_of_rows(ridge: Ridge, rows: StoredRows) -> Floats:
     """
     if ridge.seen < rows.n:
         before = ridge.psi if ridge.seen else np.zeros((len(rows.state), ridge.features.dimension))
-        ridge.psi = roomy(before, ridge.seen, rows.n)
+        ridge.psi = longer(before, rows.n, 0)
         ends = ridge.seen + 1 + np.flatnonzero(rows.action[ridge.seen : rows.n] == NO_ACTION)
         for end in ends.tolist():
             live = end - bool(rows.dead[end - 1])

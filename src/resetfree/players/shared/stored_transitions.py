@@ -6,16 +6,15 @@ Legend: row j is a state in the order of visit; its action leads to row j + 1. T
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.players.shared.sparse_counts import longer
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
-T = TypeVar("T", bound=np.generic)
 NO_ACTION = -1
 LEAST_ROOM = 256
 REPLAYED = {"replayed": True}
@@ -57,7 +56,7 @@ class StoredRows:
 
     def _make_room(self, length: int) -> None:
         for name in ("state", "action", "reward", "dead"):
-            setattr(self, name, roomy(getattr(self, name), self.n, self.n + length))
+            setattr(self, name, longer(getattr(self, name), self.n + length, 0))
 
 
 def no_rows(problem: Problem) -> StoredRows:
@@ -67,24 +66,6 @@ def no_rows(problem: Problem) -> StoredRows:
     return StoredRows(
         0, np.zeros((room, size)), np.zeros(room, dtype=np.int64), np.zeros(room), np.zeros(room, dtype=np.bool_)
     )
-
-
-def roomy(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
-    """The array, or a larger one with the same first `used` rows, which has room for `needed`.
-
-    Room is doubled, so that adding rows costs the same on average however many there are.
-
-    >>> roomy(np.array([3.0, 4.0]), 1, 5).tolist()
-    [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    """
-    room = len(array)
-    if room >= needed:
-        return array
-    while room < needed:
-        room *= 2
-    new = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
-    new[:used] = array[:used]
-    return new
 
 
 def vectors(states: NDArray[np.generic]) -> Floats:

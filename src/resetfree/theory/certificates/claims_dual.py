@@ -12,14 +12,7 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate, Status, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
-from resetfree.game.capabilities import (
-    BoundsOnlineRegret,
-    ChoosesFunction,
-    Comparator,
-    DualHistory,
-    DualReplay,
-    StatesOtherBounds,
-)
+from resetfree.game.capabilities import BoundsOnlineRegret, ChoosesFunction, Comparator, DualHistory, StatesOtherBounds
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.certificates.replay import SLACK, comparators, dual_history, dual_start
@@ -36,11 +29,6 @@ class DualSide(NamedTuple):
     met: DualHistory | str
     against: dict[str, Comparator | str]
     bounds: dict[str, Floats | str]
-
-    @property
-    def again(self) -> DualReplay | str:
-        """The dual player's replay on the record, or the reason it failed."""
-        return self.met if isinstance(self.met, str) else self.met.again
 
 
 def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
@@ -83,10 +71,11 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
     """
     lam = run.columns["lam"]
     claim = "the multipliers are those of the dual player on the recorded signals, bit for bit (rounds that differ)"
-    if isinstance(side.again, str):
-        found = [Certificate.not_applicable(claim, side.again)]
+    again = side.met if isinstance(side.met, str) else side.met.again
+    if isinstance(again, str):
+        found = [Certificate.not_applicable(claim, again)]
     else:
-        differ = np.flatnonzero(side.again.lam != lam)
+        differ = np.flatnonzero(again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
         found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
     for name, c in side.against.items():

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from resetfree.players.shared.batched.batched_rollout import Turn, fence, over_steps
-from resetfree.players.shared.batched.batched_tables import FEW, BatchedScene, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape, Tables, at_state, layer, summed, take
 
 Values: TypeAlias = tuple[Array, ...]  # each [S, rows]
 Choice: TypeAlias = Array | list[Array]  # an action [S, rows], or probabilities [S, rows] per action
@@ -91,20 +91,16 @@ def evaluate_step(shape: Shape, tables: Tables, h: Any, weights: list[Array], af
     moves = jnp.asarray(h) < shape.n_transitions
     v_r = v_c = jnp.zeros_like(after_r)
     for a, weight in enumerate(weights):
-        if shape.n_successors <= FEW:
-            q_r = q_c = jnp.zeros_like(after_r)
-            for j in range(shape.n_successors):
-                p = probability[a, j][:, None]
-                q_r = q_r + p * take(after_r, successor[a, j])
-                q_c = q_c + p * take(after_c, successor[a, j])
-        else:
-            p = probability[a][:, :, None]
-            q_r = (p * take(after_r, successor[a])).sum(axis=0)
-            q_c = (p * take(after_c, successor[a])).sum(axis=0)
+        q_r, q_c = _expected(probability[a], successor[a], after_r), _expected(probability[a], successor[a], after_c)
         v_r = v_r + weight * (jnp.where(moves, q_r, 0.0) + reward[a][:, None])
         v_c = v_c + weight * jnp.where(moves, q_c, 0.0)
     alive = ~tables.reset[:, None]
     return jnp.where(alive, v_r, 0.0), jnp.where(alive, v_c, 0.0)
+
+
+def _expected(probability: Array, successor: Array, after: Array) -> Array:
+    """[S, rows] the mean of `after` [S, rows]; probability, successor [W, S]."""
+    return summed(len(successor), lambda j: probability[j][..., None] * take(after, successor[j]))
 
 
 def known_at(shape: Shape, known: Array, known_last: Array, h: Any) -> Array:

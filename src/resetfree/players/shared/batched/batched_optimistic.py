@@ -19,7 +19,16 @@ from resetfree.players.shared.batched import batched_counts as counts
 from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, greedy_backward
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
 from resetfree.players.shared.batched.batched_rollout import Path, Turn
-from resetfree.players.shared.batched.batched_tables import FEW, BatchedScene, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_tables import (
+    FEW,
+    BatchedScene,
+    Shape,
+    Tables,
+    at_state,
+    layer,
+    summed,
+    take,
+)
 from resetfree.players.shared.count_players import JITTER
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
 from resetfree.problems.contract import Problem
@@ -195,12 +204,7 @@ def _spread(tables: Tables, c: counts.CountRows, h: Any, a: int, v: Array, mean:
     """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
     successor = layer(tables.successor, h)[a]
     seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]
-    if len(successor) > FEW:
-        return (seen * (take(v, successor) - mean) ** 2).sum(axis=0)
-    total = seen[0] * (take(v, successor[0]) - mean) ** 2
-    for j in range(1, len(successor)):
-        total = total + seen[j] * (take(v, successor[j]) - mean) ** 2
-    return total
+    return summed(len(successor), lambda j: seen[j] * (take(v, successor[j]) - mean) ** 2)
 
 
 def _of(best: Array, per_action: list[Array]) -> Array:
