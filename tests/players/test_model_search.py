@@ -16,14 +16,18 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
 from resetfree.players.primal.model_search import (
     FAR,
+    FittedModel,
     LinearScores,
     ModelSearch,
     ModelSearchState,
+    _danger,
     _judges,
     _scaled,
     _unscaled,
+    choose,
+    imagine,
+    judge,
 )
-from resetfree.players.primal.model_search_kernel import FittedModel, _danger, choose, imagine, judge
 from resetfree.players.shared.stored_transitions import NO_ACTION
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.transitions import Floats

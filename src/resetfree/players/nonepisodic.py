@@ -121,9 +121,7 @@ def live(
     (True, 18, 1.0)
     """
     model = mdp if isinstance(mdp, FiniteMDP) else model_behind(mdp)
-    _check(model)
-    core = optimal_core(model)[0]
-    outside = ~core & ((model.start > 0) | (model.restart[0] > 0))
+    outside = ~optimal_core(model)[0] & ((model.start > 0) | (model.restart[0] > 0))
     if outside.any():
         witness = int(np.argmax(outside))
         why = f"A life can begin in state {model.state_names[witness]} (index {witness}), from which resets cannot be "

@@ -73,7 +73,7 @@ class MirrorPlayer(PrimalPlayer[MirrorState]):
         if state.mixing > 0.0:
             state.exponent = np.log((1.0 - state.mixing) * policy + state.mixing / policy.shape[2])
         state.exponent += state.step * (q_r - round.lam * q_c)
-        state.table.learn(round.episode)
+        state.table.absorb(round.episode)
         return state
 
     def not_covered(self, constants: dict[str, Any]) -> Statement:

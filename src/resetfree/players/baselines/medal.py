@@ -120,9 +120,8 @@ class Medal(PrimalPlayer[MedalState]):
     def methods() -> list[Method]:
         """Its width is epsilon."""
         build = penalised(lambda s: Medal(epsilon=s.width, pooled=s.pooled), 0.0)
-        return [
-            Method("medal", "oracle", "Forward and backward Q-learners, given ten trajectories of pi*.", build, rank=51)
-        ]
+        text = "Forward and backward Q-learners, given ten trajectories of pi*."
+        return [Method("medal", "oracle", text, build, rank=51)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""

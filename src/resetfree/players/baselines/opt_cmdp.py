@@ -104,7 +104,7 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
 
     def update(self, state: OptCmdpState, round: Round) -> OptCmdpState:
         """Count the episode."""
-        state.table.learn(round.episode)
+        state.table.absorb(round.episode)
         return state
 
     @staticmethod

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._shield import one_step_safe
-from resetfree.players.baselines.shielded_kernel import optimistic_value
+from resetfree.players.baselines._shield import one_step_safe, optimistic_value
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import Counts, arrivals
 from resetfree.players.shared.method import Build, Method, penalised
@@ -87,7 +86,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 
     def update(self, state: SlucbState, round: Round) -> SlucbState:
         """Count the steps of the episode."""
-        state.seen.learn(round.episode)
+        state.seen.absorb(round.episode)
         return state
 
     def kappa(self, horizon: int) -> float:

@@ -79,7 +79,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
 
     def update(self, state: UCRL2State, round: Round) -> UCRL2State:
         """Count; a new epoch begins when some pair was tried as often in this one as in all before."""
-        state.seen.learn(round.episode)
+        state.seen.absorb(round.episode)
         state.steps += len(round.episode.actions)
         before = state.frozen.tried
         if (state.seen.tried - before >= np.maximum(before, 1)).any():

@@ -16,7 +16,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.counts import HasCounts, absorb, empty_counts
+from resetfree.players.shared.counts import HasCounts, empty_counts
 from resetfree.players.shared.kernels.action_values import counted_values, true_values
 from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
@@ -101,7 +101,7 @@ class Politex(PrimalPlayer[PolitexState]):
     def update(self, state: PolitexState, round: Round) -> PolitexState:
         """Learn what the episode showed, then add the values of the policy that was played."""
         if state.model is None:
-            absorb(state, round.episode)
+            state.absorb(round.episode)
         q_r, q_c = self._values(state, round.plan.policy)
         q_c *= round.lam
         q_r -= q_c

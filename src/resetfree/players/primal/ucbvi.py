@@ -172,6 +172,5 @@ class UCBVI(PrimalPlayer[CountData]):
             where = "for a multiplier that never changes"
             constants["one_multiplier"] = True
         rewards = "deterministic" if noise == 0 else f"{noise:g}-sub-Gaussian"
-        return Statement(
-            constants, True, f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {rewards} rewards"
-        )
+        why = f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {rewards} rewards"
+        return Statement(constants, True, why)

@@ -15,7 +15,7 @@ import numpy as np
 
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import ROOM, HasCounts, absorb, empty_counts
+from resetfree.players.shared.counts import ROOM, HasCounts, empty_counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem, State
@@ -99,7 +99,7 @@ class CountState(HasCounts, CountData):
 
     def count(self, episode: Episode) -> None:
         """See `CountData`."""
-        absorb(self, episode)
+        self.absorb(episode)
 
     def rank(self, opened: Floats, fatal: Floats) -> None:
         """See `CountData`."""

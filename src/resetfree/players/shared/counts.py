@@ -44,6 +44,19 @@ class HasCounts:
         require(self.successor.shape == self.seen.shape, "successors and their numbers must have one shape")
         require(within(self.successor, 0, len(self.known)), "successors must be states")
 
+    def absorb(self, episode: Episode) -> None:
+        """Count the steps that were taken, and remember a state that turned out to be a reset state.
+
+        Rows grow where a pair has more successors than room.
+        """
+        h = count(self.counts, 0, episode.states, episode.actions, episode.rewards)
+        while h < len(episode.actions):
+            self.successor = np.concatenate([self.successor, np.zeros_like(self.successor)], axis=3)
+            self.seen = np.concatenate([self.seen, np.zeros_like(self.seen)], axis=3)
+            h = count(self.counts, h, episode.states, episode.actions, episode.rewards)
+        if episode.reset:
+            mark_reset(self, episode, episode.states[-1])
+
 
 class Counted(HasCounts):
     """A state of counts alone, or that part of one."""
@@ -56,10 +69,6 @@ class Counted(HasCounts):
         if entries > LARGEST or 24 * entries > problem.room:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
         return cls(**empty_counts(problem, rows))
-
-    def learn(self, episode: Episode) -> None:
-        """See `absorb`."""
-        absorb(self, episode)
 
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
@@ -79,20 +88,6 @@ def empty_counts(problem: Problem, rows: tuple[int, int, int]) -> dict[str, Any]
         "n_transitions": problem.n_transitions,
         "end_resets": problem.end_resets,
     }
-
-
-def absorb(state: Any, episode: Episode) -> None:
-    """Count the steps that were taken, and remember a state that turned out to be a reset state.
-
-    state: anything with the fields of `HasCounts`; its rows grow where a pair has more successors than room.
-    """
-    h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
-    while h < len(episode.actions):
-        state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
-        state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
-        h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
-    if episode.reset:
-        mark_reset(state, episode, episode.states[-1])
 
 
 def mark_reset(state: Any, episode: Episode, where: int) -> None:

@@ -34,7 +34,8 @@ class StoredRows:
         """Append an episode, its last state included."""
         states = vectors(episode.states)
         m, length = len(episode.actions), len(states)
-        self._make_room(length)
+        for name in ("state", "action", "reward", "dead"):
+            setattr(self, name, longer(getattr(self, name), self.n + length, 0))
         new = slice(self.n, self.n + length)
         self.state[new] = states
         self.action[new], self.reward[new], self.dead[new] = NO_ACTION, 0.0, False
@@ -54,18 +55,12 @@ class StoredRows:
         """Whether an episode ends with the first n rows."""
         return n == 0 or (n <= self.n and bool(self.action[n - 1] == NO_ACTION))
 
-    def _make_room(self, length: int) -> None:
-        for name in ("state", "action", "reward", "dead"):
-            setattr(self, name, longer(getattr(self, name), self.n + length, 0))
-
 
 def no_rows(problem: Problem) -> StoredRows:
     """Nothing seen yet."""
-    size = 1 if problem.low is None else len(problem.low)
-    room = LEAST_ROOM
-    return StoredRows(
-        0, np.zeros((room, size)), np.zeros(room, dtype=np.int64), np.zeros(room), np.zeros(room, dtype=np.bool_)
-    )
+    size, room = 1 if problem.low is None else len(problem.low), LEAST_ROOM
+    actions, dead = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.bool_)
+    return StoredRows(0, np.zeros((room, size)), actions, np.zeros(room), dead)
 
 
 def vectors(states: NDArray[np.generic]) -> Floats:
