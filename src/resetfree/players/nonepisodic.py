@@ -13,7 +13,6 @@ from math import log, sqrt
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import ndtri
@@ -22,9 +21,8 @@ from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiab
 from resetfree.core.settings import Count, NonNegative, Probability, Range, checked
 from resetfree.players.nonepisodic_kernel import DOUBLED, LifeCounts, extended_iteration, safe_core, walk
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.backward import safe_actions
+from resetfree.problems.finite.backward import Bools, Floats, Ints, safe_actions
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
-from resetfree.problems.finite.transitions import Bools, Floats
 
 Width: TypeAlias = Literal["tuned", "theory"]
 Steps: TypeAlias = Annotated[int, Range(1, 10**7)]  # each is kept
@@ -59,8 +57,8 @@ class Life:
     """What happened in one life of T steps."""
 
     mdp: FiniteMDP = field(repr=False)
-    states: NDArray[np.int64]  # [T] where each step began; after a reset, where the agent was put
-    actions: NDArray[np.int64]  # [T]
+    states: Ints  # [T] where each step began; after a reset, where the agent was put
+    actions: Ints  # [T]
     rewards: Floats  # [T]
     reset: Bools  # [T] whether the step entered a reset state
     safe: Bools  # [S] the learned safe set at the end, never smaller than W

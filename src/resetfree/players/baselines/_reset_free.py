@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 
-def successors(episode: Episode) -> NDArray[np.int64]:
+def successors(episode: Episode) -> Ints:
     """[m] the state after each action; after the last one, the start of the next episode."""
     return np.append(episode.states[1 : len(episode.actions)], episode.next_start).astype(np.int64)
 

@@ -29,7 +29,7 @@ class ShieldState:
 
     seen: Counted
     allowed: Bools = field(metadata={"saved": False})  # [n, S, A]
-    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H] which of them each step uses
+    layer_of_step: Ints = field(metadata={"saved": False})  # [H] which of them each step uses
 
 
 class ShieldPlayer(PrimalPlayer[ShieldState]):

@@ -18,7 +18,6 @@ from math import isqrt
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
@@ -27,8 +26,7 @@ from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier, sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import exponential_weights
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, exponential_weights
 
 
 @dataclass
@@ -132,7 +130,7 @@ class MdpExp2(PrimalPlayer[Exp2State]):
         return Statement({"eta": self.eta, "window": window, "pooled": self.pooled}, False, why)
 
 
-def estimates(phi: Floats, times: NDArray[np.float64], sums: Floats) -> Floats:
+def estimates(phi: Floats, times: Floats, sums: Floats) -> Floats:
     """[L, S*A] phi.w with w = (I + sum phi phi^T)^-1 sum phi R per layer; one-hot if `phi` is empty."""
     if phi.size == 0:
         return np.asarray(sums / (times + 1.0))

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
@@ -24,8 +23,8 @@ from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwa
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.problems.finite.mdp import model_behind
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import solve
 
 
@@ -34,10 +33,10 @@ class MedalState:
     """Both agents' tables and the states that the backward agent visited."""
 
     q: Floats  # [L, S, A] forward
-    n: NDArray[np.int64]  # [L, S, A]
+    n: Ints  # [L, S, A]
     back: Floats  # [L, S, A] backward
-    n_back: NDArray[np.int64]  # [L, S, A]
-    visits: NDArray[np.int64]  # [S] of the backward agent
+    n_back: Ints  # [L, S, A]
+    visits: Ints  # [S] of the backward agent
     k: int  # episodes seen; the forward agent has the even ones, counted from 0
     expert: Floats = field(metadata={"saved": False})  # [S] rho*
     horizon: int = field(metadata={"saved": False})
@@ -108,7 +107,7 @@ class Medal(PrimalPlayer[MedalState]):
         state.k += 1
         return state
 
-    def _learn(self, state: MedalState, episode: Episode, q: Floats, n: NDArray[np.int64], gains: Floats) -> None:
+    def _learn(self, state: MedalState, episode: Episode, q: Floats, n: Ints, gains: Floats) -> None:
         m = len(episode.actions)
         dead = np.zeros(m, dtype=np.bool_)
         dead[-1] = episode.reset
@@ -129,7 +128,7 @@ class Medal(PrimalPlayer[MedalState]):
         return Statement({"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True}, False, why)
 
 
-def matching_reward(expert: Floats, visits: NDArray[np.int64]) -> Floats:
+def matching_reward(expert: Floats, visits: Ints) -> Floats:
     """[S] -log(1 - D) with D = rho* / (rho* + rho_b), that is log(1 + rho* / rho_b)."""
     met = (visits + 1.0) / (visits.sum() + len(visits))
     return np.asarray(np.log1p(expert / met))

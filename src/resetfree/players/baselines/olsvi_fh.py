@@ -41,7 +41,7 @@ class OlsviState:
     regression: Regression  # with 2 S successors: s', and S + s' where a reset put the agent into s'
     steps: int
     phi: Floats = field(metadata={"saved": False})
-    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
+    layer_of_step: Ints = field(metadata={"saved": False})  # [H]
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
     length: int = field(metadata={"saved": False})
 

@@ -24,7 +24,6 @@ from math import sqrt
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
@@ -44,7 +43,7 @@ class TripleQState:
 
     q: Floats  # [H, S, A] reward to come, at most H
     c: Floats  # [H, S, A] utility to come, at most H
-    n: NDArray[np.int64]  # [H, S, A] visits in this frame
+    n: Ints  # [H, S, A] visits in this frame
     k: int  # episodes seen
     frame: int = field(metadata={"saved": False})  # episodes per frame
     chi: float = field(metadata={"saved": False})

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
@@ -19,7 +18,7 @@ from resetfree.game.contract import Plan, Round, Statement
 from resetfree.players.shared.function_players import FixedStepPlayer, FunctionState
 from resetfree.players.shared.multiplier_functions import FeasibleSet, Theta, signal, square_over
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass(slots=True)
@@ -27,7 +26,7 @@ class OptimisticGradientState(FunctionState):
     """The iterate y without hints, and the hints."""
 
     hint: Floats  # [S] h(s); [1] where states are not finite: one hint for all starts
-    seen: NDArray[np.int64]  # as `hint`: episodes that started there
+    seen: Ints  # as `hint`: episodes that started there
     eta: float = field(metadata={"saved": False})
     finite: bool = field(metadata={"saved": False})
 

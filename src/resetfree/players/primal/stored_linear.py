@@ -12,7 +12,6 @@ from math import ceil, log, log2
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
@@ -36,7 +35,7 @@ from resetfree.players.shared.suitability import for_vectors
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 
 MOST_FEATURES = 2000  # matrices of this many features squared are inverted in seconds
 SHARE = 0.05  # by which log det grows per feature between two plans, by default
@@ -74,7 +73,7 @@ class LinearValues(ChoicePolicy):
         return len(self.weight) == 1
 
     @on_one_thread
-    def best(self, h: int, states: Floats) -> tuple[NDArray[np.int64], Floats]:
+    def best(self, h: int, states: Floats) -> tuple[Ints, Floats]:
         """Actions [n] and Q [n, A] of states [n, D] at step h."""
         i = min(h, len(self.weight)) - 1
         psi = np.ascontiguousarray(self.features(states))

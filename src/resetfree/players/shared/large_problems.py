@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
@@ -17,7 +16,7 @@ from resetfree.players.shared.lazy_plans import CompositePass, TieBreak
 from resetfree.players.shared.requirements import sizes
 from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
 
@@ -57,9 +56,9 @@ class Bad:
     """From where a reset can no longer be avoided, as far as was seen; kept by looking at what an episode changed."""
 
     bad: Bools = field(metadata=GROWING)  # [M, 1 or H]: one for a life without end, or one per step of an episode
-    head: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
+    head: Ints = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
     before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
-    follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
+    follow: Ints = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int
     endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
 

@@ -10,7 +10,6 @@ from math import log
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.composite import greedy_plan, learn_counted
@@ -18,7 +17,7 @@ from resetfree.players.shared.kernels.ridge import Regression, empty
 from resetfree.players.shared.pair_features import dimension_of, features_of
 from resetfree.players.shared.requirements import check_room, sizes
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 Switching: TypeAlias = Literal["every", "rare"]  # when a player plans again
 
@@ -45,13 +44,13 @@ class Regressed:
     known: Bools  # [S] states seen to be reset states
     known_last: Bools  # [S] states in which the end of an episode was seen to be a reset
     phi: Floats = field(metadata={"saved": False})  # what the regression's form needs of the features
-    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
+    layer_of_step: Ints = field(metadata={"saved": False})  # [H]
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
     n_transitions: int = field(metadata={"saved": False})
     end_resets: bool = field(metadata={"saved": False})
 
     @property
-    def fitted(self) -> tuple[Regression, Floats, NDArray[np.int64], int]:
+    def fitted(self) -> tuple[Regression, Floats, Ints, int]:
         """What every backward pass reads first."""
         return self.regression, self.phi, self.layer_of_step, self.n_transitions
 
