@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from resetfree.core.compiled import jit
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import Counted
-from resetfree.players.shared.kernels.action_values import Counts, arrivals
+from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Bools, Floats, Ints, Model
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
@@ -68,6 +68,23 @@ def never_reset(problem: Problem, constants: dict[str, Any], given: str) -> Stat
 
 
 @jit
+def arrivals(c: Counts, layer: int, s: int, a: int, dead: Bools, value: Floats) -> tuple[float, float]:
+    """Empirical mean of `value` after a pair, and the share of arrivals in `dead` states, which are worth 0."""
+    pay, cost = 0.0, 0.0
+    for j in range(c.seen.shape[3]):
+        times = c.seen[layer, s, a, j]
+        if times == 0:
+            break
+        t = c.successor[layer, s, a, j]
+        if dead[t]:
+            cost += times
+        else:
+            pay += times * value[t]
+    moves = c.moved[layer, s, a]
+    return pay / moves, cost / moves
+
+
+@jit
 def optimistic_value(
     c: Counts, layer: int, s: int, a: int, moving: bool, left: float, beta: float, dead: Bools, after: Floats
 ) -> float:
@@ -77,7 +94,7 @@ def optimistic_value(
         return left
     pay = c.earned[layer, s, a] / n + beta / sqrt(n)
     if moving:
-        pay += arrivals(c, layer, s, a, dead, after, after)[0]
+        pay += arrivals(c, layer, s, a, dead, after)[0]
     return float(min(max(pay, 0.0), left))
 
 

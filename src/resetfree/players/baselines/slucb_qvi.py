@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._shield import one_step_safe, optimistic_value
+from resetfree.players.baselines._shield import arrivals, one_step_safe, optimistic_value
 from resetfree.players.shared.counts import Counted
-from resetfree.players.shared.kernels.action_values import Counts, arrivals
+from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Floats
@@ -183,7 +183,6 @@ def safe_mixture_plan(
     """Optimistic values of rewards, the best mixture in every state and step."""
     horizon, n_states, n_actions = policy.shape
     after, q, up = np.zeros(n_states), np.empty(n_actions), np.empty(n_actions)
-    at_once = np.zeros(n_states)  # no cost but that of the very next step
     for h in range(horizon - 1, -1, -1):
         layer = h if len(c.tried) > 1 else 0
         dead = c.known_last if h == n_transitions - 1 else c.known
@@ -195,6 +194,6 @@ def safe_mixture_plan(
                 if a == safe[h, s] or h >= n_transitions:
                     up[a] = 0.0
                 elif n > 0:
-                    up[a] = min(arrivals(c, layer, s, a, dead, after, at_once)[1] + beta_c / sqrt(n), 1.0)
+                    up[a] = min(arrivals(c, layer, s, a, dead, after)[1] + beta_c / sqrt(n), 1.0)
             v_r[s] = best_mixture(q, up, tau, policy[h, s])
         after[:] = v_r

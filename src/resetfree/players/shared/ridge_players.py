@@ -93,14 +93,8 @@ def no_regression(
     n_layers, n_states, n_actions = rows
     size = regression_size(problem, rows, by_features)
     check_room(problem, name, size, "regression", "use features of smaller dimension")
-    phi, horizon = features_of(problem), problem.horizon
-    if by_features and problem.phi is not None:
-        d = phi.shape[1]
-        gram = np.tile(np.eye(d) / reg, (n_layers, 1, 1))
-        width2 = np.tile((phi**2).sum(axis=1) / reg, (n_layers, 1))
-        regression = Regression(gram, np.zeros((n_layers, n_states, d)), np.zeros((n_layers, d)), width2)
-    else:
-        regression, phi = empty(phi, n_states, n_layers, reg)
+    horizon, by_pairs = problem.horizon, not by_features or problem.phi is None
+    regression, phi = empty(features_of(problem), n_states, n_layers, reg, by_pairs)
     return {
         "k": 0,
         "regression": regression,

@@ -53,24 +53,6 @@ def true_values(
 
 
 @jit
-def arrivals(c: Counts, layer: int, s: int, a: int, dead: Bools, v_r: Floats, v_c: Floats) -> tuple[float, float]:
-    """Empirical means of v_r and v_c after a pair that moved; arrivals in `dead` states are worth 0 and cost 1."""
-    pay, cost = 0.0, 0.0
-    for j in range(c.seen.shape[3]):
-        times = c.seen[layer, s, a, j]
-        if times == 0:
-            break
-        t = c.successor[layer, s, a, j]
-        if dead[t]:
-            cost += times
-        else:
-            pay += times * v_r[t]
-            cost += times * v_c[t]
-    moves = c.moved[layer, s, a]
-    return pay / moves, cost / moves
-
-
-@jit
 def counted_values(
     c: Counts,
     n_transitions: int,
@@ -94,10 +76,21 @@ def counted_values(
                     q_r[h, s, a], q_c[h, s, a] = hope * left, 0.0
                     continue
                 pay, cost = 0.0, 0.0
-                if h < n_transitions and c.moved[layer, s, a] == 0:
+                moves = c.moved[layer, s, a]
+                if h < n_transitions and moves == 0:
                     pay = hope * (left - 1.0)
                 elif h < n_transitions:
-                    pay, cost = arrivals(c, layer, s, a, dead, next_r, next_c)
+                    for j in range(c.seen.shape[3]):
+                        times = c.seen[layer, s, a, j]
+                        if times == 0:
+                            break
+                        t = c.successor[layer, s, a, j]
+                        if dead[t]:
+                            cost += times
+                        else:
+                            pay += times * next_r[t]
+                            cost += times * next_c[t]
+                    pay, cost = pay / moves, cost / moves
                 bonus = scale / sqrt(n)
                 pay += c.earned[layer, s, a] / n + horizon * bonus
                 q_r[h, s, a], q_c[h, s, a] = min(max(pay, 0.0), left), min(max(cost - bonus, 0.0), 1.0)
