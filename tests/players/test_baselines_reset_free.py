@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.game.contract import PrimalPlayer, Round
 from resetfree.game.loop import begin, play
-from resetfree.players.baselines._reset_free import epsilon_greedy
+from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards
 from resetfree.players.baselines.constant_safe import ConstantSafe
 from resetfree.players.baselines.leave_no_trace import LeaveNoTrace
 from resetfree.players.baselines.mdp_exp2 import MdpExp2, estimates
@@ -27,11 +27,8 @@ from resetfree.players.baselines.medal import Medal, matching_reward
 from resetfree.players.baselines.olsvi_fh import OlsviFH
 from resetfree.players.baselines.one_step_shield import OneStepShield
 from resetfree.players.baselines.oracle_shield import OracleShield
-from resetfree.players.baselines.q_learning_kernel import learn_backwards
-from resetfree.players.baselines.slucb_qvi import SlucbQvi, known_safe, without_safe_action
-from resetfree.players.baselines.slucb_qvi_kernel import best_mixture
-from resetfree.players.baselines.ucrl2 import UCRL2
-from resetfree.players.baselines.ucrl2_kernel import best_in_ball
+from resetfree.players.baselines.slucb_qvi import SlucbQvi, best_mixture, known_safe, without_safe_action
+from resetfree.players.baselines.ucrl2 import UCRL2, best_in_ball
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.uniform import Uniform
 from resetfree.players.shared.method import Method, Setting, own_methods

@@ -303,7 +303,7 @@ def test_optimistic_gradient_by_hand() -> None:
     costs = [(0, 0.5), (0, 0.2), (1, 0.4)]
     last, mean = OptimisticGradient(B=40.0), OptimisticGradient(B=40.0, hint="frequency")
     one, two = after(last, costs), after(mean, costs)
-    assert one.y == two.y == pytest.approx(4.0 * 1.1)
+    assert one.theta == two.theta == pytest.approx(4.0 * 1.1)
     assert [last.multiplier(one, s1, never) for s1 in range(3)] == pytest.approx([4 * 1.3, 4 * 1.5, 4 * 1.1])
     assert [mean.multiplier(two, s1, never) for s1 in range(3)] == pytest.approx([4 * 1.45, 4 * 1.5, 4 * 1.1])
 

@@ -174,7 +174,7 @@ def test_counts_of_what_was_seen_are_the_counts(pooled: bool) -> None:
     for _ in range(400):
         episode = problem.rollout(np.full((n, 2), 0.5), s1, rng.random(problem.n_uniforms))
         few.learn(episode)
-        all_pairs.learn(episode)
+        all_pairs.absorb(episode)
         s1 = episode.next_start
     assert few.used.max() > 8
     for layer in range(1 if pooled else horizon):

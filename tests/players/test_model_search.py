@@ -16,14 +16,18 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
 from resetfree.players.primal.model_search import (
     FAR,
+    FittedModel,
     LinearScores,
     ModelSearch,
     ModelSearchState,
+    _danger,
     _judges,
     _scaled,
     _unscaled,
+    choose,
+    imagine,
+    judge,
 )
-from resetfree.players.primal.model_search_kernel import Model, _danger, choose, imagine, judge
 from resetfree.players.shared.stored_transitions import NO_ACTION
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.transitions import Floats
@@ -137,10 +141,12 @@ def test_imagined_lives_are_those_of_a_known_linear_world() -> None:
         np.testing.assert_allclose(z * scaling.scale + scaling.centre, s, atol=1e-4)
 
 
-def _model(rng: np.random.Generator, size: int, dead: int, lived: int, caution: float, spread: float = 0.0) -> Model:
+def _model(
+    rng: np.random.Generator, size: int, dead: int, lived: int, caution: float, spread: float = 0.0
+) -> FittedModel:
     coefficient = 0.1 * rng.normal(size=(3, 1 + size + 4, size + 1))
     known = rng.normal(size=(dead + lived if dead else 0, size))
-    return Model(
+    return FittedModel(
         rng.normal(size=(size, 4)), rng.uniform(size=4), coefficient, np.full((3, size), spread), known, dead,
         -np.ones(size), np.ones(size), np.full(size, -3.0), np.full(size, 3.0), caution,
     )  # fmt: skip

@@ -59,26 +59,20 @@ def make_player(role: Role, player: Any, options: Mapping[str, Any] | None = Non
     """A player by its registered name or its class, with some hyperparameters set, or the player itself."""
     if isinstance(player, str):
         player = discover(role).find(player)
-    if not isinstance(player, type):
-        if not isinstance(player, BASES[role]):
-            raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {type(player).__name__} instead.")
-        _check_names(role, type(player), options)
-        return dataclasses.replace(player, **options) if options else player
-    if not issubclass(player, BASES[role]) or not dataclasses.is_dataclass(player):
-        raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {player.__name__} instead.")
-    _check_names(role, player, options)
-    for field in dataclasses.fields(player):
-        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if needed and field.init and field.name not in (options or {}):
-            raise InvalidInput(
-                f"The {role} player '{player.name}' needs its setting '{field.name}': "  # type: ignore[attr-defined]
-                f"give it with --set {role}.{field.name}=VALUE, or in settings."
-            )
-    return player(**(options or {}))
-
-
-def _check_names(role: Role, cls: Any, options: Mapping[str, Any] | None) -> None:
-    """Refuse a setting that the player does not have."""
+    made = not isinstance(player, type)
+    cls: Any = type(player) if made else player
+    if not issubclass(cls, BASES[role]) or not (made or dataclasses.is_dataclass(cls)):
+        raise InvalidInput(f"The '{role}' must be a name or a {role} player. Got {cls.__name__} instead.")
     if options:
         allowed = settings(cls) if dataclasses.is_dataclass(cls) else {}
         check_names(options, allowed, f"setting of {role} player '{cls.name}'")
+    if made:
+        return dataclasses.replace(player, **options) if options else player
+    for field in dataclasses.fields(cls):
+        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if needed and field.init and field.name not in (options or {}):
+            raise InvalidInput(
+                f"The {role} player '{cls.name}' needs its setting '{field.name}': "
+                f"give it with --set {role}.{field.name}=VALUE, or in settings."
+            )
+    return cls(**(options or {}))

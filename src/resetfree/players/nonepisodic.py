@@ -13,18 +13,16 @@ from math import log, sqrt
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import ndtri
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Probability, Range, checked
-from resetfree.players.nonepisodic_kernel import DOUBLED, Seen, extended_iteration, safe_core, walk
+from resetfree.players.nonepisodic_kernel import DOUBLED, LifeCounts, extended_iteration, safe_core, walk
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.backward import safe_actions
+from resetfree.problems.finite.backward import Bools, Floats, Ints, safe_actions
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
-from resetfree.problems.finite.transitions import Bools, Floats
 
 Width: TypeAlias = Literal["tuned", "theory"]
 Steps: TypeAlias = Annotated[int, Range(1, 10**7)]  # each is kept
@@ -59,8 +57,8 @@ class Life:
     """What happened in one life of T steps."""
 
     mdp: FiniteMDP = field(repr=False)
-    states: NDArray[np.int64]  # [T] where each step began; after a reset, where the agent was put
-    actions: NDArray[np.int64]  # [T]
+    states: Ints  # [T] where each step began; after a reset, where the agent was put
+    actions: Ints  # [T]
     rewards: Floats  # [T]
     reset: Bools  # [T] whether the step entered a reset state
     safe: Bools  # [S] the learned safe set at the end, never smaller than W
@@ -121,9 +119,7 @@ def live(
     (True, 18, 1.0)
     """
     model = mdp if isinstance(mdp, FiniteMDP) else model_behind(mdp)
-    _check(model)
-    core = optimal_core(model)[0]
-    outside = ~core & ((model.start > 0) | (model.restart[0] > 0))
+    outside = ~optimal_core(model)[0] & ((model.start > 0) | (model.restart[0] > 0))
     if outside.any():
         witness = int(np.argmax(outside))
         why = f"A life can begin in state {model.state_names[witness]} (index {witness}), from which resets cannot be "
@@ -232,7 +228,7 @@ def optimal_gain(mdp: FiniteMDP) -> Gain:
     return Gain(within, allowed, gain)
 
 
-def _fresh(mdp: FiniteMDP) -> Seen:
+def _fresh(mdp: FiniteMDP) -> LifeCounts:
     """Nothing seen, and room for as many successors as any pair has (storage only: the learner does not read it)."""
     room = int(np.diff(mdp.transition.indptr).max(initial=1))
     shape = (mdp.n_states, mdp.n_actions)
@@ -243,7 +239,7 @@ def _fresh(mdp: FiniteMDP) -> Seen:
         )
     tried, earned = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     successor, times = np.zeros((*shape, room), dtype=np.int32), np.zeros((*shape, room), dtype=np.int64)
-    return Seen(tried, earned, successor, times, np.zeros(mdp.n_states, dtype=np.bool_))
+    return LifeCounts(tried, earned, successor, times, np.zeros(mdp.n_states, dtype=np.bool_))
 
 
 def _check(mdp: FiniteMDP) -> None:

@@ -21,8 +21,11 @@ LAZY = 0.9  # a step is taken with this weight, which makes every chain aperiodi
 ENDED, DOUBLED, NEW_EDGE = 0, 1, 2
 
 
-class Seen(NamedTuple):
-    """What a life has shown so far."""
+class LifeCounts(NamedTuple):
+    """What a life has shown so far, with room for W successors of a pair.
+
+    Every step moves, so the tries of a pair are its moves.
+    """
 
     tried: Ints  # [S, A]
     earned: Floats  # [S, A]
@@ -32,7 +35,7 @@ class Seen(NamedTuple):
 
 
 @jit
-def safe_core(c: Seen, within: Bools, allowed: Bools) -> None:
+def safe_core(c: LifeCounts, within: Bools, allowed: Bools) -> None:
     """Greatest set outside `known` in which every state has an action whose seen successors all lie in it.
 
     within: [S] out.  allowed: [S, A] out, those actions of every state that is not known to be a reset state.
@@ -60,7 +63,7 @@ def safe_core(c: Seen, within: Bools, allowed: Bools) -> None:
 
 @jit
 def extended_iteration(
-    c: Seen,
+    c: LifeCounts,
     within: Bools,  # [S]
     allowed: Bools,  # [S, A]
     ball: float,  # d_p = ball / sqrt(n)
@@ -162,7 +165,7 @@ def extended_iteration(
 def walk(
     m: Model,
     cumulative: Floats,  # [S] of the restart distribution
-    c: Seen,
+    c: LifeCounts,
     limit: Ints,  # [S, A] the count at which a pair ends the epoch
     policy: Ints,  # [S]
     t: int,

@@ -95,12 +95,17 @@ def _planned(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float)
     v_r, v_c = (policy * q_r).sum(axis=2), (policy * q_c).sum(axis=2)
     true_r, true_c = np.broadcast_to(mdp.reward, shape).copy(), np.zeros(shape)
     for h in range(mdp.n_transitions):
-        matrix = mdp.transition.matrix(0 if mdp.transition.stationary else h)
-        dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
         after = (v_r[h + 1], v_c[h + 1]) if h + 1 < mdp.horizon else (np.zeros(mdp.n_states),) * 2
-        true_r[h] += (matrix @ np.where(dead, 0.0, after[0])).reshape(shape[1:])
-        true_c[h] += (matrix @ np.where(dead, 1.0, after[1])).reshape(shape[1:])
+        true_r[h] += _expected(mdp, h, after[0], 0.0)
+        true_c[h] += _expected(mdp, h, after[1], 1.0)
     return _Planned(policy, v_r, v_c, true_r, true_c)
+
+
+def _expected(mdp: FiniteMDP, h: int, after: Floats, at_reset: float) -> Floats:
+    """[S, A] the mean of `after` [S] behind the transition of step h (from 0), `at_reset` where it is a reset."""
+    dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
+    matrix = mdp.transition.matrix(0 if mdp.transition.stationary else h)
+    return np.asarray(matrix @ np.where(dead, at_reset, after)).reshape(mdp.n_states, mdp.n_actions)
 
 
 def composite_optimism(mdp: FiniteMDP, q_r: Floats, q_c: Floats, lam: float, alpha: float) -> list[Certificate]:
@@ -159,11 +164,7 @@ def _along(mdp: FiniteMDP, policy: Floats, step: Floats) -> Floats:
     """[S] E_pi sum_h step_h(s_h, a_h) until a reset or the end, from every start."""
     after = np.zeros(mdp.n_states)
     for h in range(mdp.horizon - 1, -1, -1):
-        now = step[h].copy()
-        if h < mdp.n_transitions:
-            dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
-            matrix = mdp.transition.matrix(0 if mdp.transition.stationary else h)
-            now += (matrix @ np.where(dead, 0.0, after)).reshape(now.shape)
+        now = step[h] + _expected(mdp, h, after, 0.0) if h < mdp.n_transitions else step[h]
         after = np.where(mdp.reset, 0.0, (policy[h] * now).sum(axis=1))
     return after
 

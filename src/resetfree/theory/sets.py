@@ -14,8 +14,8 @@ The other order is wrong: P_C P_ball x = (B/|x|) z if |x| > B, which is shorter 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,30 +28,49 @@ TOLERANCE = 1e-9
 ROUNDING = 1e-14  # what is left, relatively, of a projection that is zero
 
 
-class ConvexSet(Protocol):
-    """A closed convex set of parameters."""
+class ConvexSet(ABC):
+    """A closed convex set of parameters: a cone cut by the ball of radius B."""
 
-    @property
-    def dim(self) -> int:
-        """d, how many numbers a parameter has."""
+    __slots__ = ()
+    dim: int  # d, how many numbers a parameter has
+    radius: float  # B, the largest norm in the set
 
-    @property
-    def radius(self) -> float:
-        """B, the largest norm in the set."""
+    def __post_init__(self) -> None:
+        check_fields(self, type(self).__name__)
 
     @property
     def diameter(self) -> float:
-        """A bound on the distance of two points of the set (the largest one where it is known)."""
+        """A bound on the distance of two points: 2B where the cone may be wide, up to the whole space."""
+        return 2.0 * self.radius
 
     def project(self, x: ArrayLike) -> Floats:
         """The point of the set nearest to x [d]; a new array."""
+        return _shrink(self._onto_cone(self._point(x)), self.radius)
 
     def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
         """Whether x [d] breaks no condition of the set by more than `tolerance`."""
+        point = self._point(x)
+        return bool(self._lowest(point) >= -tolerance) and _norm(point) <= self.radius + tolerance
+
+    @abstractmethod
+    def _onto_cone(self, point: Floats) -> Floats:
+        """The point of the cone nearest to a point [d], which may be changed."""
+
+    @abstractmethod
+    def _lowest(self, point: Floats) -> float:
+        """The lowest of the numbers that are at least 0 in the cone."""
+
+    def _point(self, x: ArrayLike) -> Floats:
+        """A fresh copy of x, checked."""
+        point = np.array(x, dtype=np.float64)
+        if point.shape != (self.dim,) or not np.isfinite(point).all():
+            name = type(self).__name__
+            raise InvalidInput(f"A point for {name} must be finite numbers of shape ({self.dim},). Got {x!r} instead.")
+        return point
 
 
 @dataclass(frozen=True, slots=True)
-class Ball:
+class Ball(ConvexSet):
     """{|theta| <= B}.
 
     >>> Ball(2, 5.0).project([6.0, 8.0]).tolist()
@@ -61,25 +80,15 @@ class Ball:
     dim: PositiveInt
     radius: Bound
 
-    def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__)
+    def _onto_cone(self, point: Floats) -> Floats:
+        return point
 
-    @property
-    def diameter(self) -> float:
-        """The diameter 2B of the ball."""
-        return 2.0 * self.radius
-
-    def project(self, x: ArrayLike) -> Floats:
-        """The projection min(1, B/|x|) x."""
-        return _shrink(_point(x, "Ball", self.dim), self.radius)
-
-    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
-        """Whether |x| <= B + tolerance."""
-        return _norm(_point(x, "Ball", self.dim)) <= self.radius + tolerance
+    def _lowest(self, point: Floats) -> float:
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class OrthantBall:
+class OrthantBall(ConvexSet):
     """{theta >= 0, |theta| <= B}: the parameters of non-negative functions where xi is one-hot.
 
     >>> OrthantBall(2, 5.0).project([-3.0, 12.0]).tolist()
@@ -89,26 +98,20 @@ class OrthantBall:
     dim: PositiveInt
     radius: Bound
 
-    def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__)
-
     @property
     def diameter(self) -> float:
         """sqrt(2) B (B in one dimension): no two points of an orthant are more than 90 degrees apart."""
         return self.radius if self.dim == 1 else math.sqrt(2.0) * self.radius
 
-    def project(self, x: ArrayLike) -> Floats:
-        """Negative entries to 0, then to the ball."""
-        return _shrink(np.maximum(_point(x, "OrthantBall", self.dim), 0.0), self.radius)
+    def _onto_cone(self, point: Floats) -> Floats:
+        return np.maximum(point, 0.0)
 
-    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
-        """Whether x >= -tolerance and |x| <= B + tolerance."""
-        point = _point(x, "OrthantBall", self.dim)
-        return bool(point.min() >= -tolerance) and _norm(point) <= self.radius + tolerance
+    def _lowest(self, point: Floats) -> float:
+        return float(point.min())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConeBall:
+class ConeBall(ConvexSet):
     """{Xi theta >= 0, |theta| <= B}: the parameters of functions that are non-negative at every row of Xi.
 
     rows: Xi [n, d]; rows of zeros constrain nothing.
@@ -129,27 +132,20 @@ class ConeBall:
                 f"The 'rows' of ConeBall must be finite numbers of shape [n, d]. Got shape {rows.shape} instead."
             )
         check(self.radius, Bound, "'radius' of ConeBall")
-        check(rows.shape[1], PositiveInt, "'dim' of ConeBall")
         rows.setflags(write=False)
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "_unit", _directions(rows))
 
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         """The dimension d: the columns of Xi."""
         return int(self.rows.shape[1])
 
-    @property
-    def diameter(self) -> float:
-        """2B: a cone may be wide, up to the whole space."""
-        return 2.0 * self.radius
+    def _onto_cone(self, point: Floats) -> Floats:
+        """P_C x = x + Xi^T nu with nu = argmin_{nu >= 0} |x + Xi^T nu|, by Moreau again.
 
-    def project(self, x: ArrayLike) -> Floats:
-        """P_C x = x + Xi^T nu with nu = argmin_{nu >= 0} |x + Xi^T nu|, then to the ball.
-
-        Moreau again: the polar of C is {-Xi^T nu: nu >= 0}, and x less its projection there is P_C x.
+        The polar of C is {-Xi^T nu: nu >= 0}, and x less its projection there is P_C x.
         """
-        point = _point(x, "ConeBall", self.dim)
         scale = float(np.abs(point).max())
         if scale == 0.0:
             return point
@@ -159,21 +155,18 @@ class ConeBall:
 
             nu, _ = nnls(self._unit.T, -point, maxiter=30 * len(self._unit))
             point += nu @ self._unit
-            if (
-                np.abs(point).max() <= ROUNDING * self.dim
-            ):  # x was in the polar; the direction of rounding means nothing
-                point[:] = 0.0
+            if np.abs(point).max() <= ROUNDING * self.dim:
+                point[:] = 0.0  # x was in the polar; the direction of rounding means nothing
         point *= scale
-        return _shrink(point, self.radius)
+        return point
 
-    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
-        """Whether <row, x> >= -tolerance for every row scaled to norm 1, and |x| <= B + tolerance."""
-        point = _point(x, "ConeBall", self.dim)
-        return bool((self._unit @ point).min(initial=0.0) >= -tolerance) and _norm(point) <= self.radius + tolerance
+    def _lowest(self, point: Floats) -> float:
+        """Of <row, x> over the rows scaled to norm 1."""
+        return float((self._unit @ point).min(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True)
-class SumOfSquaresBall:
+class SumOfSquaresBall(ConvexSet):
     """{svec(M): M positive semidefinite, |M|_F <= B}: functions m(s)^T M m(s) of monomials m(s), see `svec_features`.
 
     m_dim: p, how many monomials; a parameter has p(p+1)/2 numbers.
@@ -185,11 +178,8 @@ class SumOfSquaresBall:
     m_dim: PositiveInt
     radius: Bound
 
-    def __post_init__(self) -> None:
-        check_fields(self, type(self).__name__)
-
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         """The dimension p(p+1)/2 of the packed symmetric matrices."""
         return self.m_dim * (self.m_dim + 1) // 2
 
@@ -198,19 +188,14 @@ class SumOfSquaresBall:
         """sqrt(2) B (B if p = 1): traces of products of such matrices are not negative."""
         return self.radius if self.m_dim == 1 else math.sqrt(2.0) * self.radius
 
-    def project(self, x: ArrayLike) -> Floats:
-        """Negative eigenvalues to 0, then to the ball."""
-        point = _point(x, "SumOfSquaresBall", self.dim)
+    def _onto_cone(self, point: Floats) -> Floats:
+        """Negative eigenvalues to 0."""
         scale = float(np.abs(point).max()) or 1.0
         values, vectors = np.linalg.eigh(unsvec(point / scale))
-        if values[0] < 0.0:
-            point = svec((vectors * np.maximum(values, 0.0)) @ vectors.T) * scale
-        return _shrink(point, self.radius)
+        return point if values[0] >= 0.0 else svec((vectors * np.maximum(values, 0.0)) @ vectors.T) * scale
 
-    def contains(self, x: ArrayLike, tolerance: float = TOLERANCE) -> bool:
-        """Whether no eigenvalue is below -tolerance and |M|_F <= B + tolerance."""
-        point = _point(x, "SumOfSquaresBall", self.dim)
-        return bool(np.linalg.eigvalsh(unsvec(point))[0] >= -tolerance) and _norm(point) <= self.radius + tolerance
+    def _lowest(self, point: Floats) -> float:
+        return float(np.linalg.eigvalsh(unsvec(point))[0])
 
 
 def for_features(xi: ArrayLike, B: float) -> ConvexSet:
@@ -273,14 +258,6 @@ def svec_features(m: ArrayLike) -> Floats:
     monomials = np.asarray(m, dtype=np.float64)
     i, j = np.triu_indices(monomials.shape[-1])
     return np.asarray(np.where(i == j, 1.0, math.sqrt(2.0)) * monomials[..., i] * monomials[..., j])
-
-
-def _point(x: ArrayLike, name: str, dim: int) -> Floats:
-    """A fresh copy of x, checked."""
-    point = np.array(x, dtype=np.float64)
-    if point.shape != (dim,) or not np.isfinite(point).all():
-        raise InvalidInput(f"A point for {name} must be finite numbers of shape ({dim},). Got {x!r} instead.")
-    return point
 
 
 def _norm(x: Floats) -> float:

@@ -12,11 +12,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.baselines._shield import never_reset
 from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.mdp import model_behind
-from resetfree.problems.finite.safe_sets import safe_sets
-from resetfree.problems.finite.safety import reachable_starts
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import solve
 
@@ -71,8 +70,4 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """No resets on any path, if every start that can occur has a reset-free policy."""
-        mdp = model_behind(problem)
-        constants: dict[str, float | str | bool] = {"choice": self.choice, "oracle": True}
-        if (reachable_starts(mdp).states & ~safe_sets(mdp).states(1)).any():
-            return Statement(constants, False, "some start that can occur has no reset-free policy")
-        return Statement(constants, True, "only actions of Abar are played, so no path has a reset (given the support)")
+        return never_reset(problem, {"choice": self.choice, "oracle": True}, "the support")

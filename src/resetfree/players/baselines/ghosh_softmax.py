@@ -23,6 +23,7 @@ from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Statement
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.shared.method import Build, Method, against
+from resetfree.players.shared.requirements import no_margin
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
@@ -77,8 +78,5 @@ class GhoshSoftmax(LinearUCB):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Never covered: the theorem of the original lacks its margin, and that of the paper its cap."""
         constants = super().statement(problem, episodes).constants
-        why = (
-            "no theorem here: that of Ghosh et al. needs one start and a policy that is safe with a margin, and "
-            "at threshold zero there is none; that of Algorithm 1 needs the cap H - h + 1, and here it is H"
-        )
+        why = f"{no_margin('Ghosh et al.')}; that of Algorithm 1 needs the cap H - h + 1, and here it is H"
         return Statement({**constants, "cap": float(problem.horizon)}, False, why)

@@ -19,16 +19,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import epsilon_greedy, successors
-from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards, successors
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 
 @dataclass
@@ -36,9 +34,9 @@ class TraceState:
     """Both agents' tables."""
 
     q: Floats  # [L, S, A] forward
-    n: NDArray[np.int64]  # [L, S, A]
+    n: Ints  # [L, S, A]
     back: Floats  # [m, L, S, A] Q_reset, one per member
-    n_back: NDArray[np.int64]  # [m, L, S, A]
+    n_back: Ints  # [m, L, S, A]
     starts: Bools  # [S] where episodes are known to start after a reset, and the first start
     k: int  # episodes seen
     forward: bool  # whether the last episode was the forward agent's

@@ -18,17 +18,15 @@ from math import isqrt
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier, sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import exponential_weights
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, exponential_weights
 
 
 @dataclass
@@ -122,16 +120,8 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     @staticmethod
     def methods() -> list[Method]:
         """Without and with a penalty for a reset; its width is eta."""
-
-        def build(factor: float) -> Build:
-            return penalised(lambda s: MdpExp2(eta=s.width, pooled=s.pooled), factor)
-
-        text = "Exponential weights of values fitted per epoch; resets are free."
-        same = "The same with a constant penalty B for a reset."
-        return [
-            Method("mdp-exp2", "baseline", text, build(0.0), rank=53),
-            Method("mdp-exp2, penalty B", "baseline", same, build(1.0), rank=53),
-        ]
+        text = "Exponential weights of values fitted per epoch"
+        return free_and_penalised("mdp-exp2", text, lambda s: MdpExp2(eta=s.width, pooled=s.pooled), 53)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
@@ -140,7 +130,7 @@ class MdpExp2(PrimalPlayer[Exp2State]):
         return Statement({"eta": self.eta, "window": window, "pooled": self.pooled}, False, why)
 
 
-def estimates(phi: Floats, times: NDArray[np.float64], sums: Floats) -> Floats:
+def estimates(phi: Floats, times: Floats, sums: Floats) -> Floats:
     """[L, S*A] phi.w with w = (I + sum phi phi^T)^-1 sum phi R per layer; one-hot if `phi` is empty."""
     if phi.size == 0:
         return np.asarray(sums / (times + 1.0))

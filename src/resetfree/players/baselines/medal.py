@@ -16,17 +16,15 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._reset_free import epsilon_greedy, successors
-from resetfree.players.baselines.q_learning_kernel import learn_backwards
+from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards, successors
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_restarts, sizes
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.problems.finite.mdp import model_behind
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import solve
 
 
@@ -35,10 +33,10 @@ class MedalState:
     """Both agents' tables and the states that the backward agent visited."""
 
     q: Floats  # [L, S, A] forward
-    n: NDArray[np.int64]  # [L, S, A]
+    n: Ints  # [L, S, A]
     back: Floats  # [L, S, A] backward
-    n_back: NDArray[np.int64]  # [L, S, A]
-    visits: NDArray[np.int64]  # [S] of the backward agent
+    n_back: Ints  # [L, S, A]
+    visits: Ints  # [S] of the backward agent
     k: int  # episodes seen; the forward agent has the even ones, counted from 0
     expert: Floats = field(metadata={"saved": False})  # [S] rho*
     horizon: int = field(metadata={"saved": False})
@@ -109,7 +107,7 @@ class Medal(PrimalPlayer[MedalState]):
         state.k += 1
         return state
 
-    def _learn(self, state: MedalState, episode: Episode, q: Floats, n: NDArray[np.int64], gains: Floats) -> None:
+    def _learn(self, state: MedalState, episode: Episode, q: Floats, n: Ints, gains: Floats) -> None:
         m = len(episode.actions)
         dead = np.zeros(m, dtype=np.bool_)
         dead[-1] = episode.reset
@@ -121,9 +119,8 @@ class Medal(PrimalPlayer[MedalState]):
     def methods() -> list[Method]:
         """Its width is epsilon."""
         build = penalised(lambda s: Medal(epsilon=s.width, pooled=s.pooled), 0.0)
-        return [
-            Method("medal", "oracle", "Forward and backward Q-learners, given ten trajectories of pi*.", build, rank=51)
-        ]
+        text = "Forward and backward Q-learners, given ten trajectories of pi*."
+        return [Method("medal", "oracle", text, build, rank=51)]
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Nothing is proved."""
@@ -131,7 +128,7 @@ class Medal(PrimalPlayer[MedalState]):
         return Statement({"demonstrations": self.demonstrations, "epsilon": self.epsilon, "oracle": True}, False, why)
 
 
-def matching_reward(expert: Floats, visits: NDArray[np.int64]) -> Floats:
+def matching_reward(expert: Floats, visits: Ints) -> Floats:
     """[S] -log(1 - D) with D = rho* / (rho* + rho_b), that is log(1 + rho* / rho_b)."""
     met = (visits + 1.0) / (visits.sum() + len(visits))
     return np.asarray(np.log1p(expert / met))

@@ -8,26 +8,30 @@ its start are used, and artificial episodes that begin within it are planned wit
 transition, to where the agent was put, and costs lam (lam = 0: resets are free, as in the original); in layered
 problems step H is followed by step 1; width scale (length + lam) and ridge scale^2 in place of the proved ones. From
 memory: the exponent 1/4 and the shared regression; the length's dependence on d and on the span is left out.
+
+Legend of the compiled code: h from 0; length the steps of an artificial episode; a sample's successor is s' as usual,
+or S + s' where a reset put the agent into s', which is worth lam less.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines.olsvi_fh_kernel import unbroken_plan
-from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode
-from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.kernels.ridge import Regression, empty, expect, learn_episode
+from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier, check_restarts, sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass
@@ -37,7 +41,7 @@ class OlsviState:
     regression: Regression  # with 2 S successors: s', and S + s' where a reset put the agent into s'
     steps: int
     phi: Floats = field(metadata={"saved": False})
-    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
+    layer_of_step: Ints = field(metadata={"saved": False})  # [H]
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
     length: int = field(metadata={"saved": False})
 
@@ -98,19 +102,48 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     @staticmethod
     def methods() -> list[Method]:
         """Without and with a penalty for a reset."""
-
-        def build(factor: float) -> Build:
-            return penalised(lambda s: OlsviFH(**s.own), factor)
-
-        text = "LSVI-UCB, artificial episodes of T^(1/4) steps; resets are free."
-        same = "The same with a constant penalty B for a reset."
-        return [
-            Method("olsvi.fh", "baseline", text, build(0.0), rank=52),
-            Method("olsvi.fh, penalty B", "baseline", same, build(1.0), rank=52),
-        ]
+        text = "LSVI-UCB, artificial episodes of T^(1/4) steps"
+        return free_and_penalised("olsvi.fh", text, lambda s: OlsviFH(**s.own), 52)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
         why = "its T^(3/4) theorem is about the average reward of a problem without resets, with the proved width"
         length = self.steps_of(problem, episodes)
         return Statement({"scale": self.scale, "length": length, "pooled": self.pooled}, False, why)
+
+
+@jit
+def unbroken_plan(
+    r: Regression,  # with 2 S successors
+    phi: Floats,
+    layer_of_step: Ints,  # [H]
+    position: int,  # of the first real step within its artificial episode
+    length: int,
+    beta: float,
+    lam: float,
+    policy: NDArray[np.int16],  # [H, S] out
+    v: Floats,  # [S] out: value until the end of the artificial episode in which the real one begins
+) -> None:
+    """Q = min(what is left, w.phi + beta |phi|), greedy; values restart at the end of each artificial episode."""
+    horizon, n_states = policy.shape
+    n_actions = r.width2.shape[1] // n_states
+    m = r.cross.shape[2] if phi.size == 0 else len(phi)
+    value, nothing = np.zeros(2 * n_states), np.zeros(2 * n_states)
+    q, unused = np.empty(m), np.empty(m)
+    total = (horizon + position + length - 1) // length * length - position  # until the last artificial episode ends
+    for i in range(total - 1, -1, -1):
+        left = float(length - (position + i) % length)
+        for s in range(n_states):
+            now = 0.0 if left == 1.0 else v[s]
+            value[s], value[n_states + s] = now, now - lam
+        layer = layer_of_step[i % horizon]
+        expect(r, phi, layer, value, nothing, q, unused)
+        for s in range(n_states):
+            v[s], best = -np.inf, 0
+            for a in range(n_actions):
+                j = s * n_actions + a
+                one = min(max(q[j] + beta * sqrt(r.width2[layer, j]), -lam * left), left)
+                if one > v[s]:
+                    v[s], best = one, a
+            if i < horizon:
+                policy[i, s] = best

@@ -8,31 +8,22 @@ allowed. From memory: nothing beyond UCBVI's form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from resetfree.core.settings import NonNegative
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines.shielded_kernel import one_step_actions, shielded_plan
+from resetfree.game.contract import Statement
+from resetfree.players.baselines._shield import ShieldPlayer, ShieldState, one_step_safe
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.method import Method, penalised
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
-from resetfree.problems.finite.transitions import Bools
-
-
-@dataclass
-class OneStepShieldState:
-    """Counts, and the shield."""
-
-    seen: Counted
-    allowed: Bools = field(metadata={"saved": False})  # [H, S, A]
 
 
 @dataclass(frozen=True)
-class OneStepShield(PrimalPlayer[OneStepShieldState]):
+class OneStepShield(ShieldPlayer):
     """UCBVI on rewards among actions whose next step cannot be a reset; the multiplier does not enter.
 
     Where a danger lies several steps ahead (`doors-v0`) it walks into it, as rewards are good and no single step can be
@@ -51,26 +42,10 @@ class OneStepShield(PrimalPlayer[OneStepShieldState]):
     scale: NonNegative = 0.1
     pooled: bool = False
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> OneStepShieldState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> ShieldState:
         """Read the support of single steps from the exact model."""
         seen = Counted.nothing(problem, self.pooled, self.name)
-        mdp = model_behind(problem)
-        allowed = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
-        one_step_actions(mdp.model, allowed)
-        return OneStepShieldState(seen, allowed)
-
-    def plan(self, state: OneStepShieldState, s1: State, lam: float) -> Plan:
-        """One backward pass; it has no estimate of V_c, and v_c = 0 promises nothing."""
-        horizon, n_states, _ = state.allowed.shape
-        policy, v_r = np.empty((horizon, n_states), dtype=np.int16), np.empty(n_states)
-        beta, steps = self.scale * horizon, np.arange(horizon)
-        shielded_plan(state.seen.counts, state.seen.n_transitions, beta, state.allowed, steps, policy, v_r)
-        return Plan(policy, float(v_r[s1]), 0.0)
-
-    def update(self, state: OneStepShieldState, round: Round) -> OneStepShieldState:
-        """Count the steps of the episode."""
-        state.seen.learn(round.episode)
-        return state
+        return ShieldState(seen, one_step_safe(model_behind(problem)), np.arange(problem.horizon))
 
     @staticmethod
     def methods() -> list[Method]:

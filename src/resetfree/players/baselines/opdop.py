@@ -17,15 +17,15 @@ from math import log, sqrt
 from typing import ClassVar
 
 from resetfree.core.settings import NonNegative
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
+from resetfree.game.contract import Statement
+from resetfree.players.baselines._mirror import MirrorPlayer, in_two_speeds
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.requirements import check_episodes
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 
 
 @dataclass(frozen=True)
-class Opdop(PrimalPlayer[MirrorState]):
+class Opdop(MirrorPlayer):
     """pi^k proportional to pitilde^{k-1} exp(alpha (Q_r^{k-1} - Y^{k-1} Q_c^{k-1})).
 
     alpha = sqrt(log A) / (H^2 sqrt(K)); pitilde = (1 - theta) pi + theta / A with theta = 1/K.
@@ -38,49 +38,27 @@ class Opdop(PrimalPlayer[MirrorState]):
     """
 
     name: ClassVar[str] = "opdop"
+    authors: ClassVar[str] = "Ding et al."
     scale: NonNegative = 0.1
     speed: NonNegative = 1.0
     pooled: bool = False
 
-    def alpha(self, problem: Problem, episodes: int) -> float:
-        """The step of the policy."""
+    def steps(self, problem: Problem, episodes: int) -> tuple[float, float]:
+        """The steps alpha and theta."""
         root = sqrt(check_episodes(episodes, self.name))
-        return self.speed * sqrt(log(problem.n_actions)) / (problem.horizon**2 * root)
-
-    def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
-        """The uniform policy."""
-        alpha = self.alpha(problem, episodes)
-        return begin(problem, self.pooled, alpha, 1.0 / episodes, self.scale, name=self.name)
-
-    def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
-        """The policy of the past rounds; the current multiplier enters the next one."""
-        return next_plan(state, s1, lam)
-
-    def update(self, state: MirrorState, round: Round) -> MirrorState:
-        """One step of the policy, then the counts."""
-        learn(state, round)
-        return state
+        return self.speed * sqrt(log(problem.n_actions)) / (problem.horizon**2 * root), 1.0 / episodes
 
     @staticmethod
     def methods() -> list[Method]:
-        """As in the original, and with faster steps."""
+        """With its dual."""
 
         def build(speed: float) -> Build:
             dual = {"feedback": "optimistic", "step": "unit"}
             return lambda s: against(Opdop(**s.own, speed=speed), "one-multiplier", B=s.B, **dual)
 
-        text = "Ding et al. 2020 on counts: mirror ascent with its own small steps."
-        return [
-            Method("OPDOP", "baseline", text, build(1.0), rank=11),
-            Method("OPDOP, fast", "baseline", f"The same with steps {FAST:g} times as large.", build(FAST), rank=11),
-        ]
+        return in_two_speeds("OPDOP", "Ding et al. 2020 on counts: mirror ascent with its own small steps.", build, 11)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The constants of this run; no theorem covers them."""
-        alpha = self.alpha(problem, episodes)
-        constants: dict[str, float | str | bool] = {"alpha": alpha, "theta": 1.0 / episodes, "scale": self.scale}
-        why = (
-            "no theorem here: that of Ding et al. needs one start and a policy that is safe with a margin, and "
-            f"at threshold zero there is none; {TRAP}"
-        )
-        return Statement(constants, False, why)
+        alpha, theta = self.steps(problem, episodes)
+        return self.not_covered({"alpha": alpha, "theta": theta})

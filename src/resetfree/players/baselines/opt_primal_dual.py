@@ -17,15 +17,15 @@ from math import log, sqrt
 from typing import Any, ClassVar
 
 from resetfree.core.settings import Bound, NonNegative
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines._mirror import FAST, TRAP, MirrorState, begin, learn, next_plan
+from resetfree.game.contract import Statement
+from resetfree.players.baselines._mirror import MirrorPlayer, in_two_speeds
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.requirements import bound_of, check_episodes
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 
 
 @dataclass(frozen=True)
-class OptPrimalDual(PrimalPlayer[MirrorState]):
+class OptPrimalDual(MirrorPlayer):
     """pi^{k+1} proportional to pi^k exp(t_K (Q_r^k - lam^k Q_c^k)), t_K = sqrt(2 log A / (H^2 (1 + B^2) K)).
 
     B: bound on the multipliers.  scale: of the bonus.  speed: factor on t_K (1 in the original).
@@ -37,50 +37,29 @@ class OptPrimalDual(PrimalPlayer[MirrorState]):
     """
 
     name: ClassVar[str] = "opt-primal-dual"
+    authors: ClassVar[str] = "Efroni et al."
     B: Bound | None = None
     scale: NonNegative = 0.1
     speed: NonNegative = 1.0
     pooled: bool = False
 
-    def step(self, problem: Problem, episodes: int) -> float:
-        """t_K, the step of the policy."""
+    def steps(self, problem: Problem, episodes: int) -> tuple[float, float]:
+        """t_K, and no mixing."""
         B = bound_of(self)
         # B * B is infinite where B**2 raises: a multiplier of 1e200 is what a reset probability of 1e-200 needs.
         squared = problem.horizon**2 * (1.0 + B * B) * check_episodes(episodes, self.name)
-        return self.speed * sqrt(2.0 * log(problem.n_actions) / squared)
-
-    def init(self, problem: Problem, episodes: int, seed: int) -> MirrorState:
-        """The uniform policy."""
-        return begin(problem, self.pooled, self.step(problem, episodes), 0.0, self.scale, name=self.name)
-
-    def plan(self, state: MirrorState, s1: State, lam: float) -> Plan:
-        """The policy of the past rounds; the current multiplier enters the next one."""
-        return next_plan(state, s1, lam)
-
-    def update(self, state: MirrorState, round: Round) -> MirrorState:
-        """One step of the policy, then the counts."""
-        learn(state, round)
-        return state
+        return self.speed * sqrt(2.0 * log(problem.n_actions) / squared), 0.0
 
     @staticmethod
     def methods() -> list[Method]:
-        """As in the original, and with faster steps."""
+        """With its dual."""
 
         def build(speed: float) -> Build:
             dual: dict[str, Any] = {"feedback": "optimistic", "capped": False}
             return lambda s: against(OptPrimalDual(s.B, **s.own, speed=speed), "one-multiplier", B=s.B, **dual)
 
-        fast = f"The same with steps {FAST:g} times as large."
-        return [
-            Method("OptPrimalDual", "baseline", "Efroni et al. 2020: mirror ascent, no cap.", build(1.0), rank=13),
-            Method("OptPrimalDual, fast", "baseline", fast, build(FAST), rank=13),
-        ]
+        return in_two_speeds("OptPrimalDual", "Efroni et al. 2020: mirror ascent, no cap.", build, 13)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The constants of this run; no theorem covers them."""
-        constants: dict[str, float | str | bool] = {"t_K": self.step(problem, episodes), "scale": self.scale}
-        why = (
-            "no theorem here: that of Efroni et al. needs one start and a policy that is safe with a margin, "
-            f"and at threshold zero there is none; {TRAP}"
-        )
-        return Statement(constants, False, why)
+        return self.not_covered({"t_K": self.steps(problem, episodes)[0]})

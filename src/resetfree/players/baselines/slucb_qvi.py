@@ -12,23 +12,29 @@ widths scale H / sqrt(n) and scale / sqrt(n). From memory: kappa and the regress
 
 With tau = 0 only the known action's bound is ever small enough: the safe set never grows, and nothing is learned. And a
 tau above 0 bounds each step's risk, not the episode's: up to tau per step, and more where a danger lies further ahead.
+
+Legend of the compiled code: h from 0; up(a) upper confidence bound on the probability that action a is reset at the
+next step; theta the distribution over the actions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines.shielded_kernel import one_step_actions
-from resetfree.players.baselines.slucb_qvi_kernel import safe_mixture_plan
+from resetfree.players.baselines._shield import arrivals, one_step_safe, optimistic_value
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.backward import Floats
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
 
@@ -80,7 +86,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 
     def update(self, state: SlucbState, round: Round) -> SlucbState:
         """Count the steps of the episode."""
-        state.seen.learn(round.episode)
+        state.seen.absorb(round.episode)
         return state
 
     def kappa(self, horizon: int) -> float:
@@ -130,17 +136,64 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
 def known_safe(mdp: FiniteMDP) -> NDArray[np.int16]:
     """[H, S] the first action of Abar, else the first that is not reset at once, else pi*'s."""
     solution = solve(mdp, starts=[])
-    at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
-    one_step_actions(mdp.model, at_once)
     result = solution.policy
-    for mask in (at_once, solution.safe_actions):
+    for mask in (one_step_safe(mdp), solution.safe_actions):
         result = np.where(mask.any(axis=2), mask.argmax(axis=2), result).astype(np.int16)
     return result
 
 
 def without_safe_action(mdp: FiniteMDP) -> tuple[int, int] | None:
     """A step (from 1) and a state in which every action can be reset at once, or None if no state is like that."""
-    at_once = np.empty((mdp.horizon, mdp.n_states, mdp.n_actions), dtype=np.bool_)
-    one_step_actions(mdp.model, at_once)
-    found = np.argwhere(~at_once.any(axis=2) & ~mdp.reset)
+    found = np.argwhere(~one_step_safe(mdp).any(axis=2) & ~mdp.reset)
     return None if len(found) == 0 else (int(found[0, 0]) + 1, int(found[0, 1]))
+
+
+@jit
+def best_mixture(q: Floats, up: Floats, tau: float, theta: Floats) -> float:
+    """Largest theta.q with theta.up <= tau, by vertices, which have at most two actions; some up must be <= tau."""
+    best, first, second, share = -np.inf, 0, 0, 0.0
+    for i in range(len(q)):
+        if up[i] > tau:
+            continue
+        if q[i] > best:
+            best, first, second, share = q[i], i, i, 0.0
+        for j in range(len(q)):
+            if up[j] > tau:
+                weight = (tau - up[i]) / (up[j] - up[i])
+                value = (1.0 - weight) * q[i] + weight * q[j]
+                if value > best:
+                    best, first, second, share = value, i, j, weight
+    theta[:] = 0.0
+    theta[first] += 1.0 - share
+    theta[second] += share
+    return best
+
+
+@jit
+def safe_mixture_plan(
+    c: Counts,
+    n_transitions: int,
+    beta_r: float,
+    beta_c: float,
+    tau: float,
+    safe: NDArray[np.int16],  # [H, S] the known safe action, whose risk counts as 0
+    policy: Floats,  # [H, S, A] out
+    v_r: Floats,  # [S] out, at step 1
+) -> None:
+    """Optimistic values of rewards, the best mixture in every state and step."""
+    horizon, n_states, n_actions = policy.shape
+    after, q, up = np.zeros(n_states), np.empty(n_actions), np.empty(n_actions)
+    for h in range(horizon - 1, -1, -1):
+        layer = h if len(c.tried) > 1 else 0
+        dead = c.known_last if h == n_transitions - 1 else c.known
+        for s in range(n_states):
+            for a in range(n_actions):
+                q[a] = optimistic_value(c, layer, s, a, h < n_transitions, horizon - h, beta_r, dead, after)
+                n = c.moved[layer, s, a]
+                up[a] = 1.0
+                if a == safe[h, s] or h >= n_transitions:
+                    up[a] = 0.0
+                elif n > 0:
+                    up[a] = min(arrivals(c, layer, s, a, dead, after)[1] + beta_c / sqrt(n), 1.0)
+            v_r[s] = best_mixture(q, up, tau, policy[h, s])
+        after[:] = v_r

@@ -13,26 +13,28 @@ Rescaled: the bonus sqrt(H^2 iota (chi + 1) / (chi + t)) / 4 is H scale sqrt((ch
   raised by, 2 H^3 sqrt(iota) / eta, is 8 H scale / eta: the same with scale for sqrt(iota) / 4 and with H for H^3,
   without which every entry would be back at H in every frame.
 From memory: the constants.
+
+Legend of the compiled code: h from 0; n visits since the frame began; chi of the learning rate.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines.triple_q_kernel import learn_tables, start_frame
 from resetfree.players.dual.virtual_queue import frames
 from resetfree.players.shared.counts import LARGEST
 from resetfree.players.shared.method import Method, Players, Setting, against
-from resetfree.players.shared.requirements import check_multiplier, finite_states
+from resetfree.players.shared.requirements import check_multiplier, finite_states, no_margin
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass
@@ -41,7 +43,7 @@ class TripleQState:
 
     q: Floats  # [H, S, A] reward to come, at most H
     c: Floats  # [H, S, A] utility to come, at most H
-    n: NDArray[np.int64]  # [H, S, A] visits in this frame
+    n: Ints  # [H, S, A] visits in this frame
     k: int  # episodes seen
     frame: int = field(metadata={"saved": False})  # episodes per frame
     chi: float = field(metadata={"saved": False})
@@ -108,8 +110,44 @@ class TripleQ(PrimalPlayer[TripleQState]):
         frame, root = frames(episodes)
         constants: dict[str, float | str | bool] = {"frame": float(frame), "chi": root, "eta": root}
         constants |= {"scale": self.scale, "eps": 0.0}
-        why = (
-            "no theorem here: that of Wei, Liu and Ying needs a policy that is safe with a margin, and at threshold "
-            "zero there is none; its constants are rescaled"
-        )
-        return Statement(constants, False, why)
+        return Statement(constants, False, f"{no_margin('Wei, Liu and Ying', '')}; its constants are rescaled")
+
+
+@jit
+def learn_tables(
+    q: Floats,
+    c: Floats,
+    n: Ints,
+    chi: float,
+    bonus: float,
+    states: Ints,  # [m or m + 1]
+    actions: Ints,  # [m]
+    rewards: Floats,  # [m]
+    reset: bool,
+) -> None:
+    """One episode, first step first: each step learns from the entry that the next one has not changed yet."""
+    top = float(len(q))
+    for h in range(len(actions)):
+        s, a = states[h], actions[h]
+        v, w = 0.0, top
+        if h + 1 < len(actions):
+            v, w = q[h + 1, states[h + 1], actions[h + 1]], c[h + 1, states[h + 1], actions[h + 1]]
+        elif reset:
+            w = 0.0
+        n[h, s, a] += 1
+        rate = (chi + 1.0) / (chi + n[h, s, a])
+        more = bonus * sqrt(rate)
+        q[h, s, a] = min(max((1.0 - rate) * q[h, s, a] + rate * (rewards[h] + v + more), 0.0), top)
+        c[h, s, a] = min(max((1.0 - rate) * c[h, s, a] + rate * (w + more), 0.0), top)
+
+
+@jit
+def start_frame(q: Floats, c: Floats, n: Ints, lift: float) -> None:
+    """Forget the visits and raise Q by `lift`, both tables back at H where they reach it."""
+    top = float(len(q))
+    n[...] = 0
+    for h in range(q.shape[0]):
+        for s in range(q.shape[1]):
+            for a in range(q.shape[2]):
+                q[h, s, a] = min(q[h, s, a] + lift, top)
+                c[h, s, a] = min(c[h, s, a], top)

@@ -6,23 +6,29 @@ iteration, epochs that end when some pair's count has doubled, t and the counts 
 Adapted: the planning horizon is H with backward induction instead of average reward; whether a count has doubled is
 checked between episodes, as a policy is committed for an episode; arriving in a state that was seen to be a reset state
 is worth -lam (lam = 0: rewards alone); `scale` multiplies both radii. From memory: the constants 14 and 7/2.
+
+Legend of the compiled code: h from 0; n how often a pair was tried; d_p the radius of the L1 ball around its empirical
+transitions, d_r that of the interval around its mean reward, both sqrt(factor / n).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log
+from math import log, sqrt
 from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from resetfree.core.compiled import jit
 from resetfree.core.settings import Range
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.baselines.ucrl2_kernel import extended_plan
 from resetfree.players.shared.counts import Counted
-from resetfree.players.shared.method import Build, Method, penalised
+from resetfree.players.shared.kernels.action_values import Counts
+from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
+from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass
@@ -73,7 +79,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
 
     def update(self, state: UCRL2State, round: Round) -> UCRL2State:
         """Count; a new epoch begins when some pair was tried as often in this one as in all before."""
-        state.seen.learn(round.episode)
+        state.seen.absorb(round.episode)
         state.steps += len(round.episode.actions)
         before = state.frozen.tried
         if (state.seen.tried - before >= np.maximum(before, 1)).any():
@@ -91,19 +97,73 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     @staticmethod
     def methods() -> list[Method]:
         """Without and with a penalty for a reset; its width is a factor on its radii."""
-
-        def build(factor: float) -> Build:
-            return penalised(lambda s: UCRL2(**s.own), factor)
-
-        text = "L1 balls, extended value iteration, doubling epochs; resets are free."
-        same = "The same with a constant penalty B for a reset."
-        return [
-            Method("ucrl2", "baseline", text, build(0.0), rank=54),
-            Method("ucrl2, penalty B", "baseline", same, build(1.0), rank=54),
-        ]
+        text = "L1 balls, extended value iteration, doubling epochs"
+        return free_and_penalised("ucrl2", text, lambda s: UCRL2(**s.own), 54)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its theorem is about another criterion."""
         why = "its theorem is about the average reward of a communicating stationary problem without resets"
         why += "" if self.scale == 1.0 else ", and with the radii as they were"
         return Statement({"scale": self.scale, "delta": self.delta, "pooled": self.pooled}, False, why)
+
+
+@jit
+def best_in_ball(row: Floats, radius: float, value: Floats, order: Ints) -> float:
+    """Largest p.value over distributions p with |p - row|_1 <= radius; `order` sorts `value` upwards; `row` is changed.
+
+    Half of the radius is put on the best state and taken off the worst ones: linear in S.
+    """
+    best = order[-1]
+    moved = min(1.0 - row[best], radius / 2.0)
+    row[best] += moved
+    for j in order[:-1]:
+        if moved <= 0.0:
+            break
+        taken = min(row[j], moved)
+        row[j] -= taken
+        moved -= taken
+    total = 0.0
+    for s in range(len(row)):
+        total += row[s] * value[s]
+    return total
+
+
+@jit
+def extended_plan(
+    c: Counts,
+    n_transitions: int,
+    factor_p: float,
+    factor_r: float,
+    lam: float,
+    policy: NDArray[np.int16],  # [H, S] out
+    v: Floats,  # [S] out, at step 1: an upper bound on max V_r - lam V_c where the confidence set holds the truth
+) -> None:
+    """Backward induction on r - lam c; a pair that was never tried pays 1 and leads to the best state."""
+    horizon, n_states = policy.shape
+    n_actions = c.tried.shape[2]
+    after, row = np.zeros(n_states), np.empty(n_states)
+    for h in range(horizon - 1, -1, -1):
+        layer = h if len(c.tried) > 1 else 0
+        dead = c.known_last if h == n_transitions - 1 else c.known
+        for s in range(n_states):
+            if h < n_transitions and dead[s]:
+                after[s] = -lam
+        order = np.argsort(after)
+        for s in range(n_states):
+            v[s], policy[h, s] = -np.inf, 0
+            for a in range(n_actions):
+                n = c.tried[layer, s, a]
+                q = 1.0 if n == 0 else min(c.earned[layer, s, a] / n + sqrt(factor_r / n), 1.0)
+                moves = c.moved[layer, s, a]
+                if h < n_transitions and moves == 0:
+                    q += after[order[-1]]
+                elif h < n_transitions:
+                    row[:] = 0.0
+                    for j in range(c.seen.shape[3]):
+                        if c.seen[layer, s, a, j] == 0:
+                            break
+                        row[c.successor[layer, s, a, j]] = c.seen[layer, s, a, j] / moves
+                    q += best_in_ball(row, sqrt(factor_p / moves), after, order)
+                if q > v[s]:
+                    v[s], policy[h, s] = q, a
+        after[:] = v

@@ -7,7 +7,6 @@ g_k in [0, 1] the cost signal, x_k = xi(s_1^k) g_k the gradient, K rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,30 +14,20 @@ import numpy as np
 
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
-from resetfree.game.contract import Plan, Round, Statement
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import (
-    FeasibleSet,
-    Functions,
-    Theta,
-    bounded,
-    functions,
-    signal,
-    square_over,
-)
+from resetfree.game.contract import Round, Statement
+from resetfree.players.shared.function_players import FunctionPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Functions, bounded, signal, square_over
 from resetfree.players.shared.requirements import bound_of
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class AdagradState:
+class AdagradState(FunctionState):
     """The iterate of the ascent, and the sum of its squared gradients."""
 
-    theta: Theta
     total: float  # sum of |x_i|^2
     gamma: float = field(metadata={"saved": False})
-    among: Functions = field(metadata={"saved": False}, repr=False)
 
 
 @dataclass(frozen=True)
@@ -68,12 +57,8 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> AdagradState:
         """Start at theta = 0, no cost seen."""
-        among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        return AdagradState(among.zero(), 0.0, self._gamma(among), among)
-
-    def multiplier(self, state: AdagradState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """clip(<xi(s1), theta>, 0, B)."""
-        return state.among.at(state.theta, s1)
+        among = self.choices(problem)
+        return AdagradState(among.zero(), among, 0.0, self._gamma(among))
 
     def update(self, state: AdagradState, round: Round) -> AdagradState:
         """One step, its own gradient counted in its size."""
@@ -93,10 +78,7 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The scale of the steps, and the regret if every cost signal were 1."""
-        B = bound_of(self)
-        among = functions(problem, B, self.feasible_set, self.name)
+        B, among, tuned = bound_of(self), self.choices(problem), self.gamma is not None
         D, G, gamma = among.diameter, among.largest_xi, self._gamma(among)
         bound = (D / (2 * gamma) * D + gamma) * G * math.sqrt(episodes)
-        return bounded(
-            {"B": B, "gamma": gamma, "U": among.kind, "D": D, "tuned": self.gamma is not None}, bound, B, episodes, G
-        )
+        return bounded({"B": B, "gamma": gamma, "U": among.kind, "D": D, "tuned": tuned}, bound, episodes, G)

@@ -98,9 +98,7 @@ class CoinBetting(DualPlayer[CoinBettingState]):
         """No B: the regret is bounded, the multiplier is not."""
         eps, K = self.eps, episodes
         unit = math.sqrt(K * math.log1p(24 * K**2 / eps**2)) + eps
-        return Statement(
-            {"eps": eps, "ceiling": self.ceiling, "every_round": self.every_round, "dual_regret_bound_for_1": unit},
-            False,
-            "its dual regret is bounded for every constant multiplier at once, but the multiplier it plays is not "
-            "bounded by B, which the primal part of the theorem needs",
-        )
+        constants = {"eps": eps, "ceiling": self.ceiling, "every_round": self.every_round}
+        why = "its dual regret is bounded for every constant multiplier at once, but the multiplier it plays is not "
+        why += "bounded by B, which the primal part of the theorem needs"
+        return Statement({**constants, "dual_regret_bound_for_1": unit}, False, why)

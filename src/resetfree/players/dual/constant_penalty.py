@@ -50,9 +50,7 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
     factor: NonNegative = 1.0
 
     def _penalty(self) -> float:
-        if self.C is not None:
-            return self.C
-        return self.factor * bound_of(self)
+        return self.factor * bound_of(self) if self.C is None else self.C
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantPenaltyState:
         """C, or B in its place."""
@@ -87,9 +85,8 @@ class ConstantPenalty(DualPlayer[ConstantPenaltyState]):
         """Zero dual regret if C is large enough."""
         C = self._penalty()
         if self.B is None:
-            return Statement(
-                {"C": C}, False, "it needs C >= lambda*(s) at every start, and no B is given to compare with"
-            )
+            why = "it needs C >= lambda*(s) at every start, and no B is given to compare with"
+            return Statement({"C": C}, False, why)
         B = bound_of(self)
         constants: dict[str, float | str | bool] = {"B": B, "C": C, "tuned": C != B}
         if C < B:

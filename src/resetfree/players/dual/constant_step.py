@@ -6,7 +6,6 @@ g in [0, 1] the cost signal, K rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -14,34 +13,22 @@ import numpy as np
 
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
-from resetfree.game.contract import Plan, Round, Statement
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import (
-    FeasibleSet,
-    Functions,
-    Theta,
-    bounded,
-    functions,
-    root,
-    signal,
-    square_over,
-)
-from resetfree.players.shared.requirements import bound_of
-from resetfree.problems.contract import Problem, State
+from resetfree.game.contract import Round, Statement
+from resetfree.players.shared.function_players import FixedStepPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import FeasibleSet, signal, square_over
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)
-class ConstantStepState:
+class ConstantStepState(FunctionState):
     """The iterate of the ascent."""
 
-    theta: Theta
     eta: float = field(metadata={"saved": False})
-    among: Functions = field(metadata={"saved": False}, repr=False)
 
 
 @dataclass(frozen=True)
-class ConstantStep(FunctionPlayer[ConstantStepState]):
+class ConstantStep(FixedStepPlayer[ConstantStepState]):
     """theta <- P_U(theta + eta xi(s_1) g); it plays clip(<xi(s_1), theta>, 0, B).
 
     Dual regret against any u in U: at most |u|^2 / (2 eta) + (eta / 2) sum_k |xi(s_1^k)|^2 g_k^2, which is B sqrt(K)
@@ -59,18 +46,10 @@ class ConstantStep(FunctionPlayer[ConstantStepState]):
     eta: Positive | None = None
     feasible_set: FeasibleSet = "auto"
 
-    def _eta(self, episodes: int) -> float:
-        B = bound_of(self)
-        return B / root(episodes) if self.eta is None else self.eta
-
     def init(self, problem: Problem, episodes: int, seed: int) -> ConstantStepState:
         """Start at theta = 0."""
-        among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        return ConstantStepState(among.zero(), self._eta(episodes), among)
-
-    def multiplier(self, state: ConstantStepState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """clip(<xi(s1), theta>, 0, B)."""
-        return state.among.at(state.theta, s1)
+        among = self.choices(problem)
+        return ConstantStepState(among.zero(), among, self.step(episodes))
 
     def update(self, state: ConstantStepState, round: Round) -> ConstantStepState:
         """One step of projected gradient ascent."""
@@ -86,8 +65,4 @@ class ConstantStep(FunctionPlayer[ConstantStepState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every cost signal were 1."""
-        B, eta = bound_of(self), self._eta(episodes)
-        among = functions(problem, B, self.feasible_set, self.name)
-        G = among.largest_xi
-        bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes
-        return bounded({"B": B, "eta": eta, "U": among.kind, "tuned": self.eta is not None}, bound, B, episodes, G)
+        return self.fixed_step_statement(problem, episodes)

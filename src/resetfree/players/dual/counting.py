@@ -63,9 +63,6 @@ class Counting(DualPlayer[CountingState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step eta; the theorem of the paper does not cover it."""
-        return Statement(
-            {"eta": self.eta, "tuned": True},
-            False,
-            "the theorem's dual part needs a multiplier bounded by B; this one has a bound of its own, "
-            "only with eta = 1/(2X) for a primal player whose regret is at most (H + max lam) X",
-        )
+        why = "the theorem's dual part needs a multiplier bounded by B; this one has a bound of its own, "
+        why += "only with eta = 1/(2X) for a primal player whose regret is at most (H + max lam) X"
+        return Statement({"eta": self.eta, "tuned": True}, False, why)

@@ -99,4 +99,4 @@ class OneMultiplier(DualPlayer[OneMultiplierState]):
         if not self.capped:
             why = "no theorem here: the multiplier has no upper end, and the primal bound needs one"
             return Statement(constants, False, why)
-        return bounded(constants, B / (2 * eta) * B + eta / 2 * episodes, B, episodes, 1.0)
+        return bounded(constants, B / (2 * eta) * B + eta / 2 * episodes, episodes)

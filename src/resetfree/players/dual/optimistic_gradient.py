@@ -11,41 +11,28 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Positive, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
 from resetfree.game.contract import Plan, Round, Statement
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import (
-    FeasibleSet,
-    Functions,
-    Theta,
-    bounded,
-    functions,
-    root,
-    signal,
-    square_over,
-)
-from resetfree.players.shared.requirements import bound_of
+from resetfree.players.shared.function_players import FixedStepPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Theta, signal, square_over
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass(slots=True)
-class OptimisticGradientState:
-    """The iterate without hints, and the hints."""
+class OptimisticGradientState(FunctionState):
+    """The iterate y without hints, and the hints."""
 
-    y: Theta
     hint: Floats  # [S] h(s); [1] where states are not finite: one hint for all starts
-    seen: NDArray[np.int64]  # as `hint`: episodes that started there
+    seen: Ints  # as `hint`: episodes that started there
     eta: float = field(metadata={"saved": False})
     finite: bool = field(metadata={"saved": False})
-    among: Functions = field(metadata={"saved": False}, repr=False)
 
 
 @dataclass(frozen=True)
-class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
+class OptimisticGradient(FixedStepPlayer[OptimisticGradientState]):
     """It plays theta_k = P_U(y + eta xi(s_1) h(s_1)); then y <- P_U(y + eta xi(s_1) g), and h(s_1) learns from g.
 
     Paper: optimistic mirror descent (other instantiations).
@@ -71,37 +58,27 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
     hint: Literal["last", "frequency"] = "last"
     feasible_set: FeasibleSet = "auto"
 
-    def _eta(self, episodes: int) -> float:
-        B = bound_of(self)
-        return B / root(episodes) if self.eta is None else self.eta
-
     def init(self, problem: Problem, episodes: int, seed: int) -> OptimisticGradientState:
         """Start at y = 0, without hints."""
-        among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        n = problem.n_states or 1
-        finite = problem.n_states is not None
-        eta, seen = self._eta(episodes), np.zeros(n, dtype=np.int64)
-        return OptimisticGradientState(among.zero(), np.zeros(n), seen, eta, finite, among=among)
+        among, n, finite = self.choices(problem), problem.n_states or 1, problem.n_states is not None
+        eta, seen = self.step(episodes), np.zeros(n, dtype=np.int64)
+        return OptimisticGradientState(among.zero(), among, np.zeros(n), seen, eta, finite=finite)
 
     def multiplier(self, state: OptimisticGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
         """clip(<xi(s1), theta_k>, 0, B)."""
         h = state.hint.item(s1 if state.finite else 0)
-        theta = state.among.moved(state.y, s1, state.eta * h) if h > 0.0 else state.y
+        theta: Theta = state.among.moved(state.theta, s1, state.eta * h) if h > 0.0 else state.theta
         return state.among.at(theta, s1)
 
     def update(self, state: OptimisticGradientState, round: Round) -> OptimisticGradientState:
         """The step that the hint replaced, and a new hint."""
         g, i = signal(round), round.s1 if state.finite else 0
         if g > 0.0:
-            state.y = state.among.moved(state.y, round.s1, state.eta * g)
+            state.theta = state.among.moved(state.theta, round.s1, state.eta * g)
         n = state.seen.item(i) + 1
         state.seen[i] = n
         state.hint[i] = g if self.hint == "last" else state.hint.item(i) + (g - state.hint.item(i)) / n
         return state
-
-    def parameter(self, state: OptimisticGradientState) -> Theta:
-        """The iterate without the hint."""
-        return state.y
 
     def expected_cost(self, state: OptimisticGradientState, s1: State) -> float:
         """The hint h(s1)."""
@@ -114,14 +91,4 @@ class OptimisticGradient(FunctionPlayer[OptimisticGradientState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every hint were as wrong as it can be."""
-        B, eta = bound_of(self), self._eta(episodes)
-        among = functions(problem, B, self.feasible_set, self.name)
-        G = among.largest_xi
-        bound = B / (2 * eta) * B + eta / 2 * G**2 * episodes
-        return bounded(
-            {"B": B, "eta": eta, "hint": self.hint, "U": among.kind, "tuned": self.eta is not None},
-            bound,
-            B,
-            episodes,
-            G,
-        )
+        return self.fixed_step_statement(problem, episodes, hint=self.hint)

@@ -7,8 +7,7 @@ g in [0, 1] the cost signal, D the diameter of U, K rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,37 +15,18 @@ import numpy as np
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
-from resetfree.game.contract import Plan, Round, Statement
+from resetfree.game.contract import Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.function_players import FunctionPlayer
-from resetfree.players.shared.multiplier_functions import (
-    SLACK,
-    FeasibleSet,
-    Functions,
-    Line,
-    Space,
-    Theta,
-    bounded,
-    functions,
-    signal,
-    square_over,
-)
+from resetfree.players.shared.function_players import FunctionPlayer, FunctionState
+from resetfree.players.shared.multiplier_functions import SLACK, FeasibleSet, Line, Space, bounded, signal, square_over
 from resetfree.players.shared.requirements import bound_of
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, OrthantBall
 
 
-@dataclass(slots=True)
-class ProjectedGradientState:
-    """The iterate of the ascent."""
-
-    theta: Theta
-    among: Functions = field(metadata={"saved": False}, repr=False)
-
-
 @dataclass(frozen=True)
-class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
+class ProjectedGradient(FunctionPlayer[FunctionState]):
     """theta <- P_U(theta + eta_k xi(s_1) g) with eta_k = B / sqrt(k); it plays clip(<xi(s_1), theta>, 0, B).
 
     Paper: dual player of Algorithm 1 (projected gradient on U).
@@ -66,16 +46,12 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
     B: PositiveBound | None = None
     feasible_set: FeasibleSet = "auto"
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> ProjectedGradientState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> FunctionState:
         """Start at theta = 0."""
-        among = functions(problem, bound_of(self), self.feasible_set, self.name)
-        return ProjectedGradientState(among.zero(), among)
+        among = self.choices(problem)
+        return FunctionState(among.zero(), among)
 
-    def multiplier(self, state: ProjectedGradientState, s1: State, ask: Callable[[float], Plan]) -> float:
-        """clip(<xi(s1), theta>, 0, B)."""
-        return state.among.at(state.theta, s1)
-
-    def update(self, state: ProjectedGradientState, round: Round) -> ProjectedGradientState:
+    def update(self, state: FunctionState, round: Round) -> FunctionState:
         """One step; a round without cost leaves theta where it is, exactly."""
         g = signal(round)
         if g > 0.0:
@@ -102,7 +78,7 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
         """A theta per row; sets whose projection needs a solver are refused."""
         from resetfree.players.shared.batched.batched_duals import Gradient
 
-        among = self.init(problem, episodes, 0).among
+        among = self.choices(problem)
         if isinstance(among, Line):
             xi = np.zeros((0, 1)) if among.xi is None else np.array(among.xi)[:, None]
             numbers = {"low": among.low, "high": among.high, "cap": among.cap, "xi": xi}
@@ -118,8 +94,7 @@ class ProjectedGradient(FunctionPlayer[ProjectedGradientState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The paper's own step, and its regret with D the diameter of U (the paper writes B for D)."""
-        B = bound_of(self)
-        among = functions(problem, B, self.feasible_set, self.name)
+        B, among = bound_of(self), self.choices(problem)
         D, G = among.diameter, among.largest_xi
         bound = (D / (2 * B) * D + B * G**2) * math.sqrt(episodes)
-        return bounded({"B": B, "eta_k": "B/sqrt(k)", "U": among.kind, "D": D}, bound, B, episodes, G)
+        return bounded({"B": B, "eta_k": "B/sqrt(k)", "U": among.kind, "D": D}, bound, episodes, G)

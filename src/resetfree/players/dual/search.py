@@ -53,13 +53,11 @@ class Search(DualPlayer[SearchState]):
     n_steps: Count = 20
 
     def _tolerance(self, episodes: int) -> float:
-        given = self.tolerance
-        return 1.0 / root(episodes) if given is None else given
+        return 1.0 / root(episodes) if self.tolerance is None else self.tolerance
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SearchState:
         """Nothing to begin with."""
-        B = bound_of(self)
-        return SearchState(B, self._tolerance(episodes))
+        return SearchState(bound_of(self), self._tolerance(episodes))
 
     def multiplier(self, state: SearchState, s1: State, ask: Callable[[float], Plan]) -> float:
         """Bisection; `high` is always a multiplier whose plan was found safe enough."""
@@ -99,7 +97,5 @@ class Search(DualPlayer[SearchState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The tolerance, and the regret that it leaves."""
         B, tol = bound_of(self), self._tolerance(episodes)
-        tuned = self.tolerance is not None
-        return bounded(
-            {"B": B, "tolerance": tol, "n_steps": self.n_steps, "tuned": tuned}, B * tol * episodes, B, episodes, 1.0
-        )
+        constants = {"B": B, "tolerance": tol, "n_steps": self.n_steps, "tuned": self.tolerance is not None}
+        return bounded(constants, B * tol * episodes, episodes)

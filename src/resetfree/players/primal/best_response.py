@@ -66,6 +66,5 @@ class BestResponse(PrimalPlayer[BestResponseState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Its regret against any policy is at most zero in every round."""
-        return Statement(
-            {}, True, "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is given the model)"
-        )
+        why = "an exact maximiser of V_r - lam V_c has primal regret at most 0 (it is given the model)"
+        return Statement({}, True, why)

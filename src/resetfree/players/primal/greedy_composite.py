@@ -18,11 +18,10 @@ from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.composite_players import Samples, Switching, add, doubled, no_samples
-from resetfree.players.shared.kernels.composite import greedy_plan
 from resetfree.players.shared.method import Build, Method, against
-from resetfree.players.shared.pair_features import features_of
-from resetfree.players.shared.requirements import bound_of, check_multiplier
+from resetfree.players.shared.pair_features import dimension_of, longer_than_one
+from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless
+from resetfree.players.shared.ridge_players import HasRidge, Samples, Switching, add, doubled, no_samples
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -59,7 +58,7 @@ class GreedyState:
 
 
 @dataclass(frozen=True)
-class GreedyComposite(PrimalPlayer[GreedyState]):
+class GreedyComposite(HasRidge, PrimalPlayer[GreedyState]):
     """Q = clip(w.phi + (beta_r + lam beta_c) width, -lam, H-h+1), greedy, with w the regression of r + V(s').
 
     The optimistic value is of the composite alone, so the dual should get the realised resets: v_r and v_c are
@@ -113,13 +112,8 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
 
     def backward(self, state: GreedyState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The whole pass: policy [H, S, A]; V, V_r and V_c [S] at step 1; Q [H, S*A]."""
-        data = state.data
-        horizon, n_states, n_actions = data.shape
-        policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
-        v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        widths = (state.beta_r, state.beta_c, self.variance_aware and self.width == "tuned", NO_NOISE)
-        greedy_plan(*data.fitted, *widths, lam, data.known, data.known_last, policy, q, v, v_r, v_c)
-        return policy, v, v_r, v_c, q
+        aware = self.variance_aware and self.width == "tuned"
+        return state.data.greedy(lam, (state.beta_r, state.beta_c, aware, NO_NOISE))
 
     def update(self, state: GreedyState, round: Round) -> GreedyState:
         """Keep the plan that was played, if plans are kept; add the steps that were taken."""
@@ -142,24 +136,13 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
         """The multiplier that is planned for: `lam`, or with rare switching the next of 0, 1, 2, 4, ... and B."""
         if self.switching == "every":
             return lam
-        return dyadic(lam, self.bound())
+        return dyadic(lam, bound_of(self))
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""
         if self.width == "tuned":
             return self.scale * problem.horizon, self.scale
-        d = features_of(problem).shape[1]
-        return composite_beta(d, problem.horizon, max(episodes, 1), self.bound(), self.p), 0.0
-
-    def ridge(self) -> float:
-        """The ridge constant of this run."""
-        if self.reg is not None:
-            return self.reg
-        return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
-
-    def bound(self) -> float:
-        """B; raises InvalidInput if it is missing."""
-        return bound_of(self)
+        return composite_beta(dimension_of(problem), problem.horizon, max(episodes, 1), bound_of(self), self.p), 0.0
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
@@ -172,7 +155,7 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
 
     def proof(self, problem: Problem) -> Proof:
         """Linearity, and a B only with the proved width; its V_r and V_c are estimates."""
-        limit = self.bound() if self.width == "theory" else None
+        limit = bound_of(self) if self.width == "theory" else None
         return Proof(failure=self.p, largest_multiplier=limit, linear=True)
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
@@ -210,25 +193,18 @@ class GreedyComposite(PrimalPlayer[GreedyState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
         beta_r, beta_c = self.betas(problem, episodes)
-        phi = features_of(problem)
         # Without the proved width no multiplier is too large, and B may be none.
-        limit = {"B": self.bound()} if self.width == "theory" else {}
+        limit = {"B": bound_of(self)} if self.width == "theory" else {}
         constants: dict[str, Any] = {**limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p}
-        constants |= {"width": self.width, "switching": self.switching, "d": phi.shape[1]}
-        lacks = [
-            reason
-            for reason, there in (
-                ("the width is tuned, not proved", self.width != "theory"),
-                ("data are pooled over the steps", self.pooled),
-                ("the proved width is for ridge 1", self.ridge() != 1.0),
-                ("a feature is longer than 1", bool((phi**2).sum(axis=1).max() > 1 + 1e-12)),
-            )
-            if there
-        ]
-        if lacks:
-            return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
+        constants |= {"width": self.width, "switching": self.switching, "d": dimension_of(problem)}
+        lacks = {
+            "the width is tuned, not proved": self.width != "theory",
+            "data are pooled over the steps": self.pooled,
+            "the proved width is for ridge 1": self.ridge() != 1.0,
+            "a feature is longer than 1": longer_than_one(problem),
+        }
         why = "its primal regret on the composite is bounded in linear MDPs, for multipliers up to B and realised costs"
-        return Statement(constants, True, why)
+        return covered_unless(lacks, constants, why)
 
 
 def dyadic(lam: float, bound: float) -> float:

@@ -11,7 +11,6 @@ from math import inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
@@ -20,34 +19,26 @@ from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.lazy_softmax import Widths
-from resetfree.players.shared.kernels.ridge import Regression, empty, learn_episode, softmax_plan
+from resetfree.players.shared.kernels.ridge import learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
 from resetfree.players.shared.method import Build, Kind, Method, against, penalised
-from resetfree.players.shared.pair_features import features_of
-from resetfree.players.shared.requirements import bound_of, check_multiplier, check_room, sizes
+from resetfree.players.shared.pair_features import dimension_of, longer_than_one
+from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, sizes
+from resetfree.players.shared.ridge_players import HasRidge, Regressed, no_regression, regression_size
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
 Width: TypeAlias = Literal["tuned", "theory", "paper"]
 
 
 @dataclass
-class LinearState:
+class LinearState(Regressed):
     """What has been learned, and the constants of this run."""
 
-    k: int  # episodes seen
-    regression: Regression
-    known: Bools  # [S]
-    known_last: Bools  # [S]
     old: Floats  # [H, S, A] last policy if lagged, else empty
-    phi: Floats = field(metadata={"saved": False})  # what the regression's form needs of the features
-    layer_of_step: NDArray[np.int64] = field(metadata={"saved": False})  # [H]
-    shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
-    n_transitions: int = field(metadata={"saved": False})
-    end_resets: bool = field(metadata={"saved": False})
     beta_r: float = field(metadata={"saved": False})
     beta_c: float = field(metadata={"saved": False})
     alpha: float = field(metadata={"saved": False})
@@ -63,21 +54,16 @@ class LinearState:
         policy = np.empty(self.shape)
         q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
         v_r, v_c = np.empty(n_states), np.empty(n_states)
-        fitted = (self.regression, self.phi, self.layer_of_step, self.n_transitions)
         made = (policy, q_r, q_c, v_r, v_c)
-        softmax_plan(*fitted, *widths[1:], self.known, self.known_last, caps, self.old, *made)
+        softmax_plan(*self.fitted, *widths[1:], self.known, self.known_last, caps, self.old, *made)
         return policy, v_r, v_c, q_r, q_c
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
         episode = round.episode
-        fitted, walk = (
-            (self.regression, self.phi, self.layer_of_step),
-            (episode.states, episode.actions, episode.rewards),
-        )
-        learn_episode(*fitted, self.shape[2], *walk)
+        learn_episode(*self.fitted[:3], self.shape[2], episode.states, episode.actions, episode.rewards)
         if episode.reset:
-            mark_reset(self, episode)
+            mark_reset(self, episode, episode.states[-1])
         if self.old.size:
             self.old = np.asarray(round.plan.policy)
 
@@ -104,7 +90,7 @@ class LargeLinearState:
 
 
 @dataclass(frozen=True)
-class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
+class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
     """Softmax LSVI-UCB for reward and cost, as analysed: plan at the start, V under the softmax of the same Q.
 
     Paper: primal player of Algorithm 1 (optimistic values, softmax policy).
@@ -146,32 +132,14 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeLinearState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
-        n_layers, n_states, n_actions = sizes(problem, self.pooled, self.name)
-        shape = (problem.horizon, n_states, n_actions)
-        n_pairs = shape[1] * shape[2]
-        width = min(n_pairs, _dimension(problem))
-        size = 8 * n_layers * (width**2 + n_states * width)
-        beta_r, beta_c = self.betas(problem, episodes)
-        if size > SMALL and problem.phi is None and not self.lagged:
-            seen, alpha = SeenCounts.nothing(problem, self.pooled), self.temperature(problem, episodes)
-            return LargeLinearState(0, seen, shape, beta_r, beta_c, alpha=alpha)
-        check_room(problem, self.name, size, "regression", "use features of smaller dimension")
-        regression, kept = empty(features_of(problem), n_states, n_layers, self.ridge())
-        return LinearState(
-            k=0,
-            regression=regression,
-            known=np.zeros(shape[1], dtype=np.bool_),
-            known_last=np.zeros(shape[1], dtype=np.bool_),
-            old=np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0)),
-            phi=kept,
-            layer_of_step=np.zeros(shape[0], dtype=np.int64) if self.pooled else np.arange(shape[0]),
-            shape=shape,
-            n_transitions=problem.n_transitions,
-            end_resets=problem.end_resets,
-            beta_r=beta_r,
-            beta_c=beta_c,
-            alpha=self.temperature(problem, episodes),
-        )
+        rows = sizes(problem, self.pooled, self.name)
+        shape, (beta_r, beta_c) = (problem.horizon, *rows[1:]), self.betas(problem, episodes)
+        widths: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
+        if regression_size(problem, rows) > SMALL and problem.phi is None and not self.lagged:
+            return LargeLinearState(0, SeenCounts.nothing(problem, self.pooled), shape, **widths)
+        old = np.full(shape, 1.0 / shape[2]) if self.lagged else np.empty((0, 0, 0))
+        fields = no_regression(problem, self.name, pooled=self.pooled, reg=self.ridge())
+        return LinearState(**fields, old=old, **widths)
 
     def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
@@ -209,11 +177,11 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         """alpha, or its factor before k if `anytime`."""
         if self.alpha is not None:
             return self.alpha
-        return softmax_alpha(1 if self.anytime else episodes, problem.horizon, problem.n_actions, self.bound())
+        return softmax_alpha(1 if self.anytime else episodes, problem.horizon, problem.n_actions, bound_of(self))
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""
-        horizon, n_actions, d = problem.horizon, problem.n_actions, _dimension(problem)
+        horizon, n_actions, d = problem.horizon, problem.n_actions, dimension_of(problem)
         if self.width == "tuned":
             beta_r, beta_c = self.scale * horizon, self.scale
         elif self.width == "paper":
@@ -221,20 +189,10 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         else:
             alpha = self.temperature(problem, episodes) * (episodes if self.anytime else 1)
             beta_r, beta_c = (
-                theory_beta(d, horizon, episodes, self.bound(), self.p, alpha=alpha, target_range=r)
+                theory_beta(d, horizon, episodes, bound_of(self), self.p, alpha=alpha, target_range=r)
                 for r in (float(horizon), 1.0)
             )
         return beta_r, beta_c if self.split else beta_r
-
-    def ridge(self) -> float:
-        """The ridge constant of this run."""
-        if self.reg is not None:
-            return self.reg
-        return self.scale**2 if self.width == "tuned" and self.scale > 0 else 1.0
-
-    def bound(self) -> float:
-        """B; raises InvalidInput if it is missing."""
-        return bound_of(self)
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
@@ -253,7 +211,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
 
     def proof(self, problem: Problem) -> Proof:
         """Linearity; reward and cost have each a value on its own side of the truth."""
-        return Proof(failure=self.p, largest_multiplier=self.bound(), linear=True, values_are_bounds=True)
+        return Proof(failure=self.p, largest_multiplier=bound_of(self), linear=True, values_are_bounds=True)
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
         """The primal part of the rates for linear MDPs, with the widths, temperature and ridge of this run.
@@ -263,7 +221,7 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         It bounds the overestimates with any weights in [0, B]. Of a run that was interrupted the martingale's term is
         that of all K rounds, which bounds it before K as well.
         """
-        H, A, d, B, reg = problem.horizon, problem.n_actions, _dimension(problem), self.bound(), self.ridge()
+        H, A, d, B, reg = problem.horizon, problem.n_actions, dimension_of(problem), bound_of(self), self.ridge()
         (beta_r, beta_c), alpha = self.betas(problem, episodes), self.temperature(problem, episodes)
         if A > 1 and alpha <= 0:
             raise NotCertifiable("The rate is for a positive inverse temperature alpha.")
@@ -314,27 +272,14 @@ class LinearUCB(PrimalPlayer[LinearState | LargeLinearState]):
         beta_r, beta_c = self.betas(problem, episodes)
         alpha = self.temperature(problem, episodes)
         constants: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge()}
-        constants |= {"p": self.p, "width": self.width, "B": self.bound(), "d": _dimension(problem)}
-        lacks = [
-            reason
-            for reason, there in (
-                (f"the width is {self.width}, not proved", self.width != "theory"),
-                ("the values are averaged with the old policy (lagged)", self.lagged),
-                ("the temperature is not the theorem's", self.alpha is not None),
-                ("data are pooled over the steps", self.pooled),
-                ("the proved width is for ridge 1", self.ridge() != 1.0),
-                (
-                    "a feature is longer than 1",
-                    problem.phi is not None and bool((problem.phi**2).sum(axis=2).max() > 1 + 1e-12),
-                ),
-            )
-            if there
-        ]
-        if lacks:
-            return Statement(constants, False, "no theorem covers this run: " + "; ".join(lacks))
-        return Statement(constants, True, "the rate theorem covers it where the paper's three assumptions hold")
-
-
-def _dimension(problem: Problem) -> int:
-    """d, which is the number of pairs where there are no features."""
-    return (problem.n_states or 0) * problem.n_actions if problem.phi is None else problem.phi.shape[2]
+        constants |= {"p": self.p, "width": self.width, "B": bound_of(self), "d": dimension_of(problem)}
+        lacks = {
+            f"the width is {self.width}, not proved": self.width != "theory",
+            "the values are averaged with the old policy (lagged)": self.lagged,
+            "the temperature is not the theorem's": self.alpha is not None,
+            "data are pooled over the steps": self.pooled,
+            "the proved width is for ridge 1": self.ridge() != 1.0,
+            "a feature is longer than 1": longer_than_one(problem),
+        }
+        why = "the rate theorem covers it where the paper's three assumptions hold"
+        return covered_unless(lacks, constants, why)

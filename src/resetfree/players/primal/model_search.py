@@ -1,30 +1,32 @@
 """Policy search in a learned model: for vector states with smooth dynamics, where every reset is dear.
 
 Legend: z = (s - centre) / scale; the model z' - z = W (1, z, waves), one W per action; theta [A, D+1] a policy, which
-takes the action of largest score theta.(z, 1); lam the price of a reset; P steps planned ahead.
+takes the action of largest score theta.(z, 1), scores in the compiled code; lam the price of a reset; P steps planned
+ahead; f waves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import pi, sqrt
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from resetfree.core.compiled import jit
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.primal.model_search_kernel import Model, imagine, judge
-from resetfree.players.shared import suitability
 from resetfree.players.shared.requirements import check_multiplier
-from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.players.shared.suitability import for_vectors
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
 
+GONE = 1e-6  # a life whose probability of still going on is smaller has ended
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
 NEIGHBOURS = 10  # states beside each reset state that decide how far it reaches
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
@@ -55,7 +57,7 @@ class LinearScores(ChoicePolicy):
 class ModelSearchState:
     """All transitions, and the policy that is played."""
 
-    rows: Rows
+    rows: StoredRows
     policy: LinearScores
     at: int  # rows that it rests on
     lam: float  # the multiplier that it was made for
@@ -65,7 +67,7 @@ class ModelSearchState:
     low: Floats = field(metadata={"saved": False})
     high: Floats = field(metadata={"saved": False})
     # What follows from the rows, and takes long: the model of the first n of them, and the policy found in it for lam.
-    models: dict[int, tuple[Scaling, Model]] = field(metadata={"saved": False})
+    models: dict[int, tuple[Scaling, FittedModel]] = field(metadata={"saved": False})
     found: dict[tuple[int, float], LinearScores] = field(metadata={"saved": False})
 
     def check_loaded(self) -> None:
@@ -163,7 +165,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         state.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
         return state.found[n, lam]
 
-    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, Model]:
+    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, FittedModel]:
         """The model of the first n rows, and the scale of its states."""
         if n in state.models:
             return state.models[n]
@@ -193,7 +195,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (state.low, state.high))
         state.models.clear()
         dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
-        state.models[n] = scaling, Model(*dynamics, known, int(dead.sum()), *bounds, self.caution)
+        state.models[n] = scaling, FittedModel(*dynamics, known, int(dead.sum()), *bounds, self.caution)
         return state.models[n]
 
     def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
@@ -207,17 +209,10 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
-        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
+        if problem.low is None or len(problem.low) > SEARCHABLE or not problem.stationary:
             return None
-        size, ahead = len(problem.low), suitability.steps_ahead(problem)
-        if size > SEARCHABLE or not problem.stationary:
-            return None
-        why = (
-            f"{suitability.vectors_words(size, ahead)}; the dynamics are fitted to all steps and a policy is searched "
-            f"for in the fit, {ahead} steps ahead"
-        )
-        partner = Partner("constant-penalty", "realised", {"C": float(ahead)})
-        return Suited(2, why, partner, {"planning": ahead})
+        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
+        return for_vectors(problem, 2, how)
 
     def steps_ahead(self, horizon: int) -> int:
         """P, the steps of a rollout in the model."""
@@ -242,7 +237,7 @@ def _judges(dead: Floats, lived: Floats) -> Floats:
     return np.concatenate([dead, lived[sorted(near)]]) if near else np.empty((0, lived.shape[1]))
 
 
-def _starts(rows: Rows, n: int, count: int, rng: np.random.Generator) -> Floats:
+def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
     """Where the last three lives began, the agent's state, and states that it has visited."""
     lived = np.flatnonzero(~rows.dead[:n])
     began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]
@@ -258,3 +253,104 @@ def _scaled(policy: LinearScores, scaling: Scaling) -> Floats:
 def _unscaled(theta: Floats, scaling: Scaling) -> LinearScores:
     weight = theta[:, :-1] / scaling.scale
     return LinearScores(weight, theta[:, -1] - weight @ scaling.centre)
+
+
+class FittedModel(NamedTuple):
+    """A fitted model of the dynamics, rewards and reset states."""
+
+    wave: Floats  # [D, f]
+    phase: Floats  # [f]
+    coefficient: Floats  # [A, 1 + D + f, D + 1] of z' - z, and of the reward in the last column
+    spread: Floats  # [A, D] of what the model leaves open, per step
+    known: Floats  # [q, D] states by whose nearest a state is judged
+    n_dead: int  # this many of them, the first, are reset states
+    low: Floats  # [D] the box of all states that were lived in
+    high: Floats  # [D]
+    least: Floats  # [D] what z cannot leave
+    most: Floats  # [D]
+    caution: float  # how dangerous it is to be outside of it, per width of the box
+
+
+@jit
+def _danger(model: FittedModel, z: Floats) -> float:
+    """The probability that z is a reset state: judged by its nearest known state, and by how far outside it lies."""
+    if model.n_dead > 0:
+        best, nearest = np.inf, 0
+        for i in range(model.known.shape[0]):
+            distance = 0.0
+            for j in range(z.shape[0]):
+                distance += (z[j] - model.known[i, j]) ** 2
+                if distance >= best:
+                    break
+            if distance < best:
+                best, nearest = distance, i
+        if nearest < model.n_dead:
+            return 1.0
+    outside = 0.0
+    for j in range(z.shape[0]):
+        width = model.high[j] - model.low[j] + 1e-9
+        outside = max(outside, (model.low[j] - z[j]) / width, (z[j] - model.high[j]) / width)
+    return min(1.0, model.caution * outside)
+
+
+@jit
+def choose(scores: Floats, z: Floats) -> int:
+    """The action of largest score."""
+    n_actions, size = scores.shape[0], z.shape[0]
+    best, action = -np.inf, 0
+    for a in range(n_actions):
+        score = scores[a, size]
+        for j in range(size):
+            score += scores[a, j] * z[j]
+        if score > best:
+            best, action = score, a
+    return action
+
+
+@jit
+def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
+    """One rollout of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
+
+    noise: [P, D] standard normal numbers.
+    """
+    size, n_waves = start.shape[0], model.phase.shape[0]
+    z, step = start.copy(), np.empty(size + 1)
+    alive = 1.0
+    out[:] = 0.0
+    for t in range(noise.shape[0]):
+        a = choose(scores, z)
+        c = model.coefficient[a]
+        for k in range(size + 1):
+            step[k] = c[0, k]
+            for j in range(size):
+                step[k] += z[j] * c[1 + j, k]
+        for i in range(n_waves):
+            angle = model.phase[i]
+            for j in range(size):
+                angle += z[j] * model.wave[j, i]
+            value = np.cos(angle)
+            for k in range(size + 1):
+                step[k] += value * c[1 + size + i, k]
+        for j in range(size):
+            z[j] = min(model.most[j], max(model.least[j], z[j] + step[j] + model.spread[a, j] * noise[t, j]))
+        gain = float(step[size])
+        out[0] += alive * min(1.0, max(0.0, gain))
+        alive *= 1.0 - _danger(model, z)
+        if alive < GONE:
+            alive = 0.0
+            break
+    out[1] = 1.0 - alive
+
+
+@jit
+def judge(model: FittedModel, policies: Floats, starts: Floats, noise: Floats, lam: float, worth: Floats) -> None:
+    """Into worth [m] the mean of reward - lam (probability of a reset) of each policy [m, A, D+1] over starts [n, D].
+
+    noise: [n, P, D], the same for every policy, so that they are compared on the same luck.
+    """
+    out = np.empty(2)
+    for i in range(policies.shape[0]):
+        worth[i] = 0.0
+        for s in range(starts.shape[0]):
+            imagine(model, policies[i], starts[s], noise[s], out)
+            worth[i] += (out[0] - lam * out[1]) / starts.shape[0]

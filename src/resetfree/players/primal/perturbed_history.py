@@ -12,11 +12,10 @@ import numpy as np
 
 from resetfree.core.settings import NonNegative, Positive, PositiveInt
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.composite_players import Samples, add, no_samples
-from resetfree.players.shared.kernels.composite import greedy_plan
 from resetfree.players.shared.method import Method, penalised
-from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.pair_features import dimension_of
 from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.ridge_players import HasRidge, Samples, add, no_samples
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -30,7 +29,7 @@ class PerturbedState:
 
 
 @dataclass(frozen=True)
-class PerturbedHistory(PrimalPlayer[PerturbedState]):
+class PerturbedHistory(HasRidge, PrimalPlayer[PerturbedState]):
     """Q = clip(w.phi + scale (H-h+1 + lam) max_m phi.Lam^-1/2 z_m, -lam, H-h+1), greedy, w the regression of r + V(s').
 
     Noise of this law is what perturbing every target of the history, and the ridge, with independent normal numbers
@@ -77,24 +76,12 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
         self, state: PerturbedState, lam: float, noise: Floats
     ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The whole pass: policy [H, S, A]; V, V_r and V_c [S] at step 1; Q [H, S*A]."""
-        data = state.data
-        horizon, n_states, n_actions = data.shape
-        policy, q = np.empty(data.shape), np.empty((horizon, n_states * n_actions))
-        v, v_r, v_c = np.empty(n_states), np.empty(n_states), np.empty(n_states)
-        widths = (self.scale, 0.0, False, noise)
-        greedy_plan(*data.fitted, *widths, lam, data.known, data.known_last, policy, q, v, v_r, v_c)
-        return policy, v, v_r, v_c, q
+        return state.data.greedy(lam, (self.scale, 0.0, False, noise))
 
     def update(self, state: PerturbedState, round: Round) -> PerturbedState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
         add(state.data, round.episode)
         return state
-
-    def ridge(self) -> float:
-        """The ridge constant of this run."""
-        if self.reg is not None:
-            return self.reg
-        return self.scale**2 if self.scale > 0 else 1.0
 
     @staticmethod
     def methods() -> list[Method]:
@@ -105,5 +92,5 @@ class PerturbedHistory(PrimalPlayer[PerturbedState]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run; no theorem."""
         constants: dict[str, Any] = {"scale": self.scale, "draws": self.draws, "reg": self.ridge(), "width": "tuned"}
-        constants["d"] = features_of(problem).shape[1]
+        constants["d"] = dimension_of(problem)
         return Statement(constants, False, "no theorem covers this run: the size of the noise is tuned, not proved")

@@ -11,20 +11,19 @@ from math import log, sqrt
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.shared.counts import GROWING, HasCounts, absorb, empty_counts
+from resetfree.players.shared.counts import HasCounts, empty_counts
 from resetfree.players.shared.kernels.action_values import counted_values, true_values
 from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, exponential_weights
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.safety import reachable_starts
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.finite.transitions import Floats
 
 Values: TypeAlias = Literal["counts", "exact"]
 LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (400 MB)
@@ -35,16 +34,7 @@ class PolitexState(HasCounts):
     """Summed values, and the counts from which values are estimated (empty where the model is known)."""
 
     total: Floats  # [1 or S, H, S, A] sum of qhat_i, one for all starts or one per start
-    tried: NDArray[np.int64]  # [L, S, A]
-    earned: Floats  # [L, S, A]
-    moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
-    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
-    known: Bools  # [S] states whose entering was a reset
-    known_last: Bools  # [S]
     eta: float = field(metadata={"saved": False})
-    n_transitions: int = field(metadata={"saved": False})
-    end_resets: bool = field(metadata={"saved": False})
     model: Model | None = field(metadata={"saved": False})  # the truth, if it is known
 
 
@@ -90,13 +80,11 @@ class Politex(PrimalPlayer[PolitexState]):
             )
         known = self.model == "exact"
         rows = (0, 0, 0) if known else (1 if problem.stationary else problem.horizon, n, n_actions)
-        counts = empty_counts(rows) | {name: np.zeros(n, dtype=np.bool_) for name in ("known", "known_last")}
+        counts = empty_counts(problem, rows) | {name: np.zeros(n, dtype=np.bool_) for name in ("known", "known_last")}
         return PolitexState(
             total=np.zeros(shape),
             **counts,
             eta=self.eta(problem, episodes),
-            n_transitions=problem.n_transitions,
-            end_resets=problem.end_resets,
             model=model_behind(problem).model if known else None,
         )
 
@@ -113,7 +101,7 @@ class Politex(PrimalPlayer[PolitexState]):
     def update(self, state: PolitexState, round: Round) -> PolitexState:
         """Learn what the episode showed, then add the values of the policy that was played."""
         if state.model is None:
-            absorb(state, round.episode)
+            state.absorb(round.episode)
         q_r, q_c = self._values(state, round.plan.policy)
         q_c *= round.lam
         q_r -= q_c
@@ -124,15 +112,11 @@ class Politex(PrimalPlayer[PolitexState]):
     def eta(self, problem: Problem, episodes: int) -> float:
         """The step size that is best for K rounds of values within an interval of length H + B."""
         check_episodes(episodes, self.name)
-        return sqrt(8.0 * log(problem.n_actions) / episodes) / (problem.horizon + self.bound())
-
-    def bound(self) -> float:
-        """B; raises InvalidInput if it is missing."""
-        return bound_of(self)
+        return sqrt(8.0 * log(problem.n_actions) / episodes) / (problem.horizon + bound_of(self))
 
     def proof(self, problem: Problem) -> Proof:
         """Multipliers within [0, B], from which its step size is made."""
-        return Proof(largest_multiplier=self.bound())
+        return Proof(largest_multiplier=bound_of(self))
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound | None:
         """See `statement`; that of all K rounds, whose step size it has."""
@@ -145,7 +129,7 @@ class Politex(PrimalPlayer[PolitexState]):
         Per sum and step exponential weights lose at most ln A / eta + eta (H + B)^2 K_n / 8 over its K_n rounds.
         """
         eta = self.eta(problem, episodes)
-        constants: dict[str, float | str | bool] = {"eta": eta, "B": self.bound(), "model": self.model}
+        constants: dict[str, float | str | bool] = {"eta": eta, "B": bound_of(self), "model": self.model}
         constants |= {"scale": self.scale, "copies": self.copies}
         trap = (
             "values are summed over episodes from different starts, whose multipliers differ: resets can grow linearly "
@@ -158,12 +142,9 @@ class Politex(PrimalPlayer[PolitexState]):
         if n_starts > 1 and not self.copies:
             return Statement(constants, False, f"no theorem covers this run: {trap}")
         horizon, root = problem.horizon, sqrt(episodes * log(problem.n_actions) / 8.0)
-        constants["primal_regret_bound"] = (n_starts + 1) * horizon * (horizon + self.bound()) * root
-        return Statement(
-            constants,
-            True,
-            "exponential weights per start on exact values (given the model), for multipliers in [0, B]",
-        )
+        constants["primal_regret_bound"] = (n_starts + 1) * horizon * (horizon + bound_of(self)) * root
+        why = "exponential weights per start on exact values (given the model), for multipliers in [0, B]"
+        return Statement(constants, True, why)
 
     def _total(self, state: PolitexState, s1: State) -> Floats:
         """[H, S, A] the sum that this start plays from."""

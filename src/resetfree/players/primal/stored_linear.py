@@ -12,17 +12,15 @@ from math import ceil, log, log2
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
-from resetfree.players.shared import suitability
-from resetfree.players.shared.composite_players import Switching
 from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.ridge_players import HasRidge, Switching
 from resetfree.players.shared.stored_ridge import (
     Ridge,
     add_rows,
@@ -32,11 +30,12 @@ from resetfree.players.shared.stored_ridge import (
     no_ridge,
     use_features,
 )
-from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, check_pooling, no_rows, vectors
+from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.players.shared.suitability import for_vectors
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 
 MOST_FEATURES = 2000  # matrices of this many features squared are inverted in seconds
 SHARE = 0.05  # by which log det grows per feature between two plans, by default
@@ -74,7 +73,7 @@ class LinearValues(ChoicePolicy):
         return len(self.weight) == 1
 
     @on_one_thread
-    def best(self, h: int, states: Floats) -> tuple[NDArray[np.int64], Floats]:
+    def best(self, h: int, states: Floats) -> tuple[Ints, Floats]:
         """Actions [n] and Q [n, A] of states [n, D] at step h."""
         i = min(h, len(self.weight)) - 1
         psi = np.ascontiguousarray(self.features(states))
@@ -133,7 +132,7 @@ class PlayedWorld:
 class StoredState:
     """Every transition seen, the regressions on them, and when features are fitted next."""
 
-    rows: Rows
+    rows: StoredRows
     ridge: Ridge
     next_refit: int  # rows; 0 for never
     switches: int  # how often plans were discarded
@@ -152,7 +151,7 @@ class StoredState:
 
 
 @dataclass(frozen=True)
-class StoredLinear(PrimalPlayer[StoredState]):
+class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
     """Q = clip(w_a.psi + scale (P + lam) width, -lam, t), greedy, w_a the regression of r + V(s') on all transitions.
 
     The mathematics of `greedy-composite`, pooled, on transitions that are kept one by one, so that states may be
@@ -261,21 +260,10 @@ class StoredLinear(PrimalPlayer[StoredState]):
             return lam
         return 2.0 ** max(ceil(log2(lam)), 0)
 
-    def ridge(self) -> float:
-        """The ridge constant of this run."""
-        if self.reg is not None:
-            return self.reg
-        return self.scale**2 if self.scale > 0 else 1.0
-
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Problems whose states are vectors with known bounds."""
-        if problem.actions.n is None or problem.n_states is not None or problem.low is None:
-            return None
-        ahead = suitability.steps_ahead(problem)
-        words = suitability.vectors_words(len(problem.low), ahead)
-        why = f"{words}; values are fitted to all steps in features of the state, {ahead} steps ahead"
-        return Suited(1, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
+        return for_vectors(problem, 1, "values are fitted to all steps in features of the state")
 
     def steps_ahead(self, horizon: int) -> int:
         """P, or H where every step is planned to the end of its episode."""

@@ -8,14 +8,11 @@ and V_c what the greedy policy earns and costs without bonus; -lam, 0 and 1 in r
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.players.shared.kernels.composite import TIE, choose
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 CACHE = 500_000  # bytes of features that stay near the processor while a block is worked on
 COLUMNS = 3  # of each action: the composite, reward, cost
 

@@ -2,23 +2,26 @@
 
 Legend: W the states that can still be safe given the observed edges and reset states; allowed the actions whose
 observed successors all lie in W. The true safe sets lie inside the learned ones on every path: nothing safe is lost.
+
+Legend of the compiled code: an edge (s, a, s') is observed or not; bad states are those whose entering was a reset; one
+layer of the allowed actions for all steps (a life without end: greatest fixpoint), or one per step of an episode.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log
 from typing import ClassVar, Literal, cast
 
 import numpy as np
 
+from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.primal.support_elimination_kernel import endless_sets, episode_sets
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of
+from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of, union_bound
+from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus
 from resetfree.players.shared.kernels.visited import STATES
 from resetfree.players.shared.large_problems import Bad, LargeCounts, begin
@@ -209,5 +212,59 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
         if self.width == "tuned":
             return 2.0 * self.scale**2
         m = 2 if noise_of(problem, self.noise, self.width) > 0 else 1
-        samples = episodes * (problem.horizon if pooled else 1)
-        return log(m * (problem.n_states or 1) * problem.n_actions * problem.horizon * samples / self.p)
+        return union_bound(problem, episodes, pooled, m, self.p)
+
+
+@jit
+def _stays(c: Counts, layer: int, s: int, a: int, good: Bools) -> bool:
+    for j in range(c.seen.shape[3]):
+        if c.seen[layer, s, a, j] == 0:
+            return True
+        if not good[c.successor[layer, s, a, j]]:
+            return False
+    return True
+
+
+@jit
+def endless_sets(c: Counts, allowed: Bools) -> None:
+    """Greatest fixpoint: s is inside iff it is not bad and some action has all its observed successors inside."""
+    n_states, n_actions = allowed.shape[1:]
+    good = np.empty(n_states, dtype=np.bool_)
+    for s in range(n_states):
+        good[s] = not (c.known[s] or c.known_last[s])
+    changed = True
+    while changed:
+        changed = False
+        for s in range(n_states):
+            if good[s]:
+                some = False
+                for a in range(n_actions):
+                    allowed[0, s, a] = _stays(c, 0, s, a, good)
+                    some = some or allowed[0, s, a]
+                if not some:
+                    good[s] = False
+                    changed = True
+    for s in range(n_states):
+        if not good[s]:
+            allowed[0, s] = False
+
+
+@jit
+def episode_sets(c: Counts, n_transitions: int, allowed: Bools) -> None:
+    """The sets of each step of an episode: successors at the end must not be bad there, before that be inside."""
+    horizon, n_states, n_actions = allowed.shape
+    good, after = np.empty(n_states, dtype=np.bool_), np.empty(n_states, dtype=np.bool_)
+    for s in range(n_states):
+        after[s] = not c.known_last[s]
+    for h in range(horizon - 1, -1, -1):
+        layer = h if len(c.tried) > 1 else 0
+        for s in range(n_states):
+            some = False
+            for a in range(n_actions):
+                allowed[h, s, a] = h >= n_transitions or _stays(c, layer, s, a, after)
+                some = some or allowed[h, s, a]
+            good[s] = some and not c.known[s]
+            if not good[s]:
+                allowed[h, s] = False
+        if h < n_transitions:
+            after[:] = good

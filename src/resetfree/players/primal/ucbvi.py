@@ -7,7 +7,6 @@ union bound; lam the multiplier of this episode; m how many inequalities the uni
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from resetfree.core.errors import InvalidInput
@@ -15,7 +14,7 @@ from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import CountData, CountState, Ties, multiplier, noise_of
+from resetfree.players.shared.count_players import CountData, CountState, Ties, multiplier, noise_of, union_bound
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import begin
@@ -120,9 +119,7 @@ class UCBVI(PrimalPlayer[CountData]):
         # Hoeffding: one side of f_r, of f_c, of the noise. Two-sided: both sides of Hoeffding, of the noise, and of the
         # empirical Bernstein inequality, each side of which fails with probability 2 exp(-L).
         m = 1 + self.cost_part + noisy if self.form == HOEFFDING else 6 + 2 * noisy
-        assert problem.n_states is not None
-        samples = episodes * (problem.horizon if self.pooled else 1)
-        return log(m * problem.n_states * problem.n_actions * problem.horizon * samples / self.p)
+        return union_bound(problem, episodes, self.pooled, m, self.p)
 
     def proof(self, problem: Problem) -> Proof:
         """Rewards no noisier than the width counts on; where it needs both sides, a multiplier that never changes."""
@@ -166,12 +163,7 @@ class UCBVI(PrimalPlayer[CountData]):
         check_episodes(episodes, self.name)
         noise = noise_of(problem, self.noise, self.width)
         log_term = self.log_term(problem, episodes)
-        constants: dict[str, float | str | bool] = {
-            "bonus": self.bonus,
-            "width": self.width,
-            "L": log_term,
-            "p": self.p,
-        }
+        constants: dict[str, Any] = {"bonus": self.bonus, "width": self.width, "L": log_term, "p": self.p}
         constants |= {"noise": noise, "cost_part": self.cost_part, "pooled": self.pooled}
         if self.width == "tuned":
             return Statement(constants | {"scale": self.scale}, False, "no theorem covers this run: the width is tuned")
@@ -180,6 +172,5 @@ class UCBVI(PrimalPlayer[CountData]):
             where = "for a multiplier that never changes"
             constants["one_multiplier"] = True
         rewards = "deterministic" if noise == 0 else f"{noise:g}-sub-Gaussian"
-        return Statement(
-            constants, True, f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {rewards} rewards"
-        )
+        why = f"with probability 1 - p, 'upper' >= V* in all rounds, {where}, with {rewards} rewards"
+        return Statement(constants, True, why)

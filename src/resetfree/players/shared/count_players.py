@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from math import log
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.counts import GROWING, ROOM, HasCounts, absorb, empty_counts
+from resetfree.players.shared.counts import ROOM, HasCounts, empty_counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem, State
@@ -26,17 +26,62 @@ JITTER = 0.1  # weight of chance beside what was learned about actions
 Ties: TypeAlias = Literal["first", "random", "learned"]
 
 
+@dataclass
 class CountData(ABC):
-    """Counts of what was seen, with the constants of this run."""
+    """What was seen, with the constants of this run; the counts themselves are kept in one of two forms."""
 
     k: int  # episodes seen
     largest_lam: float  # largest multiplier so far
-    log_term: float  # L in the widths
-    noise: float  # sub-Gaussian constant of the rewards in the widths
+    opened: Bools  # [S, A] pairs tried at some step
+    fatal: Bools  # [S, A] pairs that were reset
+    visited: Bools  # [S] states seen
+    found: Floats  # [A] states that an action was the first to find
+    log_term: float = field(metadata={"saved": False})  # L in the widths
+    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
+    jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
+    ties: Ties = field(metadata={"saved": False})
 
-    @abstractmethod
     def learn(self, round: Round) -> None:
         """Count the steps that were taken; remember a state that turned out to be a reset state."""
+        self.count(round.episode)
+        new = self._discover(round.episode) if self.ties == "learned" else None
+        if new is not None:
+            self.rank(*new)
+        self.k += 1
+        self.largest_lam = max(self.largest_lam, float(round.lam))
+
+    def _discover(self, episode: Episode) -> tuple[Floats, Floats] | None:
+        """How many pairs of each action were tried and were reset for the first time, None if nothing new was seen.
+
+        Preferred are actions that elsewhere found new states and were not reset, per pair tried; chance decides the
+        rest.
+        """
+        states, actions = episode.states, episode.actions
+        if not episode.reset and self.opened[states[: len(actions)], actions].all() and self.visited[states].all():
+            return None
+        opened, fatal = np.zeros_like(self.found), np.zeros_like(self.found)
+        self.visited[states[0]] = True
+        for h, a in enumerate(actions):
+            s = states[h]
+            opened[a] += not self.opened[s, a]
+            self.opened[s, a] = True
+            if h + 1 == len(states):
+                break
+            if episode.reset and h + 1 == len(actions):
+                fatal[a] += not self.fatal[s, a]
+                self.fatal[s, a] = True
+            elif not self.visited[states[h + 1]]:
+                self.visited[states[h + 1]] = True
+                self.found[a] += 1.0
+        return opened, fatal
+
+    @abstractmethod
+    def count(self, episode: Episode) -> None:
+        """Count the steps of an episode."""
+
+    @abstractmethod
+    def rank(self, opened: Floats, fatal: Floats) -> None:
+        """Prefer other actions after these numbers of pairs [A] were tried, and were reset, for the first time."""
 
     @abstractmethod
     def plan(self, s1: State, bonus: Bonus) -> Plan:
@@ -47,39 +92,19 @@ class CountData(ABC):
 class CountState(HasCounts, CountData):
     """The counts of all pairs."""
 
-    k: int  # episodes seen
-    largest_lam: float  # largest multiplier so far
-    tried: NDArray[np.int64]  # [L, S, A]
-    earned: Floats  # [L, S, A]
-    moved: NDArray[np.int64]  # [L, S, A]
-    successor: NDArray[np.int32] = field(metadata=GROWING)  # [L, S, A, W]
-    seen: NDArray[np.int64] = field(metadata=GROWING)  # [L, S, A, W]
-    known: Bools  # [S] states whose entering was a reset
-    known_last: Bools  # [S] likewise at the end of an episode
-    opened: Bools  # [S, A] pairs tried at some step
-    fatal: Bools  # [S, A] pairs that were reset
-    visited: Bools  # [S] states seen
-    found: Floats  # [A] states that an action was the first to find
     prefer: Floats  # [S, A] which action to take among equally good ones
     horizon: int = field(metadata={"saved": False})
-    n_transitions: int = field(metadata={"saved": False})
-    end_resets: bool = field(metadata={"saved": False})
-    log_term: float = field(metadata={"saved": False})  # L in the widths
-    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
     seed: int = field(metadata={"saved": False})
     nothing: Floats = field(metadata={"saved": False})  # [0, 0, 0]
-    jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
-    ties: Ties = field(metadata={"saved": False})
 
-    def learn(self, round: Round) -> None:
+    def count(self, episode: Episode) -> None:
         """See `CountData`."""
-        episode = round.episode
-        absorb(self, episode)
-        if self.ties == "learned" and discover(self, episode) is not None:
-            score = (self.found - self.fatal.sum(axis=0)) / (1.0 + self.opened.sum(axis=0))
-            self.prefer[:] = score + JITTER * self.jitter
-        self.k += 1
-        self.largest_lam = max(self.largest_lam, float(round.lam))
+        self.absorb(episode)
+
+    def rank(self, opened: Floats, fatal: Floats) -> None:
+        """See `CountData`."""
+        score = (self.found - self.fatal.sum(axis=0)) / (1.0 + self.opened.sum(axis=0))
+        self.prefer[:] = score + JITTER * self.jitter
 
     def plan(self, s1: State, bonus: Bonus, allowed: Bools = ALL, draw: Floats | None = None) -> Plan:
         """See `CountData`, inside the actions that are allowed; draw [L, S, A]: multiples of the width to add."""
@@ -98,27 +123,26 @@ def fresh(
     check(seed, Count, f"'seed' of {name}")
     size = whole_size(problem, shape)
     check_room(problem, name, size, "counts and policy", "" if pooled else "pool the steps if the dynamics allow it")
-    n, pairs = shape[1], shape[1:]
-    chance = np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs)
-    return CountState(
-        k=0,
-        largest_lam=0.0,
-        **empty_counts(shape),
-        opened=np.zeros(pairs, dtype=np.bool_),
-        fatal=np.zeros(pairs, dtype=np.bool_),
-        visited=np.zeros(n, dtype=np.bool_),
-        found=np.zeros(shape[2]),
-        prefer=chance.copy(),
-        horizon=problem.horizon,
-        n_transitions=problem.n_transitions,
-        end_resets=problem.end_resets,
-        log_term=log_term,
-        noise=noise,
-        seed=seed,
-        nothing=np.zeros((0, 0, 0)),
-        jitter=chance,
-        ties=ties,
-    )
+    data = no_data(shape, ties, log_term, noise, seed)
+    data |= {"horizon": problem.horizon, "seed": seed, "prefer": data["jitter"].copy(), "nothing": np.zeros((0, 0, 0))}
+    return CountState(**empty_counts(problem, shape), **data)
+
+
+def no_data(shape: tuple[int, int, int], ties: Ties, log_term: float, noise: float, seed: int) -> dict[str, Any]:
+    """The fields of `CountData` before the first episode; shape: L, S, A."""
+    pairs = shape[1:]
+    return {
+        "k": 0,
+        "largest_lam": 0.0,
+        "log_term": log_term,
+        "noise": noise,
+        "ties": ties,
+        "opened": np.zeros(pairs, dtype=np.bool_),
+        "fatal": np.zeros(pairs, dtype=np.bool_),
+        "visited": np.zeros(shape[1], dtype=np.bool_),
+        "found": np.zeros(shape[2]),
+        "jitter": np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs),
+    }
 
 
 def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:
@@ -126,29 +150,13 @@ def whole_size(problem: Problem, shape: tuple[int, int, int]) -> int:
     return shape[0] * shape[1] * shape[2] * (24 + 12 * ROOM) + 8 * problem.horizon * shape[1] * shape[2]
 
 
-def discover(state: Any, episode: Episode) -> tuple[Floats, Floats] | None:
-    """How many pairs of each action were tried and were reset for the first time, None if nothing new was seen.
+def union_bound(problem: Problem, episodes: int, pooled: bool, m: int, p: float) -> float:
+    """L = log(m S A H K / p) of the union bound over cells (h, s, a), sample sizes and m inequalities.
 
-    Preferred are actions that elsewhere found new states and were not reset, per pair tried; chance decides the rest.
+    Pooled data have H K samples per pair, so K becomes H K.
     """
-    states, actions = episode.states, episode.actions
-    if not episode.reset and state.opened[states[: len(actions)], actions].all() and state.visited[states].all():
-        return None
-    opened, fatal = np.zeros_like(state.found), np.zeros_like(state.found)
-    state.visited[states[0]] = True
-    for h, a in enumerate(actions):
-        s = states[h]
-        opened[a] += not state.opened[s, a]
-        state.opened[s, a] = True
-        if h + 1 == len(states):
-            break
-        if episode.reset and h + 1 == len(actions):
-            fatal[a] += not state.fatal[s, a]
-            state.fatal[s, a] = True
-        elif not state.visited[states[h + 1]]:
-            state.visited[states[h + 1]] = True
-            state.found[a] += 1.0
-    return opened, fatal
+    samples = episodes * (problem.horizon if pooled else 1)
+    return log(m * (problem.n_states or 1) * problem.n_actions * problem.horizon * samples / p)
 
 
 def multiplier(state: CountData, lam: float, monotone: bool) -> float:

@@ -20,23 +20,9 @@ GROWING = {"grows": (3,)}  # successors per pair
 LARGEST = 50_000_000  # entries of counts that are still sensible (400 MB)
 
 
-class HasCounts:
-    """A state with the fields of `Counts` among its own."""
-
-    @property
-    def counts(self: Any) -> Counts:
-        """The counts as one record, for the kernels."""
-        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
-
-    def check_loaded(self: Any) -> None:
-        """Check loaded counts: successors are states."""
-        require(self.successor.shape == self.seen.shape, "successors and their numbers must have one shape")
-        require(within(self.successor, 0, len(self.known)), "successors must be states")
-
-
 @dataclass
-class Counted(HasCounts):
-    """How often each transition was seen, pooled over the steps (one layer) or not."""
+class HasCounts:
+    """How often each transition was seen, pooled over the steps (one layer) or not: (part of) a state."""
 
     tried: NDArray[np.int64]  # [L, S, A]
     earned: Floats  # [L, S, A]
@@ -48,6 +34,33 @@ class Counted(HasCounts):
     n_transitions: int = field(metadata={"saved": False})
     end_resets: bool = field(metadata={"saved": False})
 
+    @property
+    def counts(self) -> Counts:
+        """The counts as one record, for the kernels."""
+        return Counts(self.tried, self.earned, self.moved, self.successor, self.seen, self.known, self.known_last)
+
+    def check_loaded(self) -> None:
+        """Check loaded counts: successors are states."""
+        require(self.successor.shape == self.seen.shape, "successors and their numbers must have one shape")
+        require(within(self.successor, 0, len(self.known)), "successors must be states")
+
+    def absorb(self, episode: Episode) -> None:
+        """Count the steps that were taken, and remember a state that turned out to be a reset state.
+
+        Rows grow where a pair has more successors than room.
+        """
+        h = count(self.counts, 0, episode.states, episode.actions, episode.rewards)
+        while h < len(episode.actions):
+            self.successor = np.concatenate([self.successor, np.zeros_like(self.successor)], axis=3)
+            self.seen = np.concatenate([self.seen, np.zeros_like(self.seen)], axis=3)
+            h = count(self.counts, h, episode.states, episode.actions, episode.rewards)
+        if episode.reset:
+            mark_reset(self, episode, episode.states[-1])
+
+
+class Counted(HasCounts):
+    """A state of counts alone, or that part of one."""
+
     @classmethod
     def nothing(cls, problem: Problem, pooled: bool, name: str) -> Counted:
         """No data yet; refuses what the player called `name` cannot count."""
@@ -55,19 +68,15 @@ class Counted(HasCounts):
         entries = ROOM * rows[0] * rows[1] * rows[2]
         if entries > LARGEST or 24 * entries > problem.room:
             raise InvalidInput(f"The counts of {name} must have at most {LARGEST:,} entries. Got {entries:,} instead.")
-        return cls(**empty_counts(rows), n_transitions=problem.n_transitions, end_resets=problem.end_resets)
-
-    def learn(self, episode: Episode) -> None:
-        """See `absorb`."""
-        absorb(self, episode)
+        return cls(**empty_counts(problem, rows))
 
     def copy(self) -> Counted:
         """The same counts in arrays of their own."""
         return replace(self, **{name: array.copy() for name, array in self.counts._asdict().items()})
 
 
-def empty_counts(rows: tuple[int, int, int]) -> dict[str, Any]:
-    """The fields of `Counts` without data, by name; rows: L, S, A."""
+def empty_counts(problem: Problem, rows: tuple[int, int, int]) -> dict[str, Any]:
+    """The fields of `HasCounts` without data, by name; rows: L, S, A."""
     return {
         "tried": np.zeros(rows, dtype=np.int64),
         "earned": np.zeros(rows),
@@ -76,29 +85,17 @@ def empty_counts(rows: tuple[int, int, int]) -> dict[str, Any]:
         "seen": np.zeros((*rows, ROOM), dtype=np.int64),
         "known": np.zeros(rows[1], dtype=np.bool_),
         "known_last": np.zeros(rows[1], dtype=np.bool_),
+        "n_transitions": problem.n_transitions,
+        "end_resets": problem.end_resets,
     }
 
 
-def absorb(state: Any, episode: Episode) -> None:
-    """Count the steps that were taken, and remember a state that turned out to be a reset state.
-
-    state: anything with the fields of `Counted`; its rows grow when a pair has more successors than they have room for.
-    """
-    h = count(state.counts, 0, episode.states, episode.actions, episode.rewards)
-    while h < len(episode.actions):
-        state.successor = np.concatenate([state.successor, np.zeros_like(state.successor)], axis=3)
-        state.seen = np.concatenate([state.seen, np.zeros_like(state.seen)], axis=3)
-        h = count(state.counts, h, episode.states, episode.actions, episode.rewards)
-    if episode.reset:
-        mark_reset(state, episode)
-
-
-def mark_reset(state: Any, episode: Episode) -> None:
+def mark_reset(state: Any, episode: Episode, where: int) -> None:
     """Remember the last state of an episode that was reset: at the end only, if only the end of one can reset there.
 
-    state: anything with the fields `known`, `known_last`, `end_resets` and `n_transitions` of `Counted`.
+    where: its index in `known`.
+    state: anything with the fields `known`, `known_last`, `end_resets` and `n_transitions` of `HasCounts`.
     """
-    where = episode.states[-1]
     state.known_last[where] = True
     if not state.end_resets or len(episode.actions) < state.n_transitions:
         state.known[where] = True

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.count_players import JITTER, CountData, CountState, Ties, discover, fresh, whole_size
+from resetfree.players.shared.count_players import JITTER, CountData, CountState, Ties, fresh, no_data, whole_size
 from resetfree.players.shared.kernels.count_planning import Bonus
 from resetfree.players.shared.kernels.lazy_composite import link, spread
 from resetfree.players.shared.kernels.visited import NEWS, STATES, Numbers
 from resetfree.players.shared.lazy_plans import CompositePass, TieBreak
 from resetfree.players.shared.requirements import sizes
 from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
-from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
 
@@ -26,34 +25,23 @@ NONE: Bools = np.empty((0, 0), dtype=np.bool_)  # no action is forbidden
 class LargeCounts(CountData):
     """As `CountState`, in the size of what was seen (and one byte, or one number for breaking ties, per pair)."""
 
-    k: int  # episodes seen
-    largest_lam: float  # largest multiplier so far
     seen: SeenCounts
-    opened: Bools  # [S, A] pairs tried at some step
-    fatal: Bools  # [S, A] pairs that were reset
-    visited: Bools  # [S] states seen
-    found: Floats  # [A] states that an action was the first to find
     n_opened: Floats  # [A] how many pairs were tried
     n_fatal: Floats  # [A] how many pairs were reset
     score: Floats  # [A] the preference for an action is score + weight jitter
     weight: float
     shape: tuple[int, int, int] = field(metadata={"saved": False})  # H, S, A
-    log_term: float = field(metadata={"saved": False})  # L in the widths
-    noise: float = field(metadata={"saved": False})  # sub-Gaussian constant of the rewards in the widths
-    jitter: Floats = field(metadata={"saved": False})  # [S, A] chance in breaking ties
-    ties: Ties = field(metadata={"saved": False})
 
-    def learn(self, round: Round) -> None:
-        """Count the steps that were taken."""
-        self.seen.learn(round.episode)
-        new = discover(self, round.episode) if self.ties == "learned" else None
-        if new is not None:
-            self.n_opened += new[0]
-            self.n_fatal += new[1]
-            self.score[:] = (self.found - self.n_fatal) / (1.0 + self.n_opened)
-            self.weight = JITTER
-        self.k += 1
-        self.largest_lam = max(self.largest_lam, float(round.lam))
+    def count(self, episode: Episode) -> None:
+        """Count the steps of an episode."""
+        self.seen.learn(episode)
+
+    def rank(self, opened: Floats, fatal: Floats) -> None:
+        """As `CountState` does, from sums that are kept."""
+        self.n_opened += opened
+        self.n_fatal += fatal
+        self.score[:] = (self.found - self.n_fatal) / (1.0 + self.n_opened)
+        self.weight = JITTER
 
     def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
         """The optimistic plan, computed on request."""
@@ -68,9 +56,9 @@ class Bad:
     """From where a reset can no longer be avoided, as far as was seen; kept by looking at what an episode changed."""
 
     bad: Bools = field(metadata=GROWING)  # [M, 1 or H]: one for a life without end, or one per step of an episode
-    head: NDArray[np.int64] = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
+    head: Ints = field(metadata={**GROWING, "least": -1})  # [M] see `kernels.lazy_composite.link`
     before: Numbers = field(metadata={**GROWING, "least": None})  # [E], anything beyond the edges there are
-    follow: NDArray[np.int64] = field(metadata={**GROWING, "least": None})  # [E] likewise
+    follow: Ints = field(metadata={**GROWING, "least": None})  # [E] likewise
     n_edges: int
     endless: bool = field(metadata={"saved": False})  # not visible from the number of layers if H = 1
 
@@ -121,23 +109,13 @@ def begin(
     shape = sizes(problem, pooled, name)
     if whole_size(problem, shape) <= SMALL or seed < 0:
         return fresh(problem, name, pooled, ties, log_term, noise=noise, seed=seed)
-    n, pairs = shape[1], shape[1:]
-    found, n_opened, n_fatal, score = np.zeros((4, shape[2]))
+    n_opened, n_fatal, score = np.zeros((3, shape[2]))
     return LargeCounts(
-        k=0,
-        largest_lam=0.0,
+        **no_data(shape, ties, log_term, noise, seed),
         seen=SeenCounts.nothing(problem, pooled),
-        opened=np.zeros(pairs, dtype=np.bool_),
-        fatal=np.zeros(pairs, dtype=np.bool_),
-        visited=np.zeros(n, dtype=np.bool_),
-        found=found,
         n_opened=n_opened,
         n_fatal=n_fatal,
         score=score,
         weight=1.0,
-        shape=(problem.horizon, *pairs),
-        log_term=log_term,
-        noise=noise,
-        jitter=np.random.default_rng(seed).random(pairs) if ties != "first" else np.zeros(pairs),
-        ties=ties,
+        shape=(problem.horizon, *shape[1:]),
     )

@@ -76,6 +76,15 @@ def penalised(primal: Callable[[Setting], PrimalPlayer[Any]], factor: float | No
     return build
 
 
+def free_and_penalised(name: str, text: str, primal: Callable[[Setting], PrimalPlayer[Any]], rank: int) -> list[Method]:
+    """A baseline without a penalty for a reset, and the same with B."""
+    same = "The same with a constant penalty B for a reset."
+    return [
+        Method(name, "baseline", f"{text}; resets are free.", penalised(primal, 0.0), rank=rank),
+        Method(f"{name}, penalty B", "baseline", same, penalised(primal, 1.0), rank=rank),
+    ]
+
+
 def own_methods(cls: Any) -> list[Method]:
     """The methods that a class of players declares itself; those of its base classes are not repeated."""
     return list(cls.methods()) if "methods" in vars(cls) else []

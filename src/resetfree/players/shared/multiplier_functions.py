@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -30,38 +30,6 @@ FeasibleSet: TypeAlias = Literal["auto", "ball", "sum-of-squares"]
 SLACK = 1e-9  # what rounding may add to a cost in [0, 1] or to a norm
 
 
-class Functions(Protocol):
-    """The functions among which a player chooses."""
-
-    @property
-    def cap(self) -> float:
-        """B, the largest value of every function."""
-
-    @property
-    def kind(self) -> str:
-        """A description of U."""
-
-    @property
-    def diameter(self) -> float:
-        """D, the largest distance of two parameters in U."""
-
-    @property
-    def largest_xi(self) -> float:
-        """G, the largest |xi(s)| over the starts."""
-
-    def zero(self) -> Theta:
-        """The parameter 0, a fresh value."""
-
-    def at(self, theta: Theta, s1: State) -> float:
-        """clip(<xi(s1), theta>, 0, B)."""
-
-    def moved(self, theta: Theta, s1: State, step: float) -> Theta:
-        """P_U(theta + step xi(s1)), a fresh value."""
-
-    def squared(self, s1: State) -> float:
-        """The squared norm |xi(s1)|^2."""
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """d' = 1: theta is a number in [low, high]."""
@@ -73,7 +41,7 @@ class Line:
 
     @property
     def kind(self) -> str:
-        """The interval as text."""
+        """A description of U: the interval."""
         return f"[{self.low:g}, {self.high:g}]"
 
     @property
@@ -87,7 +55,7 @@ class Line:
         return 1.0 if self.xi is None else max(map(abs, self.xi))
 
     def zero(self) -> float:
-        """The parameter 0.0."""
+        """The parameter 0, a fresh value."""
         return 0.0
 
     def at(self, theta: float, s1: State) -> float:
@@ -98,7 +66,7 @@ class Line:
         return lam if lam <= self.cap else self.cap
 
     def moved(self, theta: float, s1: State, step: float) -> float:
-        """clip(theta + step xi(s1), low, high)."""
+        """P_U(theta + step xi(s1)) = clip(theta + step xi(s1), low, high)."""
         theta += step if self.xi is None else step * self.xi[s1]
         if theta < self.low:
             return self.low
@@ -144,6 +112,9 @@ class Space:
         """The squared norm |xi(s1)|^2."""
         row = self.xi(s1)
         return float(row @ row)
+
+
+Functions: TypeAlias = Line | Space  # what a player chooses among
 
 
 def functions(problem: Problem, B: float, feasible_set: FeasibleSet, name: str) -> Functions:
@@ -232,15 +203,17 @@ def signal(round: Round) -> float:
     return 0.0 if g < 0.0 else 1.0
 
 
-def bounded(constants: dict[str, float | str | bool], bound: float, B: float, episodes: int, G: float) -> Statement:
+def bounded(constants: dict[str, Any], bound: float, episodes: int, G: float = 1.0) -> Statement:
     """The statement of a player whose dual regret is at most `bound`: whether the theorem's dual part allows that.
+
+    constants: B among them.  G: the largest |xi(s)|.
 
     The paper puts O(B sqrt(K)) there; 3 B sqrt(K) is what its own player has for any U of radius B.
     """
     constants = {**constants, "dual_regret_bound": bound}
     if G > 1.0 + SLACK:
         return Statement(constants, False, f"the theorem needs |xi(s)| at most 1, and here it is up to {G:.6g}")
-    rate = bound / (B * root(episodes))
+    rate = bound / (constants["B"] * root(episodes))
     held = f"dual regret at most {rate:.4g} B sqrt(K) on the cost signals, against any theta in U"
     if rate > 3.0 + SLACK:
         return Statement(constants, False, f"{held}; the theorem's dual part needs at most 3 B sqrt(K)")

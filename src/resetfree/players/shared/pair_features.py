@@ -24,3 +24,13 @@ def features_of(problem: Problem) -> Floats:
             f"{8e-9 * n * n:.1f} GB: give the problem features 'phi' of smaller dimension."
         )
     return np.eye(n) if problem.phi is None else np.ascontiguousarray(problem.phi.reshape(n, -1))
+
+
+def dimension_of(problem: Problem) -> int:
+    """d, which is the number of pairs where there are no features."""
+    return (problem.n_states or 0) * problem.n_actions if problem.phi is None else problem.phi.shape[2]
+
+
+def longer_than_one(problem: Problem) -> bool:
+    """Whether some feature is longer than 1, for which no width is proved."""
+    return problem.phi is not None and bool((problem.phi**2).sum(axis=2).max() > 1 + 1e-12)

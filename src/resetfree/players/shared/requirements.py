@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import PositiveInt, check
+from resetfree.game.contract import Statement
 from resetfree.problems.contract import Problem
 
 
@@ -52,6 +54,19 @@ def bound_of(player: Any) -> float:
     if player.B is None:
         raise InvalidInput(f"The 'B' of {player.name} must be a bound on the multipliers. Got None instead.")
     return float(player.B)
+
+
+def covered_unless(lacks: Mapping[str, bool], constants: dict[str, Any], why: str) -> Statement:
+    """What is proved and `why`, unless something is missing; lacks: sentences, and whether each is true."""
+    if reasons := [reason for reason, missing in lacks.items() if missing]:
+        return Statement(constants, False, "no theorem covers this run: " + "; ".join(reasons))
+    return Statement(constants, True, why)
+
+
+def no_margin(authors: str, needs: str = "one start and ") -> str:
+    """Why a theorem about constrained problems does not apply: what follows is up to the player."""
+    none = "a policy that is safe with a margin, and at threshold zero there is none"
+    return f"no theorem here: that of {authors} needs {needs}{none}"
 
 
 def check_restarts(problem: Problem, name: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.state import require, within
+from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.visited import EDGES, ROWS, STATES, Numbers, Seen, note
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
@@ -84,10 +85,7 @@ class SeenCounts:
             self._room_for(EDGES, len(self.successor), BY_EDGE)
             h = note(self.counts, h, episode.states, episode.actions, episode.rewards)
         if episode.reset:
-            where = self.number[episode.states[-1]]
-            self.known_last[where] = True
-            if not self.end_resets or steps < self.n_transitions:
-                self.known[where] = True
+            mark_reset(self, episode, self.number[episode.states[-1]])
         self.version += 1
 
     def check_loaded(self) -> None:

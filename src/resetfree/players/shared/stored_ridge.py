@@ -13,7 +13,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import require
-from resetfree.players.shared.stored_transitions import NO_ACTION, Rows, roomy
+from resetfree.players.shared.sparse_counts import longer
+from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows
 from resetfree.problems.features import Features
 from resetfree.problems.finite.transitions import Floats
 
@@ -53,7 +54,7 @@ def no_ridge(features: Features, n_actions: int, reg: float) -> Ridge:
     return Ridge(features, gram, 0, root, log_det, width2=width2, reg=reg, seen=0, psi=psi)
 
 
-def features_of_rows(ridge: Ridge, rows: Rows) -> Floats:
+def features_of_rows(ridge: Ridge, rows: StoredRows) -> Floats:
     """Features [n, d] of all rows; those that are missing are computed.
 
     One call for each episode: a product over many rows may round otherwise than one over few, and a run that is
@@ -61,7 +62,7 @@ def features_of_rows(ridge: Ridge, rows: Rows) -> Floats:
     """
     if ridge.seen < rows.n:
         before = ridge.psi if ridge.seen else np.zeros((len(rows.state), ridge.features.dimension))
-        ridge.psi = roomy(before, ridge.seen, rows.n)
+        ridge.psi = longer(before, rows.n, 0)
         ends = ridge.seen + 1 + np.flatnonzero(rows.action[ridge.seen : rows.n] == NO_ACTION)
         for end in ends.tolist():
             live = end - bool(rows.dead[end - 1])
@@ -71,7 +72,7 @@ def features_of_rows(ridge: Ridge, rows: Rows) -> Floats:
     return ridge.psi[: rows.n]
 
 
-def add_rows(ridge: Ridge, rows: Rows, first: int) -> None:
+def add_rows(ridge: Ridge, rows: StoredRows, first: int) -> None:
     """Lam_a += psi psi^T over the rows from `first` on."""
     psi, action = features_of_rows(ridge, rows), rows.action[first : rows.n]
     for a in range(len(ridge.gram)):
@@ -81,7 +82,7 @@ def add_rows(ridge: Ridge, rows: Rows, first: int) -> None:
             ridge.gram[a] += x.T @ x
 
 
-def use_features(ridge: Ridge, rows: Rows, features: Features) -> Ridge:
+def use_features(ridge: Ridge, rows: StoredRows, features: Features) -> Ridge:
     """Replace the features, and compute everything again."""
     new = no_ridge(features, len(ridge.gram), ridge.reg)
     add_rows(new, rows, 0)
@@ -94,7 +95,7 @@ def log_dets(ridge: Ridge) -> Floats:
     return np.array([2.0 * np.log(np.diag(_lower(gram))).sum() for gram in ridge.gram])
 
 
-def fit(ridge: Ridge, rows: Rows) -> None:
+def fit(ridge: Ridge, rows: StoredRows) -> None:
     """Roots, determinants and widths of all rows so far.
 
     With m new rows X of an action, Lam^-1 X^T = U and L L^T = I + X U, the squared widths of old rows fall by

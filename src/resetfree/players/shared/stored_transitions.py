@@ -6,23 +6,22 @@ Legend: row j is a state in the order of visit; its action leads to row j + 1. T
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.players.shared.sparse_counts import longer
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
-T = TypeVar("T", bound=np.generic)
 NO_ACTION = -1
 LEAST_ROOM = 256
 REPLAYED = {"replayed": True}
 
 
 @dataclass
-class Rows:
+class StoredRows:
     """Arrays with room to spare; the first `n` rows count. A checkpoint stores how many, the run file the rest."""
 
     n: int = field(metadata={"fixed": True})
@@ -35,7 +34,8 @@ class Rows:
         """Append an episode, its last state included."""
         states = vectors(episode.states)
         m, length = len(episode.actions), len(states)
-        self._make_room(length)
+        for name in ("state", "action", "reward", "dead"):
+            setattr(self, name, longer(getattr(self, name), self.n + length, 0))
         new = slice(self.n, self.n + length)
         self.state[new] = states
         self.action[new], self.reward[new], self.dead[new] = NO_ACTION, 0.0, False
@@ -55,36 +55,12 @@ class Rows:
         """Whether an episode ends with the first n rows."""
         return n == 0 or (n <= self.n and bool(self.action[n - 1] == NO_ACTION))
 
-    def _make_room(self, length: int) -> None:
-        for name in ("state", "action", "reward", "dead"):
-            setattr(self, name, roomy(getattr(self, name), self.n, self.n + length))
 
-
-def no_rows(problem: Problem) -> Rows:
+def no_rows(problem: Problem) -> StoredRows:
     """Nothing seen yet."""
-    size = 1 if problem.low is None else len(problem.low)
-    room = LEAST_ROOM
-    return Rows(
-        0, np.zeros((room, size)), np.zeros(room, dtype=np.int64), np.zeros(room), np.zeros(room, dtype=np.bool_)
-    )
-
-
-def roomy(array: NDArray[T], used: int, needed: int) -> NDArray[T]:
-    """The array, or a larger one with the same first `used` rows, which has room for `needed`.
-
-    Room is doubled, so that adding rows costs the same on average however many there are.
-
-    >>> roomy(np.array([3.0, 4.0]), 1, 5).tolist()
-    [3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    """
-    room = len(array)
-    if room >= needed:
-        return array
-    while room < needed:
-        room *= 2
-    new = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
-    new[:used] = array[:used]
-    return new
+    size, room = 1 if problem.low is None else len(problem.low), LEAST_ROOM
+    actions, dead = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.bool_)
+    return StoredRows(0, np.zeros((room, size)), actions, np.zeros(room), dead)
 
 
 def vectors(states: NDArray[np.generic]) -> Floats:

@@ -1,20 +1,24 @@
-"""Sentences that primal players share about the problems that suit them, for `auto`."""
+"""What primal players share about the problems that suit them, for `auto`."""
 
 from __future__ import annotations
 
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.problems.contract import Problem
 
 AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
 
 
-def steps_ahead(problem: Problem) -> int:
-    """How far to plan where states are vectors; a reset is charged the same, the most that that many steps can earn."""
-    return max(AHEAD, problem.horizon)
+def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
+    """How a player that plans ahead suits a problem with bounded vectors for states; None for other problems.
 
-
-def vectors_words(size: int, ahead: int) -> str:
-    """Why players for vectors of `size` numbers are chosen."""
-    return f"states are vectors of {size}, and a reset is charged {ahead}, the most that {ahead} steps can earn"
+    A reset is charged the most that the steps planned can earn.  how: what the player does, as a part of a sentence.
+    """
+    if problem.actions.n is None or problem.n_states is not None or problem.low is None:
+        return None
+    ahead = max(AHEAD, problem.horizon)
+    charged = f"a reset is charged {ahead}, the most that {ahead} steps can earn"
+    why = f"states are vectors of {len(problem.low)}, and {charged}; {how}, {ahead} steps ahead"
+    return Suited(rank, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
 
 
 def features_words(dimension: int, pooled: bool) -> str:

@@ -13,27 +13,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.state import check_arrays, dump
 from resetfree.game.contract import Plan, PrimalPlayer, Round, check_actions
-from resetfree.players.testing.trial_problems import (
-    BOX,
-    PUSH,
-    VECTORS,
-    Scripted,
-    Tempted,
-    Yielding,
-    bandit,
-    equal,
-    fill,
-    has_bound,
-    is_function,
-    played,
-    same,
-    same_round,
-    saved_and_loaded,
-    seen_rows,
-    snapshot,
-    temptation,
-    vector_bandit,
-)
+from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
@@ -64,7 +44,7 @@ def settings(player: Any, problem: Problem) -> str | None:
 
 def plain_state(seats: Seats, side: str, player: Any, problem: Problem) -> str | None:
     """A checkpoint holds arrays and numbers; anything else would have to be pickled."""
-    game, _ = played(problem, *seats(player), 6)
+    game, _ = trial.played(problem, *seats(player), 6)
     try:
         check_arrays(dump(getattr(game, side)))
     except InvalidInput as error:
@@ -74,22 +54,22 @@ def plain_state(seats: Seats, side: str, player: Any, problem: Problem) -> str |
 
 def same_seed(seats: Seats, player: Any, problem: Problem) -> str | None:
     """Two games from one seed."""
-    (_, one), (_, other) = (played(problem, *seats(player), 30) for _ in range(2))
+    (_, one), (_, other) = (trial.played(problem, *seats(player), 30) for _ in range(2))
     return _first_difference(one, other)
 
 
 def save_and_load(seats: Seats, player: Any, problem: Problem) -> str | None:
     """A game that was stopped in the middle against one that was not."""
-    (whole, one), (parts, other) = saved_and_loaded(problem, *seats(player), 30)
+    (whole, one), (parts, other) = trial.saved_and_loaded(problem, *seats(player), 30)
     for side in ("primal", "dual"):
-        if not same(snapshot(getattr(whole, side)), snapshot(getattr(parts, side))):
+        if not trial.same(trial.snapshot(getattr(whole, side)), trial.snapshot(getattr(parts, side))):
             return _first_difference(one, other) or f"another state of the {side} player at the end"
     return _first_difference(one, other)
 
 
 def _first_difference(one: list[Round], other: list[Round]) -> str | None:
     for a, b in zip(one, other, strict=True):
-        if not same_round(a, b):
+        if not trial.same_round(a, b):
             return f"a difference in round {a.k}"
     return None
 
@@ -104,9 +84,9 @@ def works(seats: Seats, corner: str, lenient: bool, player: Any, problem: Proble
         if says_so:
             if isinstance(player, PrimalPlayer):
                 check_actions(player, problem)  # as a game does before it calls the player
-            fill(player, problem).init(problem, 12, 7)
+            trial.fill(player, problem).init(problem, 12, 7)
             return "no error from 'init', though it declares that it refuses this"
-        played(problem, *seats(player), 12)
+        trial.played(problem, *seats(player), 12)
     except ResetFreeError:
         if not (says_so or (lenient and not getattr(player, "vectors_only", False))):
             raise
@@ -128,13 +108,13 @@ def spaces(player: Any) -> tuple[type, ...]:
 def usual(player: Any) -> str:
     """The corner in which a player is tried where a check does not choose one."""
     if Choices not in spaces(player):
-        return BOX
-    return VECTORS if getattr(player, "vectors_only", False) else "physical"
+        return trial.BOX
+    return trial.VECTORS if getattr(player, "vectors_only", False) else "physical"
 
 
 def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
     """A `B` that is no bound must not get as far as the first episode."""
-    if not has_bound(player):
+    if not trial.has_bound(player):
         return None
     for bad in (-1.0, float("nan")):
         try:
@@ -150,10 +130,10 @@ def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
 
 def rows(player: Any, problem: Problem) -> str | None:
     """Probabilities, or actions that exist."""
-    _, rounds = played(problem, player, Scripted(), 30)
+    _, rounds = trial.played(problem, player, trial.Scripted(), 30)
     for this in rounds:
         policy = this.plan.policy
-        array = seen_rows(policy, [this]) if is_function(policy) else np.asarray(policy)
+        array = trial.seen_rows(policy, [this]) if trial.is_function(policy) else np.asarray(policy)
         if problem.actions.n is None:
             outside = [row for row in array if not problem.actions.holds(row)]
             if outside:
@@ -173,7 +153,7 @@ def rows(player: Any, problem: Problem) -> str | None:
 
 def ranges(player: Any, problem: Problem) -> str | None:
     """Estimates within what values can be."""
-    _, rounds = played(problem, player, Scripted(), 30)
+    _, rounds = trial.played(problem, player, trial.Scripted(), 30)
     for this in rounds:
         v_r, v_c = this.plan.v_r, this.plan.v_c
         if not (-TOLERANCE <= v_r <= problem.horizon + TOLERANCE and -TOLERANCE <= v_c <= 1 + TOLERANCE):
@@ -183,26 +163,26 @@ def ranges(player: Any, problem: Problem) -> str | None:
 
 def planning(player: Any, problem: Problem) -> str | None:
     """State and plans are the same however often, and for whatever else, it plans."""
-    game, rounds = played(problem, player, Scripted(), 8)
-    player = fill(player, problem)
-    before = snapshot(game.primal)
+    game, rounds = trial.played(problem, player, trial.Scripted(), 8)
+    player = trial.fill(player, problem)
+    before = trial.snapshot(game.primal)
     first = player.plan(game.primal, game.s1, 0.5)
     kept = _probabilities(first, rounds)
     for lam in MULTIPLIERS:
         player.plan(game.primal, rounds[0].s1, lam)
-    if not same(before, snapshot(game.primal)):
+    if not trial.same(before, trial.snapshot(game.primal)):
         return "a state that planning changed"
-    if not equal(kept, _probabilities(first, rounds)):
+    if not trial.equal(kept, _probabilities(first, rounds)):
         return "a policy that a later plan has overwritten"
     again = player.plan(game.primal, game.s1, 0.5)
-    if not (equal(first.v_r, again.v_r) and equal(first.v_c, again.v_c)):
+    if not (trial.equal(first.v_r, again.v_r) and trial.equal(first.v_c, again.v_c)):
         return "other estimates when it plans again"
-    return None if equal(kept, _probabilities(again, rounds)) else "another policy when it plans again"
+    return None if trial.equal(kept, _probabilities(again, rounds)) else "another policy when it plans again"
 
 
 def _probabilities(plan: Plan, rounds: list[Round]) -> Any:
     """A copy of a policy; of a function, its probabilities in the states of some rounds."""
-    return seen_rows(plan.policy, rounds) if is_function(plan.policy) else np.array(plan.policy)
+    return trial.seen_rows(plan.policy, rounds) if trial.is_function(plan.policy) else np.array(plan.policy)
 
 
 def learns_to_earn(player: Any, problem: Problem) -> str | None:
@@ -210,17 +190,17 @@ def learns_to_earn(player: Any, problem: Problem) -> str | None:
     if not getattr(player, "learns", True):
         return None
     for paying in (0, 1):
-        trial: Problem = bandit(paying)
+        small: Problem = trial.bandit(paying)
         if usual(player) != "physical":
-            trial = vector_bandit(paying, PUSH if usual(player) == BOX else None)
-        game, _ = played(trial, player, Scripted((0.0,)), 200)
-        plan = fill(player, trial).plan(game.primal, game.s1, 0.0)
+            small = trial.vector_bandit(paying, trial.PUSH if usual(player) == trial.BOX else None)
+        game, _ = trial.played(small, player, trial.Scripted((0.0,)), 200)
+        plan = trial.fill(player, small).plan(game.primal, game.s1, 0.0)
         policy = plan.policy
-        if trial.actions.n is None:
+        if small.actions.n is None:
             if round(float(policy.mode(1, game.s1)[0])) != paying:
                 return f"the action {policy.mode(1, game.s1).tolist()} where {paying} pays"
             continue
-        row = policy(1, game.s1) if callable(policy) else as_policy(policy, model_behind(trial))[0, 0]
+        row = policy(1, game.s1) if callable(policy) else as_policy(policy, model_behind(small))[0, 0]
         if np.argmax(row) != paying:
             return f"probabilities {np.asarray(row).tolist()} where action {paying} pays"
     return None
@@ -228,8 +208,8 @@ def learns_to_earn(player: Any, problem: Problem) -> str | None:
 
 def primal_bad_input(player: Any, problem: Problem) -> str | None:
     """Bad multipliers, no episodes, and a bound that is none."""
-    game, _ = played(problem, player, Scripted(), 4)
-    player = fill(player, problem)
+    game, _ = trial.played(problem, player, trial.Scripted(), 4)
+    player = trial.fill(player, problem)
     questions: dict[str, Callable[[], Plan]] = {
         f"lam = {lam}": partial(player.plan, game.primal, game.s1, lam) for lam in (float("nan"), -1.0)
     }
@@ -239,7 +219,7 @@ def primal_bad_input(player: Any, problem: Problem) -> str | None:
             plan = plan_for()
         except ResetFreeError:
             continue
-        numbers = [plan.v_r, plan.v_c] if is_function(plan.policy) else [plan.v_r, plan.v_c, *np.ravel(plan.policy)]
+        numbers = [plan.v_r, plan.v_c, *([] if trial.is_function(plan.policy) else np.ravel(plan.policy))]
         if not np.isfinite(numbers).all():
             return f"numbers that are not finite for {what}"
     return _refuses_bad_bound(player, problem)
@@ -250,14 +230,14 @@ def primal_bad_input(player: Any, problem: Problem) -> str | None:
 
 def _asker(problem: Problem, s1: Any) -> Callable[[float], Plan]:
     """What the game passes to a dual player, with a scripted opponent behind it."""
-    opponent: PrimalPlayer[Any] = Yielding()
+    opponent: PrimalPlayer[Any] = trial.Yielding()
     state = opponent.init(problem, 10, 0)
     return lambda lam: opponent.plan(state, s1, lam)
 
 
 def multipliers(player: Any, problem: Problem) -> str | None:
     """Every multiplier of a game against an opponent that yields."""
-    _, rounds = played(problem, Yielding(), player, 60)
+    _, rounds = trial.played(problem, trial.Yielding(), player, 60)
     for this in rounds:
         if not (np.isfinite(this.lam) and this.lam >= 0):
             return f"{this.lam} in round {this.k}"
@@ -266,30 +246,30 @@ def multipliers(player: Any, problem: Problem) -> str | None:
 
 def naming(player: Any, problem: Problem) -> str | None:
     """State and multipliers are the same however often, and for whatever starts, they are computed."""
-    game, rounds = played(problem, Yielding(), player, 8)
-    player = fill(player, problem)
-    before = snapshot(game.dual)
+    game, rounds = trial.played(problem, trial.Yielding(), player, 8)
+    player = trial.fill(player, problem)
+    before = trial.snapshot(game.dual)
     first = player.multiplier(game.dual, game.s1, _asker(problem, game.s1))
     for this in rounds:
         player.multiplier(game.dual, this.s1, _asker(problem, this.s1))
-    if not same(before, snapshot(game.dual)):
+    if not trial.same(before, trial.snapshot(game.dual)):
         return "a state that changed without an update"
     again = player.multiplier(game.dual, game.s1, _asker(problem, game.s1))
-    return None if equal(first, again) else f"{again} after {first} for the same start again"
+    return None if trial.equal(first, again) else f"{again} after {first} for the same start again"
 
 
 def learns_to_stop(player: Any, problem: Problem) -> str | None:
     """The last quarter of a game against the best response."""
     if not getattr(player, "learns", True):
         return None
-    _, rounds = played(temptation(), Tempted(), player, 200)
+    _, rounds = trial.played(trial.temptation(), trial.Tempted(), player, 200)
     late = sum(this.episode.reset for this in rounds[-50:])
     return f"{late} resets in the last 50 episodes" if late > 10 else None
 
 
 def dual_bad_input(player: Any, problem: Problem) -> str | None:
     """No episodes, and a bound that is none."""
-    filled = fill(player, problem)
+    filled = trial.fill(player, problem)
     s1 = problem.first_start(0.5)
     try:
         lam = filled.multiplier(filled.init(problem, 0, 0), s1, _asker(problem, s1))

@@ -7,20 +7,12 @@ from numpy.typing import ArrayLike
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.finite.findings import Finding, Report
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.safety import (
-    ReachableStarts,
-    close,
-    feasibility,
-    largest_closed_set,
-    reachable_starts,
-    unsafe_pairs,
-)
+from resetfree.problems.finite.safety import close, feasibility, largest_closed_set, reachable_starts, unsafe_pairs
 from resetfree.theory.assumptions.linearity import linearity
 from resetfree.theory.assumptions.multipliers import dual_class
 
 __all__ = [
     "Finding",
-    "ReachableStarts",
     "Report",
     "check",
     "close",

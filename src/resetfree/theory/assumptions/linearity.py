@@ -48,7 +48,7 @@ def linearity(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Finding:
     chosen = mdp.phi if phi is None else phi
     if chosen is None:
         return _one_hot(mdp)
-    features = _features(mdp, chosen)
+    features = known_features(chosen, "phi", (mdp.n_states, mdp.n_actions))
     basis = _Basis.of(features[~mdp.reset].reshape(-1, features.shape[2]))
     pairs = np.flatnonzero(np.repeat(~mdp.reset, mdp.n_actions))
     worst: dict[str, Any] = {"residual": 0.0, "part": None}
@@ -128,15 +128,16 @@ def _one_hot(mdp: FiniteMDP) -> Finding:
     return Finding("linearity", True, sentence, None, detail)
 
 
-def _features(mdp: FiniteMDP, phi: ArrayLike) -> Floats:
-    array = arguments.array(phi, "'phi' of check")
-    if array.ndim != 3 or array.shape[:2] != (mdp.n_states, mdp.n_actions) or not array.shape[2]:
+def known_features(given: ArrayLike, name: str, lead: tuple[int, ...]) -> Floats:
+    """The features `phi` [S, A, d] or `xi` [S, d] of a check; lead: S, A or S."""
+    array = arguments.array(given, f"'{name}' of check")
+    if array.shape[:-1] != lead or not array.shape[-1]:
+        named, sizes = ", ".join("SA"[: len(lead)]), ", ".join(map(str, lead))
         raise InvalidInput(
-            f"The 'phi' of check must have shape [S, A, d] = [{mdp.n_states}, {mdp.n_actions}, d]. "
-            f"Got {array.shape} instead."
+            f"The '{name}' of check must have shape [{named}, d] = [{sizes}, d]. Got {array.shape} instead."
         )
     if not np.isfinite(array).all():
-        raise InvalidInput("The 'phi' of check must be finite. Got a number that is not instead.")
+        raise InvalidInput(f"The '{name}' of check must be finite. Got a number that is not instead.")
     return array
 
 

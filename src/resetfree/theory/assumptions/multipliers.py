@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core import arguments
-from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.findings import Finding
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safe_sets import safe_sets
 from resetfree.problems.finite.safety import reachable_starts
 from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.assumptions.linearity import known_features
 from resetfree.theory.oracle.dynamic_programming import solve
 
 TOLERANCE = 1e-9
@@ -133,7 +133,7 @@ def _finding(mdp: FiniteMDP, xi: ArrayLike | None, starts: NDArray[np.int64], le
     left_out: how many possible starts have no multiplier, because they admit no reset-free policy.
     chosen: whether the caller chose the starts (then they are computed, whatever it takes).
     """
-    features = _features(mdp, xi)
+    features = None if xi is None else known_features(xi, "xi", (mdp.n_states,))
     t = mdp.transition
     work = float(len(starts)) * t.nnz * (mdp.horizon if t.stationary else 1) * PASSES
     detail: dict[str, Any] = {"starts": len(starts), "left_out": left_out, "kernel_steps": work}
@@ -198,16 +198,3 @@ def _fitted(
     )  # lambda* = lambda_hat + 1 exactly, as the paper writes it
     sentence = f"The least B is {detail['B']:.9g} (d = {xi.shape[1]}); {literal}.{note}"
     return Finding("dual class", True, sentence, None, detail)
-
-
-def _features(mdp: FiniteMDP, xi: ArrayLike | None) -> Floats | None:
-    if xi is None:
-        return None
-    array = arguments.array(xi, "'xi' of check")
-    if array.ndim != 2 or len(array) != mdp.n_states or not array.shape[1]:
-        raise InvalidInput(
-            f"The 'xi' of check must have shape [S, d] = [{mdp.n_states}, d]. Got {array.shape} instead."
-        )
-    if not np.isfinite(array).all():
-        raise InvalidInput("The 'xi' of check must be finite. Got a number that is not instead.")
-    return array

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Bound, Positive, Probability, checked
 from resetfree.problems.finite.transitions import Floats
 
 DELTA = 0.01  # default failure probability
 GRID = 32  # exponents tried: enough for 1e15 resets
 
 
-def resets_upper(n_resets: ArrayLike, delta: float = DELTA) -> Floats:
+@checked
+def resets_upper(n_resets: ArrayLike, delta: Probability = DELTA) -> Floats:
     """Above Resets(k) for all k with probability at least 1 - delta, from the number of resets alone.
 
     min over j of (t_j N_k + ln(1/delta_j)) / (1 - exp(-t_j)),  t_j = 2^(1-j),  delta_j = delta / ((j+1)(j+2)).
@@ -31,14 +33,15 @@ def resets_upper(n_resets: ArrayLike, delta: float = DELTA) -> Floats:
     >>> resets_upper([0, 1, 10, 100], delta=0.05).round(1).tolist()
     [4.3, 6.6, 23.4, 140.1]
     """
-    n = _counts(n_resets, delta)
+    n = _counts(n_resets)
     best = np.full(n.shape, np.inf)
     for t, log_delta in _exponents(delta):
         np.minimum(best, (t * n + log_delta) / -np.expm1(-t), out=best)
     return best
 
 
-def resets_lower(n_resets: ArrayLike, delta: float = DELTA) -> Floats:
+@checked
+def resets_lower(n_resets: ArrayLike, delta: Probability = DELTA) -> Floats:
     """Below Resets(k) for all k with probability at least 1 - delta, from the number of resets alone.
 
     max over j of (t_j N_k - ln(1/delta_j)) / (exp(t_j) - 1) and 0, from E exp(t C) <= exp((e^t - 1) p).
@@ -46,14 +49,15 @@ def resets_lower(n_resets: ArrayLike, delta: float = DELTA) -> Floats:
     >>> resets_lower([0, 1, 10, 100], delta=0.05).round(1).tolist()
     [0.0, 0.0, 3.0, 68.6]
     """
-    n = _counts(n_resets, delta)
+    n = _counts(n_resets)
     best = np.zeros(n.shape)
     for t, log_delta in _exponents(delta):
         np.maximum(best, (t * n - log_delta) / np.expm1(t), out=best)
     return best
 
 
-def mixture_boundary(variance: ArrayLike, delta: float = DELTA, rho: float = 1.0) -> Floats:
+@checked
+def mixture_boundary(variance: ArrayLike, delta: Probability = DELTA, rho: Positive = 1.0) -> Floats:
     """What a martingale of sub-Gaussian steps stays within, at all times, with probability at least 1 - delta.
 
     |S_k| <= sqrt((v_k + rho) ln((v_k + rho) / (rho delta^2))).
@@ -67,9 +71,6 @@ def mixture_boundary(variance: ArrayLike, delta: float = DELTA, rho: float = 1.0
     >>> float(mixture_boundary(100.0, delta=0.05, rho=10.0).round(2))
     30.38
     """
-    _check_delta(delta)
-    if not rho > 0:
-        raise InvalidInput(f"The 'rho' of mixture_boundary must be positive. Got {rho} instead.")
     total = np.asarray(variance, dtype=np.float64) + rho
     return np.asarray(np.sqrt(total * np.log(total / (rho * delta**2))))
 
@@ -133,7 +134,8 @@ def regret_upper(
     return np.asarray(np.asarray(upper, dtype=np.float64) - np.asarray(reward, dtype=np.float64) + boundary)
 
 
-def regret_lower(n_resets: ArrayLike, bound: float, delta: float = DELTA) -> Floats:
+@checked
+def regret_lower(n_resets: ArrayLike, bound: Bound, delta: float = DELTA) -> Floats:
     """Below Regret(k) for all k with probability at least 1 - delta: -B times `resets_upper`.
 
     Regret(k) >= -sum lambda_hat(s_1^i) V_c^{pi^i}(s_1^i) >= -B Resets(k) where B is at least every lambda_hat.
@@ -141,8 +143,6 @@ def regret_lower(n_resets: ArrayLike, bound: float, delta: float = DELTA) -> Flo
     >>> float(regret_lower(0, bound=2.0, delta=0.05).round(1))
     -8.5
     """
-    if not bound >= 0:
-        raise InvalidInput(f"The 'bound' of regret_lower must not be negative. Got {bound} instead.")
     return np.asarray(-bound * resets_upper(n_resets, delta))
 
 
@@ -151,14 +151,8 @@ def _exponents(delta: float) -> list[tuple[float, float]]:
     return [(2.0 ** (1 - j), float(np.log((j + 1) * (j + 2) / delta))) for j in range(GRID)]
 
 
-def _counts(n_resets: ArrayLike, delta: float) -> NDArray[np.float64]:
-    _check_delta(delta)
+def _counts(n_resets: ArrayLike) -> NDArray[np.float64]:
     n = np.asarray(n_resets, dtype=np.float64)
     if not (n >= 0).all():
         raise InvalidInput("The 'n_resets' must be numbers of resets, which are not negative. Got others instead.")
     return n
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise InvalidInput(f"The 'delta' must be a probability between 0 and 1. Got {delta} instead.")

@@ -54,11 +54,6 @@ def as_recorded(run: Record) -> Certificate:
 
 
 def _same(one: Any, other: Any) -> bool:
-    numbers = (int, float)
-    if (
-        isinstance(one, bool)
-        or isinstance(other, bool)
-        or not (isinstance(one, numbers) and isinstance(other, numbers))
-    ):
-        return type(one) is type(other) and bool(one == other)
-    return math.isclose(one, other, rel_tol=ROUNDING)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other)):
+        return math.isclose(one, other, rel_tol=ROUNDING)
+    return type(one) is type(other) and bool(one == other)

@@ -12,14 +12,7 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate, Status, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
-from resetfree.game.capabilities import (
-    BoundsOnlineRegret,
-    ChoosesFunction,
-    Comparator,
-    DualHistory,
-    DualReplay,
-    StatesOtherBounds,
-)
+from resetfree.game.capabilities import BoundsOnlineRegret, ChoosesFunction, Comparator, DualHistory, StatesOtherBounds
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.certificates.replay import SLACK, comparators, dual_history, dual_start
@@ -36,11 +29,6 @@ class DualSide(NamedTuple):
     met: DualHistory | str
     against: dict[str, Comparator | str]
     bounds: dict[str, Floats | str]
-
-    @property
-    def again(self) -> DualReplay | str:
-        """The dual player's replay on the record, or the reason it failed."""
-        return self.met if isinstance(self.met, str) else self.met.again
 
 
 def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
@@ -83,35 +71,36 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
     """
     lam = run.columns["lam"]
     claim = "the multipliers are those of the dual player on the recorded signals, bit for bit (rounds that differ)"
-    if isinstance(side.again, str):
-        found = [Certificate.not_applicable(claim, side.again)]
+    again = side.met if isinstance(side.met, str) else side.met.again
+    if isinstance(again, str):
+        found = [Certificate.not_applicable(claim, again)]
     else:
-        differ = np.flatnonzero(side.again.lam != lam)
+        differ = np.flatnonzero(again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
         found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
     for name, c in side.against.items():
-        claim = f"the dual player's online regret against {name} is at most its bound"
+        claim = f"the dual player's online regret against {name} is at most"
         bound = side.bounds[name]
         if isinstance(bound, str) or isinstance(c, str):
-            found.append(Certificate.not_applicable(claim, str(bound)))
+            found.append(Certificate.not_applicable(f"{claim} its bound", str(bound)))
             continue
         online = np.cumsum((c.at_starts - lam) * run.columns["cost_signal"])
-        status, why = _standing(name)
-        detail = {"comparator": c.size}
-        found.append(over_rounds(claim, online, bound, _rounding(run, c), detail=detail, status=status, why=why))
+        found.append(_within(f"{claim} its bound", run, c, online, bound, detail={"comparator": c.size}))
         if isinstance(side.player, StatesOtherBounds) and isinstance(side.met, DualHistory):
             for formula, most in side.player.other_bounds(side.met, c):
-                claim = f"the dual player's online regret against {name} is at most {formula}"
-                if isinstance(most, str):
-                    found.append(Certificate.not_applicable(claim, most))
-                else:
-                    found.append(over_rounds(claim, online, most, _rounding(run, c), status=status, why=why))
+                found.append(_within(f"{claim} {formula}", run, c, online, most))
     return found
 
 
-def _standing(name: str) -> tuple[Status, str]:
-    """Status of a bound on the regret against a comparator: against 0 it is at most zero whatever was played."""
-    return ("identity", SIGNS) if name == "0" else ("proved", "")
+def _within(
+    claim: str, run: Record, against: Comparator, regret: Floats, most: Floats | str, detail: Any = None
+) -> Certificate:
+    """A regret [K] is at most a bound [K] (or why there is none); against 0 it is, whatever was played."""
+    if isinstance(most, str):
+        return Certificate.not_applicable(claim, most)
+    status: Status = "identity" if against.name == "0" else "proved"
+    why = SIGNS if against.name == "0" else ""
+    return over_rounds(claim, regret, most, _rounding(run, against), detail=detail, status=status, why=why)
 
 
 def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certificate]:
@@ -136,11 +125,7 @@ def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certif
         found.append(
             over_rounds(same, exact, online + mismatch, _rounding(run, c), "==", status="identity", why=ALGEBRA)
         )
-        if isinstance(bound, str):
-            found.append(Certificate.not_applicable(most, bound))
-        else:
-            status, why = _standing(name)
-            found.append(over_rounds(most, exact, bound + mismatch, _rounding(run, c), status=status, why=why))
+        found.append(_within(most, run, c, exact, bound if isinstance(bound, str) else bound + mismatch))
     return found
 
 

@@ -10,7 +10,6 @@ from math import hypot
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
@@ -23,7 +22,7 @@ from resetfree.game.capabilities import (
 )
 from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.theory.assumptions import dual_class, reachable_starts
 from resetfree.theory.certificates.record import Record
 
@@ -99,7 +98,7 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
     lam, hints = np.empty(n), np.full(n, np.nan)
     away = {comparator.name: np.empty(n) for comparator in against}
     farthest, last = dict.fromkeys(away, 0.0), None
-    no_action: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    no_action: Ints = np.empty(0, dtype=np.int64)
     names = ("s1", "reset", "next_start", "reward", "v_r_hat", "v_c_hat", "upper", "cost_signal", "v_r", "v_c")
     for k, (s1, reset, end, reward, v_r_hat, v_c_hat, upper, signal, v_r, v_c) in enumerate(
         zip(*(c[name].tolist() for name in names), strict=True)

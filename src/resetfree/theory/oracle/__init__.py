@@ -7,15 +7,16 @@ from typing import overload
 from numpy.typing import ArrayLike
 
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.problems.zoo.continuous_linear import ContinuousLinearMDP
 from resetfree.theory.oracle import dynamic_programming, quadrature
 
 
 @overload
 def solve(mdp: FiniteMDP, starts: ArrayLike | None = None) -> dynamic_programming.Solution: ...
 @overload
-def solve(mdp: quadrature.QuadraticMDP) -> quadrature.ContinuousSolution: ...
+def solve(mdp: ContinuousLinearMDP) -> quadrature.ContinuousSolution: ...
 def solve(
-    mdp: FiniteMDP | quadrature.QuadraticMDP, starts: ArrayLike | None = None
+    mdp: FiniteMDP | ContinuousLinearMDP, starts: ArrayLike | None = None
 ) -> dynamic_programming.Solution | quadrature.ContinuousSolution:
     """The exact answer: `dynamic_programming.solve` for a finite problem, `quadrature.solve` for a continuum of states.
 
@@ -25,6 +26,6 @@ def solve(
     """
     if isinstance(mdp, FiniteMDP):
         return dynamic_programming.solve(mdp, starts)
-    if not isinstance(mdp, quadrature.QuadraticMDP):
+    if not isinstance(mdp, ContinuousLinearMDP):
         check_model(mdp, "The exact answer")
     return quadrature.solve(mdp)

@@ -176,14 +176,10 @@ def temptation(mdp: FiniteMDP, multiplier: float, baseline: NDArray[np.int16]) -
 
 def can_reset(mdp: FiniteMDP, policy: ArrayLike) -> Bools:
     """[S] whether the policy can be reset from each start: V_c > 0, decided on the support."""
-    nothing = np.zeros((1, mdp.n_states, mdp.n_actions), dtype=np.bool_)
-    return _may_happen(mdp, policy, nothing, np.zeros(mdp.horizon, dtype=np.int64), True)
+    nothing, layer = np.zeros((1, mdp.n_states, mdp.n_actions), dtype=np.bool_), np.zeros(mdp.horizon, dtype=np.int64)
+    return planning.may_happen(mdp.model, check_policy(policy, mdp), nothing, layer, True)
 
 
 def can_leave(mdp: FiniteMDP, policy: ArrayLike, safe: SafeSets) -> Bools:
     """[S] whether the policy can take an action outside Abar from each start, decided on the support."""
-    return _may_happen(mdp, policy, ~safe.layers, safe.layer_of_step, False)
-
-
-def _may_happen(mdp: FiniteMDP, policy: ArrayLike, event: Bools, layer: NDArray[np.int64], arrival: bool) -> Bools:
-    return planning.may_happen(mdp.model, check_policy(policy, mdp), event, layer, arrival)
+    return planning.may_happen(mdp.model, check_policy(policy, mdp), ~safe.layers, safe.layer_of_step, False)

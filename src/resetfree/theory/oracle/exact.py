@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from resetfree.core.compiled import jit
 from resetfree.problems.finite import backward as planning
+from resetfree.problems.finite.backward import Bools, Floats, Ints, Model
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
-from resetfree.problems.finite.transitions import Bools, Floats
-from resetfree.theory.oracle.forward import onwards
 
 
 class Evaluator:
@@ -26,7 +25,7 @@ class Evaluator:
     def __init__(self, mdp: FiniteMDP) -> None:
         self._mdp = mdp
         self._v_r, self._v_c = np.empty(mdp.n_states), np.empty(mdp.n_states)
-        self._forward: tuple[Floats, Bools, NDArray[np.int64]] | None = None
+        self._forward: tuple[Floats, Bools, Ints] | None = None
 
     def __call__(self, policy: Any, s1: int) -> tuple[float, float]:
         """(V_r, V_c) of `policy` at `s1`."""
@@ -51,3 +50,40 @@ class Evaluator:
             share = mass[states]
             mass[states], here[states] = 0.0, False
         return v_r, v_c
+
+
+@jit
+def onwards(
+    m: Model,
+    h: int,
+    states: Ints,  # [n] the states that can be reached at step h, each once
+    share: Floats,  # [n] their probabilities
+    rows: Floats,  # [n, A] the policy there
+    mass: Floats,  # [S] zeros in; probabilities of the next states out
+    here: Bools,  # [S] False in; whether a state is listed out
+    listed: Ints,  # [S] out: the next states, in the order in which they are met
+) -> tuple[float, float, int]:
+    """One step of the distribution: its expected reward, the probability of a reset, and the number of next states."""
+    earned, cost, n = 0.0, 0.0, 0
+    n_actions = rows.shape[1]
+    dead = m.last_reset if h == m.n_transitions - 1 else m.reset
+    for k in range(len(states)):
+        s = states[k]
+        for a in range(n_actions):
+            weight = share[k] * rows[k, a]
+            if weight == 0.0:
+                continue
+            earned += weight * m.reward[m.reward_of_step[h], s, a]
+            if h >= m.n_transitions:
+                continue
+            row = m.row_of_step[h] + s * n_actions + a
+            for j in range(m.indptr[row], m.indptr[row + 1]):
+                t = m.indices[j]
+                if dead[t]:
+                    cost += weight * m.prob[j]
+                    continue
+                if not here[t]:
+                    here[t], listed[n] = True, t
+                    n += 1
+                mass[t] += weight * m.prob[j]
+    return earned, cost, n

@@ -6,9 +6,10 @@ probability of a reset; y a multiplier; a state is feasible if its least V_c, co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -69,6 +70,9 @@ class ExactValues(NamedTuple):
     v_c: list[Fraction]  # [S]
 
 
+Act: TypeAlias = Callable[[int], Pair]  # what an action leads to, in some state at some step
+
+
 @dataclass(frozen=True)
 class ExactSolution:
     """The solution for every start; None where it does not exist."""
@@ -98,22 +102,20 @@ def exact_model(mdp: FiniteMDP) -> ExactModel:
         raise InvalidInput(
             f"Exact fractions are for problems of at most {LARGEST} row entries times steps. Got {size} instead."
         )
-    rows: list[list[list[Row]]] = []
-    for layer in range(t.n_layers):
-        rows.append([])
-        for s in range(mdp.n_states):
-            rows[layer].append([])
-            for a in range(mdp.n_actions):
-                successors, floats = t.row(layer, s, a)
-                if mdp.reset[s]:
-                    rows[layer][s].append([])
-                    continue
-                if (floats == 0.0).any():
-                    raise NotCertifiable(
-                        "Exact fractions need the probability of every possible successor. "
-                        f"Got 0.0 in state {mdp.state_names[s]}, action {mdp.action_names[a]} instead."
-                    )
-                rows[layer][s].append(list(zip(successors.tolist(), _distribution(floats.tolist()), strict=True)))
+
+    def row(layer: int, s: int, a: int) -> Row:
+        successors, floats = t.row(layer, s, a)
+        if mdp.reset[s]:
+            return []
+        if (floats == 0.0).any():
+            raise NotCertifiable(
+                "Exact fractions need the probability of every possible successor. "
+                f"Got 0.0 in state {mdp.state_names[s]}, action {mdp.action_names[a]} instead."
+            )
+        return list(zip(successors.tolist(), _distribution(floats.tolist()), strict=True))
+
+    pairs = [[(s, a) for a in range(mdp.n_actions)] for s in range(mdp.n_states)]
+    rows = [[[row(layer, *pair) for pair in of_state] for of_state in pairs] for layer in range(t.n_layers)]
     reward = [[[simplest_fraction(x) for x in of_state] for of_state in step] for step in mdp.reward.tolist()]
     return ExactModel(
         rows, reward, mdp.reset.tolist(), mdp.last_reset.tolist(), horizon=mdp.horizon, n_transitions=mdp.n_transitions
@@ -144,23 +146,16 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
     """
     model = exact_model(mdp)
     n = model.n_states
-    v_r, v_c = [ZERO] * n, [ZERO] * n
-    policy: list[list[int]] = []
-    least_cost = [v_c]
-    for h in reversed(range(model.horizon)):
-        next_r, next_c = v_r, v_c
-        v_r, v_c = [ZERO] * n, [ONE] * n
-        policy.insert(0, [0] * n)
-        for s in range(n):
-            if model.reset[s]:
-                continue
-            choices = [model.act(h, s, a, next_r, next_c) for a in range(model.n_actions)]
-            best = min(range(model.n_actions), key=lambda a: (choices[a].v_c, -choices[a].v_r))
-            v_r[s], v_c[s] = choices[best]
-            policy[0][s] = best
-        least_cost.insert(0, v_c)
-    feasible = [c == 0 for c in v_c]
-    value = [r if ok else None for r, ok in zip(v_r, feasible, strict=True)]
+    policy = [[0] * n for _ in range(model.horizon)]
+
+    def safest(h: int, s: int, act: Act) -> Pair:
+        choices = [act(a) for a in range(model.n_actions)]
+        policy[h][s] = min(range(model.n_actions), key=lambda a: (choices[a].v_c, -choices[a].v_r))
+        return choices[policy[h][s]]
+
+    steps = _backward(model, safest)
+    feasible = [c == 0 for c in steps[0].v_c]
+    value = [r if ok else None for r, ok in zip(steps[0].v_r, feasible, strict=True)]
     wanted = [s for s in range(n) if feasible[s]] if starts is None else [int(s) for s in starts]
     lambda_hat: list[Fraction | None] = [None] * n
     for s in wanted:
@@ -169,7 +164,21 @@ def solve_exactly(mdp: FiniteMDP, starts: Sequence[int] | None = None) -> ExactS
             why = f"No reset-free policy exists from state {s}: it has no multiplier."
             raise AssumptionViolated(why, assumption="feasibility", witness=s)
         lambda_hat[s] = _newton(model, s, best_safe)
-    return ExactSolution(value, lambda_hat, policy, feasible, least_cost)
+    return ExactSolution(value, lambda_hat, policy, feasible, [step.v_c for step in steps])
+
+
+def _backward(model: ExactModel, choose: Callable[[int, int, Act], Pair]) -> list[ExactValues]:
+    """[H+1] the values from each step on; choose(h, s, act): what is played in s at step h, of act(a) for all a."""
+    n = model.n_states
+    steps = [ExactValues([ZERO] * n, [ZERO] * n)]
+    for h in reversed(range(model.horizon)):
+        now = ExactValues([ZERO] * n, [ONE] * n)
+        for s in range(n):
+            if not model.reset[s]:
+                act = partial(model.act, h, s, next_r=steps[0].v_r, next_c=steps[0].v_c)
+                now.v_r[s], now.v_c[s] = choose(h, s, act)
+        steps.insert(0, now)
+    return steps
 
 
 def _newton(model: ExactModel, s: int, value: Fraction) -> Fraction:
@@ -189,16 +198,11 @@ def _newton(model: ExactModel, s: int, value: Fraction) -> Fraction:
 
 def best_lagrangian(model: ExactModel, y: Fraction) -> ExactValues:
     """V_r and V_c of the policy that maximises V_r - y V_c over all policies; ties go to the smaller V_c."""
-    n = model.n_states
-    v_r, v_c = [ZERO] * n, [ZERO] * n
-    for h in reversed(range(model.horizon)):
-        next_r, next_c = v_r, v_c
-        v_r, v_c = [ZERO] * n, [ONE] * n
-        for s in range(n):
-            if not model.reset[s]:
-                choices = (model.act(h, s, a, next_r, next_c) for a in range(model.n_actions))
-                v_r[s], v_c[s] = max(choices, key=lambda q: (q.v_r - y * q.v_c, -q.v_c))
-    return ExactValues(v_r, v_c)
+
+    def best(h: int, s: int, act: Act) -> Pair:
+        return max(map(act, range(model.n_actions)), key=lambda q: (q.v_r - y * q.v_c, -q.v_c))
+
+    return _backward(model, best)[0]
 
 
 def exact_policy(mdp: FiniteMDP, policy: ArrayLike) -> list[list[list[Fraction]]]:
@@ -213,19 +217,10 @@ def evaluate_exactly(mdp: FiniteMDP, policy: ArrayLike) -> ExactValues:
 
     policy: any form that `as_policy` accepts; every row must be a distribution (InvalidInput otherwise).
     """
-    model, rows = exact_model(mdp), exact_policy(mdp, policy)
-    n = model.n_states
-    v_r, v_c = [ZERO] * n, [ZERO] * n
-    for h in reversed(range(model.horizon)):
-        next_r, next_c = v_r, v_c
-        v_r, v_c = [ZERO] * n, [ONE] * n
-        for s in range(n):
-            if model.reset[s]:
-                continue
-            v_c[s] = ZERO
-            for a, weight in enumerate(rows[h][s]):
-                if weight:
-                    q = model.act(h, s, a, next_r, next_c)
-                    v_r[s] += weight * q.v_r
-                    v_c[s] += weight * q.v_c
-    return ExactValues(v_r, v_c)
+    rows = exact_policy(mdp, policy)
+
+    def average(h: int, s: int, act: Act) -> Pair:
+        weighted = [(weight, act(a)) for a, weight in enumerate(rows[h][s]) if weight]
+        return Pair(sum((w * q.v_r for w, q in weighted), ZERO), sum((w * q.v_c for w, q in weighted), ZERO))
+
+    return _backward(exact_model(mdp), average)[0]

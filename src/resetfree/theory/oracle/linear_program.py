@@ -18,6 +18,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import ROW_SUM_TOLERANCE, Bools, Floats, row_sums
 
 TOLERANCE = 1e-10  # the tightest that HiGHS accepts
+OPTIONS = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
 SMALLEST_SEEN = 1e-9  # HiGHS drops matrix entries up to this size
 REACHED = 1e-9  # occupancies below this are the solver's rounding
 INFEASIBLE = 2  # SciPy's status of a program without a solution
@@ -127,12 +128,11 @@ def least_multiplier(mdp: FiniteMDP, start: int, value: float) -> float:
         b_ub=np.append(-reward[acting], value),
         bounds=bounds,
         method="highs-ds",
-        options=_options(),
+        options=OPTIONS,
     )
     if found.status == INFEASIBLE:
-        why = (
-            f"No multiplier keeps every policy from state {mdp.state_names[start]} (index {start}) at {value} or less."
-        )
+        where = f"state {mdp.state_names[start]} (index {start})"
+        why = f"No multiplier keeps every policy from {where} at {value} or less."
         raise AssumptionViolated(why, assumption="feasibility", witness=int(start))
     return float(_finished(found).fun)
 
@@ -193,13 +193,9 @@ def _maximise(mdp: FiniteMDP, weights: Floats, x_max: Floats, **more: Any) -> An
         b_eq=arriving.ravel(),
         bounds=np.stack([np.zeros(len(x_max)), x_max], axis=1),
         method="highs-ds",
-        options=_options(),
+        options=OPTIONS,
         **more,
     )
-
-
-def _options() -> dict[str, float]:
-    return {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
 
 
 def _finished(found: Any) -> Any:

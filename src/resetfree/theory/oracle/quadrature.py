@@ -11,60 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.transitions import Bools, Floats
-from resetfree.problems.zoo.continuous_linear import ContinuousPolicy, bernstein
-
-
-@runtime_checkable
-class QuadraticMDP(Protocol):
-    """What this oracle needs of a problem (see `zoo.continuous_linear`): quadratics between the ends of the I_a."""
-
-    @property
-    def horizon(self) -> int:
-        """H, actions per episode."""
-
-    @property
-    def n_actions(self) -> int:
-        """How many actions there are; the first is safe everywhere."""
-
-    @property
-    def d(self) -> int:
-        """The dimension of phi."""
-
-    @property
-    def shape(self) -> NDArray[np.int64]:
-        """[d-1, 2] the integers a_j, b_j of nu_j = Beta(a_j, b_j)."""
-
-    @property
-    def danger(self) -> Floats:
-        """[A, 2] ends of the I_a."""
-
-    @property
-    def risk(self) -> Floats:
-        """[A] reset probability of a in I_a."""
-
-    @property
-    def control(self) -> Floats:
-        """[A, 3, d-1] Bernstein coefficients of phi_1 .. phi_{d-1} outside I_a; inside, 1 - q_a times that."""
-
-    @property
-    def omega(self) -> Floats:
-        """[d] rewards: r(s,a) = phi(s,a).omega."""
-
-    def unsafe(self, s: ArrayLike) -> Bools:
-        """[..., A] whether s lies in I_a."""
-
-    def phi(self, s: ArrayLike) -> Floats:
-        """[..., A, d] features."""
-
-    def density(self, x: ArrayLike) -> Floats:
-        """[..., d-1] densities of the nu_j."""
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.zoo.continuous_linear import ContinuousLinearMDP, ContinuousPolicy, bernstein
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +35,7 @@ class ContinuousSolution:
     Paper: pi*, hat lambda, V_{r,1}^{pi*}.
     """
 
-    mdp: QuadraticMDP = field(repr=False)
+    mdp: ContinuousLinearMDP = field(repr=False)
     weights: Floats  # [H, d] w_h
     pieces: tuple[Pieces, ...] = field(repr=False)  # one per step
 
@@ -153,7 +106,7 @@ class ContinuousSolution:
         return best
 
 
-def solve(mdp: QuadraticMDP) -> ContinuousSolution:
+def solve(mdp: ContinuousLinearMDP) -> ContinuousSolution:
     """Backward induction: w_H = omega, V_h = max over safe a of phi.w_h, w_{h-1}(j) = omega_j + integral of V_h d nu_j.
 
     All integrands are polynomials between breakpoints, and the nodes are as many as make Gauss-Legendre exact.
@@ -184,7 +137,7 @@ class PolicyValues:
     Paper: value functions V_{r,1}^pi and V_{c,1}^pi.
     """
 
-    mdp: QuadraticMDP = field(repr=False)
+    mdp: ContinuousLinearMDP = field(repr=False)
     chosen: ContinuousPolicy = field(repr=False)
     reward_weights: Floats  # [H, d] taking a in s at step h is worth phi(s,a).reward_weights[h-1]
     cost_weights: Floats  # [H, d] and is reset with probability phi(s,a).cost_weights[h-1]
@@ -203,7 +156,7 @@ class PolicyValues:
 
 
 def evaluate(
-    mdp: QuadraticMDP, policy: ContinuousPolicy, breakpoints: Iterable[float] = (), nodes: int = 32
+    mdp: ContinuousLinearMDP, policy: ContinuousPolicy, breakpoints: Iterable[float] = (), nodes: int = 32
 ) -> PolicyValues:
     """V_r and V_c of a policy that is smooth between its breakpoints.
 
@@ -232,7 +185,7 @@ def evaluate(
     return PolicyValues(mdp, policy, reward_weights, cost_weights)
 
 
-def _best_pieces(mdp: QuadraticMDP, w: Floats) -> Pieces:
+def _best_pieces(mdp: ContinuousLinearMDP, w: Floats) -> Pieces:
     """The upper envelope of the safe actions' quadratics phi(.,a).w."""
     worth = mdp.control @ w[:-1]  # [A, 3]
     fixed = np.unique(np.concatenate([[0.0, 1.0], mdp.danger.ravel()]))

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.players.shared.batched.batched_rollout import fence, over_steps
-from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_rollout import Turn, fence, over_steps
+from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape, Tables, at_state, layer, summed, take
 
 Values: TypeAlias = tuple[Array, ...]  # each [S, rows]
 Choice: TypeAlias = Array | list[Array]  # an action [S, rows], or probabilities [S, rows] per action
@@ -57,6 +57,16 @@ def backward(
     return values, actions, exact if evaluate else None, policy
 
 
+def greedy_backward(scene: BatchedScene, turn: Turn, step: Step, n_values: int, evaluate: bool) -> BatchedPlan:
+    """The plan of a player whose values are V, V_r and V_c (and perhaps more) and whose choice is one action."""
+    walk = backward(
+        scene.shape, scene.tables, step, n_values, turn.u.action, rows=len(turn.lam), evaluate=evaluate, keep=False
+    )
+    values, actions, exact, _ = walk
+    v, v_r, v_c = (at_state(x, turn.s1) for x in values[:3])
+    return BatchedPlan(actions, v_r, v_c, upper=v, exact=exact_at(exact, turn.s1), policy=None)
+
+
 def choose(weights: list[Array], u: Array) -> Array:
     """The action on which u falls; rounding at the end falls on the last positive probability."""
     total = weights[0]
@@ -81,20 +91,16 @@ def evaluate_step(shape: Shape, tables: Tables, h: Any, weights: list[Array], af
     moves = jnp.asarray(h) < shape.n_transitions
     v_r = v_c = jnp.zeros_like(after_r)
     for a, weight in enumerate(weights):
-        if shape.n_successors <= FEW:
-            q_r = q_c = jnp.zeros_like(after_r)
-            for j in range(shape.n_successors):
-                p = probability[a, j][:, None]
-                q_r = q_r + p * take(after_r, successor[a, j])
-                q_c = q_c + p * take(after_c, successor[a, j])
-        else:
-            p = probability[a][:, :, None]
-            q_r = (p * take(after_r, successor[a])).sum(axis=0)
-            q_c = (p * take(after_c, successor[a])).sum(axis=0)
+        q_r, q_c = _expected(probability[a], successor[a], after_r), _expected(probability[a], successor[a], after_c)
         v_r = v_r + weight * (jnp.where(moves, q_r, 0.0) + reward[a][:, None])
         v_c = v_c + weight * jnp.where(moves, q_c, 0.0)
     alive = ~tables.reset[:, None]
     return jnp.where(alive, v_r, 0.0), jnp.where(alive, v_c, 0.0)
+
+
+def _expected(probability: Array, successor: Array, after: Array) -> Array:
+    """[S, rows] the mean of `after` [S, rows]; probability, successor [W, S]."""
+    return summed(len(successor), lambda j: probability[j][..., None] * take(after, successor[j]))
 
 
 def known_at(shape: Shape, known: Array, known_last: Array, h: Any) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from resetfree.players.shared.batched.batched_rollout import Path
-from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, layer, take
+from resetfree.players.shared.batched.batched_tables import Shape, Tables, layer, summed, take
 
 
 class CountRows(NamedTuple):
@@ -100,16 +100,8 @@ def over_successors(tables: Tables, c: CountRows, h: Any, *values: Array) -> lis
     successor = layer(tables.successor, h)  # [A, W, S]
     seen = layer(c.seen, h) if c.seen is not None else layer(c.tried, h)[:, None]  # [A, W, S, rows]
     n_actions, width = successor.shape[:2]
-    results: list[list[Array]] = []
-    for v in values:
-        per_action = []
-        for a in range(n_actions):
-            if width <= FEW:
-                total = seen[a, 0] * take(v, successor[a, 0])
-                for j in range(1, width):
-                    total = total + seen[a, j] * take(v, successor[a, j])
-            else:
-                total = (seen[a] * take(v, successor[a])).sum(axis=0)
-            per_action.append(total)
-        results.append(per_action)
-    return results
+
+    def total(a: int, v: Array) -> Array:
+        return summed(width, lambda j: seen[a, j] * take(v, successor[a, j]))
+
+    return [[total(a, v) for a in range(n_actions)] for v in values]

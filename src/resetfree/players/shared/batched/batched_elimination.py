@@ -1,4 +1,4 @@
-"""What can still be safe, given what was seen, for many rows at once: `support_elimination_kernel`, rows last."""
+"""What can still be safe, given what was seen, for many rows at once: `support_elimination`, rows last."""
 
 from __future__ import annotations
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
-from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at, known_at
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, greedy_backward, known_at
 from resetfree.players.shared.batched.batched_ridge import BatchedRidge
 from resetfree.players.shared.batched.batched_rollout import Path, Turn
-from resetfree.players.shared.batched.batched_tables import Scene, Shape, at_state
+from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape
 from resetfree.players.shared.kernels.composite import TIE
 
 
@@ -27,9 +28,9 @@ class Greedy:
         """No samples, on the host."""
         return self.ridge.begin(shape, given["phi"], given["reg"])
 
-    def plan(self, scene: Scene, state: Any, turn: Turn, evaluate: bool) -> BatchedPlan:
+    def plan(self, scene: BatchedScene, state: Any, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Q = clip(regression of r + V + bonus, -lam, H-h+1), V = max Q; V_r and V_c of the greedy policy, no bonus."""
-        (shape, tables, given), (s1, lam, _, u) = scene, turn
+        (shape, tables, given), lam = scene, turn.lam
 
         def step(values: Values, h: Any) -> tuple[Values, Array]:
             dead = known_at(shape, state.known, state.known_last, h)
@@ -44,9 +45,7 @@ class Greedy:
                 width = jnp.sqrt(w)
                 bonus = given["beta_r"] * width + lam * self._cost_bonus(given["beta_c"] * width, mean_c[a])
                 q.append(jnp.maximum(jnp.minimum(mean[a] + bonus, cap), -lam))
-            best = q[0]
-            for other in q[1:]:
-                best = jnp.maximum(best, other)
+            best = reduce(jnp.maximum, q)
             chosen, least = jnp.full(best.shape, -1, dtype=jnp.int32), jnp.full(best.shape, jnp.inf)
             v = v_r = v_c = jnp.zeros_like(best)
             for a, w in enumerate(width2):  # of those that tie the one of smallest width, which was tried most
@@ -56,10 +55,7 @@ class Greedy:
                 v_c = jnp.where(better, mean_c[a], v_c)
             return (v, jnp.maximum(jnp.minimum(v_r, cap), 0.0), jnp.maximum(jnp.minimum(v_c, 1.0), 0.0)), chosen
 
-        passed = backward(shape, tables, step, 3, u.action, rows=len(lam), evaluate=evaluate, keep=False)
-        values, actions, exact, _ = passed
-        v, v_r, v_c = (at_state(x, s1) for x in values)
-        return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
+        return greedy_backward(scene, turn, step, 3, evaluate)
 
     def _cost_bonus(self, x: Array, mean_c: Array) -> Array:
         if not self.variance_aware:
@@ -67,6 +63,6 @@ class Greedy:
         q = jnp.maximum(jnp.minimum(mean_c, 1.0), 0.0)
         return jnp.minimum(x, 2.0 * jnp.sqrt(q * (1.0 - q)) * x + x * x)
 
-    def learn(self, scene: Scene, state: Any, path: Path, lam: Array, plan: BatchedPlan) -> Any:
+    def learn(self, scene: BatchedScene, state: Any, path: Path, lam: Array, plan: BatchedPlan) -> Any:
         """Add the steps that were taken."""
         return self.ridge.learn(scene.shape, scene.given["phi"], state, path)

@@ -6,6 +6,8 @@ Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,10 +16,19 @@ from jax import Array
 
 from resetfree.core.errors import InvalidInput
 from resetfree.players.shared.batched import batched_counts as counts
-from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at
+from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, greedy_backward
 from resetfree.players.shared.batched.batched_elimination import endless_sets, episode_sets
 from resetfree.players.shared.batched.batched_rollout import Path, Turn
-from resetfree.players.shared.batched.batched_tables import FEW, Scene, Shape, Tables, at_state, layer, take
+from resetfree.players.shared.batched.batched_tables import (
+    FEW,
+    BatchedScene,
+    Shape,
+    Tables,
+    at_state,
+    layer,
+    summed,
+    take,
+)
 from resetfree.players.shared.count_players import JITTER
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
 from resetfree.problems.contract import Problem
@@ -68,9 +79,9 @@ class Optimistic:
             allowed=np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
         )
 
-    def plan(self, scene: Scene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
+    def plan(self, scene: BatchedScene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
-        (shape, tables, given), (s1, lam, _, u), c = scene, turn, state.counts
+        (shape, _, given), lam, c = scene, turn.lam, state.counts
         if self.allowed_layers:
             lam = jnp.zeros_like(lam)  # elimination plans for the reward alone
         elif self.monotone:
@@ -86,7 +97,7 @@ class Optimistic:
             q, q_r, q_c, low = self._estimates(scene, c, h, lam, after)
             if state.allowed is not None:
                 may = layer(state.allowed, h)
-                some = jnp.any(may, axis=0) if shape.n_actions > FEW else _any([may[a] for a in range(len(may))])
+                some = jnp.any(may, axis=0) if shape.n_actions > FEW else reduce(or_, [may[a] for a in range(len(may))])
                 q = [jnp.where(some & ~may[a], -jnp.inf, x) for a, x in enumerate(q)]
             tried = layer(c.tried, h)
             top, best = q[0], jnp.zeros(q[0].shape, dtype=jnp.int32)
@@ -105,10 +116,7 @@ class Optimistic:
             return tuple(jnp.where(c.known, 0.0, x) for x in now), jnp.where(c.known, 0, best)
 
         n_values = 4 if self.form == TWO_SIDED else 3
-        passed = backward(shape, tables, step, n_values, u.action, rows=len(lam), evaluate=evaluate, keep=False)
-        values, actions, exact, _ = passed
-        v, v_r, v_c = (at_state(x, s1) for x in values[:3])
-        return BatchedPlan(actions=actions, v_r=v_r, v_c=v_c, upper=v, exact=exact_at(exact, s1), policy=None)
+        return greedy_backward(scene, turn, step, n_values, evaluate)
 
     def _prefer(self, given: dict[str, Any], state: OptimisticRows) -> Array:
         """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
@@ -120,7 +128,7 @@ class Optimistic:
         return jnp.asarray(score[:, None] + JITTER * jitter)
 
     def _estimates(
-        self, scene: Scene, c: counts.CountRows, h: Any, lam: Array, after: Values
+        self, scene: BatchedScene, c: counts.CountRows, h: Any, lam: Array, after: Values
     ) -> tuple[list[Array], list[Array], list[Array], Array]:
         """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
         shape, tables, given = scene
@@ -167,7 +175,7 @@ class Optimistic:
                 low = jnp.where(untried, low, jnp.maximum(low, pay + mean_low - bonus))
         return q, q_r, q_c, low
 
-    def learn(self, scene: Scene, state: OptimisticRows, path: Path, lam: Array, plan: BatchedPlan) -> OptimisticRows:
+    def learn(self, scene: BatchedScene, state: OptimisticRows, path: Path, lam: Array, plan: Any) -> OptimisticRows:
         """Count the steps that were taken; compute again which actions can still be safe."""
         shape, tables = scene.shape, scene.tables
         new = state._replace(counts=counts.count(shape, state.counts, path))
@@ -196,25 +204,13 @@ def _spread(tables: Tables, c: counts.CountRows, h: Any, a: int, v: Array, mean:
     """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
     successor = layer(tables.successor, h)[a]
     seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]
-    if len(successor) > FEW:
-        return (seen * (take(v, successor) - mean) ** 2).sum(axis=0)
-    total = seen[0] * (take(v, successor[0]) - mean) ** 2
-    for j in range(1, len(successor)):
-        total = total + seen[j] * (take(v, successor[j]) - mean) ** 2
-    return total
+    return summed(len(successor), lambda j: seen[j] * (take(v, successor[j]) - mean) ** 2)
 
 
 def _of(best: Array, per_action: list[Array]) -> Array:
     result = per_action[0]
     for a, x in enumerate(per_action[1:], start=1):
         result = jnp.where(best == a, x, result)
-    return result
-
-
-def _any(parts: list[Array]) -> Array:
-    result = parts[0]
-    for part in parts[1:]:
-        result = result | part
     return result
 
 

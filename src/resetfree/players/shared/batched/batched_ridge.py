@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from resetfree.players.shared.batched import batched_counts as counts
 from resetfree.players.shared.batched.batched_rollout import Path, over_steps
-from resetfree.players.shared.batched.batched_tables import FEW, Shape, Tables, layer, take
+from resetfree.players.shared.batched.batched_tables import Shape, Tables, layer, summed, take
 from resetfree.problems.contract import Problem
 
 
@@ -98,12 +98,7 @@ class BatchedRidge:
 
 def _along_features(phi: Any, w: Array) -> Array:
     """sum_k phi[k] w[k], for all pairs: [A, S, rows]."""
-    if len(phi) > FEW:
-        return jnp.sum(phi[:, :, :, None] * w[:, None, None], axis=0)
-    total: Array = phi[0][:, :, None] * w[0]
-    for k in range(1, len(phi)):
-        total = total + phi[k][:, :, None] * w[k]
-    return total
+    return summed(len(phi), lambda k: phi[k][..., None] * w[k][..., None, None, :])
 
 
 def _sherman_morrison(

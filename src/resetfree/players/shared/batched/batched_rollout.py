@@ -137,21 +137,9 @@ def roll(shape: Shape, tables: Tables, actions: Any, s1: Array, u: Uniforms) -> 
     nothing = jnp.zeros_like(s1)
     start: tuple[Array, ...] = (s1, nothing == 0, nothing > 0, nothing, nothing.astype(jnp.float64))
     (last, _, was_reset, steps, total), path = over_steps(body, start, shape)
-    state, action, slot, arrived, taken, moved, pay = (jnp.stack(part) if shape.unrolled else part for part in path)
-    return Path(
-        state=state,
-        action=action,
-        slot=slot,
-        arrived=arrived,
-        taken=taken,
-        moved=moved,
-        reward=pay,
-        last=last,
-        reset=was_reset,
-        steps=steps,
-        total=total,
-        next_start=next_start(shape, tables, last, was_reset, u),
-    )
+    walked = (jnp.stack(part) if shape.unrolled else part for part in path)
+    begin = next_start(shape, tables, last, was_reset, u)
+    return Path._make((*walked, last, was_reset, steps, total, begin))
 
 
 def next_start(shape: Shape, tables: Tables, last: Array, was_reset: Array, u: Uniforms) -> Array:

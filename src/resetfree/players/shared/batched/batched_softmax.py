@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from math import log
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from jax import Array
 from resetfree.players.shared.batched.batched_backward import BatchedPlan, Values, backward, exact_at, known_at
 from resetfree.players.shared.batched.batched_ridge import BatchedRidge
 from resetfree.players.shared.batched.batched_rollout import Path, Turn
-from resetfree.players.shared.batched.batched_tables import Scene, Shape, at_state
+from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape, at_state
 
 
 class SoftmaxRows(NamedTuple):
@@ -40,7 +41,7 @@ class Softmax:
             old = np.full(dims, 1.0 / shape.n_actions)
         return SoftmaxRows(self.ridge.begin(shape, given["phi"], given["reg"]), old)
 
-    def plan(self, scene: Scene, state: SoftmaxRows, turn: Turn, evaluate: bool) -> BatchedPlan:
+    def plan(self, scene: BatchedScene, state: SoftmaxRows, turn: Turn, evaluate: bool) -> BatchedPlan:
         """Optimistic Q_r and Q_c, softmax of alpha (Q_r - lam Q_c), values under it."""
         (shape, tables, given), (s1, lam, k, u), data = scene, turn, state.data
         beta_r, beta_c = given["beta_r"], given["beta_c"]
@@ -59,9 +60,7 @@ class Softmax:
                 q_r.append(jnp.maximum(jnp.minimum(r + beta_r * width, cap), 0.0))
                 q_c.append(jnp.maximum(jnp.minimum(c - beta_c * width, 1.0), 0.0))
                 composite.append(q_r[-1] - lam * q_c[-1])
-            best = composite[0]
-            for q in composite[1:]:
-                best = jnp.maximum(best, q)
+            best = reduce(jnp.maximum, composite)
             weights = []
             for q in composite:
                 exponent = alpha * (q - best)
@@ -82,6 +81,6 @@ class Softmax:
         upper = v_r - lam * v_c + slack
         return BatchedPlan(actions, v_r, v_c, upper=upper, exact=exact_at(exact, s1), policy=policy)
 
-    def learn(self, scene: Scene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
+    def learn(self, scene: BatchedScene, state: SoftmaxRows, path: Path, lam: Array, plan: BatchedPlan) -> SoftmaxRows:
         """Add the steps that were taken."""
         return SoftmaxRows(self.ridge.learn(scene.shape, scene.given["phi"], state.data, path), plan.policy)

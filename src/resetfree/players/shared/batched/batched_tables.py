@@ -6,7 +6,10 @@ m contexts. A pair is a * S + s. `Shape` is what a program is compiled for, `Tab
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -65,7 +68,7 @@ class Tables(NamedTuple):
     deviation: Any  # of Gaussian noise
 
 
-class Scene(NamedTuple):
+class BatchedScene(NamedTuple):
     """What a player's program is given in every round: the problem, and the player's own numbers."""
 
     shape: Shape
@@ -144,6 +147,13 @@ def pick(draw: Draw, width: int, row: Array, u: Array) -> Array:
         found = jnp.where(take(draw.cumulative, found + (step - 1)) <= u, found + step, found)
         step //= 2
     return jnp.minimum(found - row * stride, take(draw.last, row))
+
+
+def summed(n: int, term: Callable[[Any], Array]) -> Array:
+    """The sum of term(j) over j < n: few terms are written out, more are one reduction of term(all j) over axis 0."""
+    if n > FEW:
+        return term(slice(None)).sum(axis=0)
+    return reduce(add, map(term, range(n)))
 
 
 def take(table: Array, index: Array) -> Array:

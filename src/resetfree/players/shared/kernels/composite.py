@@ -9,14 +9,11 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.players.shared.kernels.ridge import Regression, learn
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 TIE = 1e-9  # values, and squared widths, that are closer than this are equal
 
 

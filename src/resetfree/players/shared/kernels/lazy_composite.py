@@ -1,6 +1,6 @@
 """Optimistic value iteration on counts, and what can still be safe, on the places of a plan and on what changed alone.
 
-The passes over all states are `kernels.count_planning` and `support_elimination_kernel`.
+The passes over all states are `kernels.count_planning` and `support_elimination`.
 
 Legend: as in `kernels.visited`; bad[i, l] whether a reset can no longer be avoided from numbered state i as far as was
 seen, one layer l for a life without end or one per step of an episode.

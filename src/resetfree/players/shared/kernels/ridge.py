@@ -15,13 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
+from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 
 class Regression(NamedTuple):
@@ -33,11 +29,14 @@ class Regression(NamedTuple):
     width2: Floats  # [L, N] squared widths
 
 
-def empty(phi: Floats, n_states: int, n_layers: int, reg: float) -> tuple[Regression, Floats]:
-    """No samples yet, in the cheaper form; the second value is the `phi` to pass along (empty in the pairs form)."""
+def empty(phi: Floats, n_states: int, n_layers: int, reg: float, by_pairs: bool = True) -> tuple[Regression, Floats]:
+    """No samples yet, in the cheaper form; the second value is the `phi` to pass along (empty in the pairs form).
+
+    by_pairs: whether the pairs form may be chosen.
+    """
     n, d = phi.shape
     width2 = np.tile((phi**2).sum(axis=1) / reg, (n_layers, 1))
-    if n * (n + n_states) <= 2 * d * (d + 2 * n):
+    if by_pairs and n * (n + n_states) <= 2 * d * (d + 2 * n):
         gram = np.tile(phi @ phi.T / reg, (n_layers, 1, 1))
         cross, pay = np.zeros((n_layers, n_states, n)), np.zeros((n_layers, n))
         return Regression(gram, cross, pay, width2), np.empty((0, 0))

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from resetfree.players.shared.batched.batched_rollout import Turn, by_purpose, offsets_of, roll
-from resetfree.players.shared.batched.batched_tables import Scene, Shape, Tables
+from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape, Tables
 from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
@@ -73,7 +73,7 @@ def play_round(program: Program, world: BatchWorld, now: BatchState) -> tuple[Ba
     rng, drawn = pcg64.uniforms(now.rng, world.draws)
     u = by_purpose(drawn, program.offsets)
     lam = program.dual.multiplier(world.dual, now.dual, now.s1)
-    scene = Scene(shape, tables, world.primal)
+    scene = BatchedScene(shape, tables, world.primal)
     plan = program.primal.plan(scene, now.primal, Turn(now.s1, lam, k, u), program.evaluate)
     path = roll(shape, tables, plan.actions, now.s1, u)
     signals = [plan.v_c, path.reset.astype(jnp.float64), *(plan.exact[1:] if plan.exact is not None else ())]
