@@ -5,6 +5,7 @@ A run file suffices: neither the environment nor its packages are needed, and no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -17,9 +18,9 @@ from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
-from resetfree.players import discover
+from resetfree.players import Role, discover
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.blueprint import Blueprint, action_array, check_start, number
+from resetfree.problems.blueprint import Blueprint, action_array, check_start
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.stepping import playable
@@ -34,7 +35,6 @@ from resetfree.runs.runfile import (
     read_problem,
     sentences,
 )
-from resetfree.runs.setup import player_from
 from resetfree.theory.certificates.record import Record
 from resetfree.use.policy import DeployedPolicy
 from resetfree.use.predictor import FeatureSource, table
@@ -61,6 +61,10 @@ class LearnedRun(Record, Protocol):
     @property
     def problem(self) -> Problem | None:
         """The problem of the run, if available."""
+
+    @property
+    def players(self) -> Mapping[Role, type]:
+        """The classes that were given for its players."""
 
     @property
     def learned(self) -> TrainedPlayer | None:
@@ -128,13 +132,14 @@ def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None
         assert run.learned is not None
         return run.learned
     if player is None:
-        name, settings = run.spec["primal"]["name"], run.spec["primal"]["settings"]
-        if name not in discover("primal"):
+        name = run.spec["primal"]["name"]
+        if name not in discover("primal") and "primal" not in run.players:
             raise RunError(
-                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not registered, "
-                "and nothing that a file names is imported: give it, recall(run, player=...)."
+                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not registered, and "
+                "nothing that a file names is imported: give its class, rf.load(file, primal=...), or "
+                "--primal module:Class on the command line."
             )
-        player = player_from("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
+        player = run.player_again("primal")
     state = player.init(world, run.spec["episodes"], run.spec["seed"])
     if run.path is not None and states.is_replayed(state):
         with closing(connect(run.path, "ro")) as connection, sentences(run.path):

@@ -6,6 +6,7 @@ realised resets are counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,7 @@ class Run:
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
     fit: Fit | None = None  # None for a run without a ledger
+    players: Mapping[Role, type] = field(default_factory=dict, repr=False)  # given classes of players, by role
 
     def __len__(self) -> int:
         return len(self.columns["k"])
@@ -96,8 +98,9 @@ class Run:
         return problem_of(self.spec, self.mdp, self.problem)
 
     def player_again(self, role: Role) -> Any:
-        """A player, made again from its name and settings; a user's own primal player if available."""
-        return player_of(self.spec, role, None if self.learned is None else self.learned.player)
+        """A player, made again from its name and settings; a user's own if it is available."""
+        learned = None if self.learned is None or role == "dual" else self.learned.player
+        return player_of(self.spec, role, self.players.get(role, learned))
 
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""

@@ -9,12 +9,14 @@ settings in the file are those that were played is checked by `--replay`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from resetfree.core.errors import NotCertifiable, ResetFreeError
-from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.players import Role, discover
+from resetfree.core.arguments import shown, words
+from resetfree.core.errors import NotCertifiable, ResetFreeError, RunError
+from resetfree.game.contract import Statement
+from resetfree.players import Role, discover, player_class
 from resetfree.problems.blueprint import number
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe, fingerprint
@@ -33,12 +35,15 @@ BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, Arithmeti
 
 
 def problem_of(spec: Spec, mdp: FiniteMDP | None, given: Problem | None) -> Problem:
-    """The problem of a run: that of its model, the given one, or a registered one; otherwise raises NotCertifiable."""
+    """The problem of a run: the given one, that of its model, or a registered one; otherwise raises NotCertifiable.
+
+    The given one comes first: an environment with a table has a model too, and is another problem than that.
+    """
     name = spec["problem"]
-    if mdp is not None:
-        problem: Problem = mdp.problem()
-    elif given is not None:
+    if given is not None:
         problem = given
+    elif mdp is not None:
+        problem = mdp.problem()
     elif name in problems():
         problem = find_world(name, followed(spec)).problem
     else:
@@ -48,16 +53,29 @@ def problem_of(spec: Spec, mdp: FiniteMDP | None, given: Problem | None) -> Prob
     return problem
 
 
-def player_of(spec: Spec, role: Role, given: PrimalPlayer[Any] | None) -> Any:
-    """A player of a run, made again from its name and settings; the given primal player if it is of another class.
+def classes_of(spec: Spec, given: Mapping[Role, Any], file: Path) -> dict[Role, type]:
+    """The classes that a user gives for the players of a run file, by role; raises RunError for those of another."""
+    found: dict[Role, type] = {}
+    for role, player in given.items():
+        if player is None:
+            continue
+        name = spec[role]["name"]
+        found[role] = player if isinstance(player, type) else player_class(role, words(player, f"'{role}' of load"))
+        if getattr(found[role], "name", None) != name:
+            raise RunError(f"The run file '{file}' is of the {role} player '{name}'. Got {shown(player)} instead.")
+    return found
 
-    A user's own player may have the name of a registered one.
+
+def player_of(spec: Spec, role: Role, given: Any) -> Any:
+    """A player of a run, made again from its name and settings, of the given class if there is one.
+
+    given: also the player itself, which is returned if its class is not the registered one of its name.
     """
     name, settings = spec[role]["name"], spec[role]["settings"]
-    known = None if role == "dual" else given
-    if known is not None and known.name == name and type(known) is not discover(role).get(name):
-        return known
-    return player_from(role, name, {role: {key: number(value) for key, value in settings.items()}})
+    own = isinstance(given, type)
+    if given is not None and not own and given.name == name and type(given) is not discover(role).get(name):
+        return given
+    return player_from(role, given if own else name, {role: {key: number(value) for key, value in settings.items()}})
 
 
 def recomputed(spec: Spec, problem: Callable[[], Problem], player: Callable[[Role], Any]) -> Statements:
