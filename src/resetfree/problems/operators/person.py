@@ -11,7 +11,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, Rule, check
 from resetfree.problems.operators.callback import Callback
 from resetfree.problems.operators.channel import CHANNELS, Channel
-from resetfree.problems.operators.file import Folder
+from resetfree.problems.operators.file import FolderChannel
 from resetfree.problems.operators.messages import LONGEST, clean
 from resetfree.problems.operators.request import Answer, Request
 
@@ -84,7 +84,7 @@ class OperatorReset:
         if self.address is not None:
             raise InvalidInput(f"The 'address' of OperatorReset is for 'http' only. Got it with {by!r} instead.")
         if isinstance(by, Path):
-            return Folder(by, self.who)
+            return FolderChannel(by, self.who)
         if callable(by):
             return Callback(by)
         raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")

@@ -22,9 +22,9 @@ from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
-from resetfree.problems.registry import register
+from resetfree.problems.registry import Size, register
 from resetfree.problems.stepping import Step, SteppedProblem
-from resetfree.problems.zoo._options import Horizon, require_size
+from resetfree.problems.zoo._options import Horizon
 
 RESET_STATE = -1.0  # the reset state, outside the states [0, 1]
 N_ACTIONS = 3
@@ -242,7 +242,7 @@ def _pick(weights: Floats, u: float) -> int:
 @register(
     "continuous-linear-v0",
     "Infinitely many states, linear features, and an exact answer by quadrature.",
-    lambda d, horizon, **_: 1000 * d * (d + horizon),
+    lambda d, horizon, **_: Size((N_ACTIONS * d) ** 2, 1000 * d * (d + horizon)),  # of a regression on its features
 )
 def continuous_linear(
     d: Annotated[int, Range(2)] = 4,
@@ -254,7 +254,6 @@ def continuous_linear(
 
     d: features, the last of them the reset state's (from 2). gap: the least reset probability of a dangerous action.
     """
-    require_size("continuous-linear-v0", (N_ACTIONS * d) ** 2)  # of any regression on its features
     rng = np.random.default_rng(seed)
     place = np.linspace(0.0, 1.0, d - 1)  # feature j leads to states around place_j, and pays more further right
     a = 1 + np.rint(6 * place).astype(np.int64)

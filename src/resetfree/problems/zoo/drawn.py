@@ -33,7 +33,7 @@ WHY = {"start": "put the agent on a start cell", "resume": "the position of the 
 @register(
     "drawn-v0",
     "A grid that you draw: walls, pits, goals, starts and restarts.",
-    lambda rows, horizon, **_: _size(rows, horizon),
+    _size,
 )
 def drawn(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
@@ -46,19 +46,19 @@ def drawn(
     stay: whether the agent may stay where it is, which never slips.
     closed: whether ending an episode where a reset cannot be avoided is a reset (`assumptions.close`).
     """
-    return _drawn("drawn-v0", rows, slip, horizon, stay=stay, closed=closed)
+    return drawn_mdp("drawn-v0", rows, slip, horizon, stay=stay, closed=closed)
 
 
 @register(
     "drawn-by-hand-v0",
     "A grid that you draw, on which an operator performs each reset.",
-    lambda rows, horizon, **_: _size(rows, horizon),
+    _size,
 )
 def drawn_by_hand(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> ByHand:
     """As `drawn`; only the operator performs resets (docs/hardware.md)."""
-    return ByHand(_drawn("drawn-by-hand-v0", rows, slip, horizon, stay=stay, closed=closed))
+    return ByHand(drawn_mdp("drawn-by-hand-v0", rows, slip, horizon, stay=stay, closed=closed))
 
 
 class ByHand(FiniteProblem):
@@ -85,7 +85,8 @@ class ByHand(FiniteProblem):
         return self.first_start(u) if why == "start" else self._next_start(0, True, u, 0.0)
 
 
-def _drawn(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool) -> FiniteMDP:
+def drawn_mdp(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool = False) -> FiniteMDP:
+    """The grid of a drawing, see `drawn`."""
     lines = rows.split("/")
     even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
     require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))
