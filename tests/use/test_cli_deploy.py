@@ -109,7 +109,7 @@ def test_a_policy_file_needs_a_problem(lake: Path, capsys: pytest.CaptureFixture
     assert "A policy file holds no problem" in capsys.readouterr().err
 
 
-OWN = {role: f"tests.use.own_players:Own{role.title()}" for role in ("primal", "dual")}
+OWN: dict[str, Any] = {role: f"tests.use.own_players:Own{role.title()}" for role in ("primal", "dual")}
 CLASSES = [word for role, name in OWN.items() for word in (f"--{role}", name)]
 
 

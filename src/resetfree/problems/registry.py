@@ -16,6 +16,8 @@ from resetfree.core.settings import check_options, parameters
 F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = 30_000_000  # numbers in the arrays of a registered problem: a field of a million cells has 12 million
 
+STEP, LAYER = 400, 8000  # work of a step besides its states; with its own layer
+
 
 class Size(NamedTuple):
     """The size of a problem, estimated from its options before it is made."""

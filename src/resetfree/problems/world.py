@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import expect
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
@@ -63,11 +63,9 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     if isinstance(given, World):
         return given
     if not isinstance(given, Problem):
-        if not hasattr(given, "problem") or isinstance(given, type):  # a class is no problem yet
-            raise InvalidInput(
-                "The 'problem' must be a name, a FiniteMDP, a Problem or something with a method problem(). "
-                f"Got {shown(given) if isinstance(given, type) else type(given).__name__} instead."
-            )
+        makes = hasattr(given, "problem") and not isinstance(given, type)  # a class is no problem yet
+        must = "be a name, a FiniteMDP, a Problem or something with a method problem()"
+        expect(makes, "'problem'", must, given if isinstance(given, type) else type(given))
         given = given.problem()
     try:
         mdp = model_behind(given)

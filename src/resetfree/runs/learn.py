@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
-from resetfree.core.arguments import flag, real, shown, whole
+from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
+from resetfree.core.settings import expect
 from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, play, reset_if_due
 from resetfree.players import Role
@@ -106,8 +107,7 @@ def learn(
     resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
     given = check_settings(settings)
     every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
-    if progress is not None and not callable(progress):
-        raise InvalidInput(f"The 'progress' of learn must be a function. Got {shown(progress)} instead.")
+    expect(progress is None or callable(progress), "'progress' of learn", "be a function", progress)
     if path is None and (resume or overwrite):
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
     if max_resets is not None:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
+from resetfree.core.settings import record
 from resetfree.problems.contract import Episode, Intervention
 from resetfree.runs.columns import COLUMNS
 from resetfree.runs.digest import Chain
@@ -35,7 +36,6 @@ from resetfree.runs.runfile import (
     MOST_TEXT,
     Checkpoint,
     check_header,
-    connect,
     damaged,
     named,
     read_checkpoint,
@@ -43,6 +43,7 @@ from resetfree.runs.runfile import (
     read_played,
     read_problem,
     read_spec,
+    reading,
     sentences,
     start_type,
     surroundings,
@@ -315,22 +316,14 @@ class Contents:
 
 def read(path: str | Path) -> Contents:
     """The contents of a run file, from one snapshot; also while it is being written."""
-    path = Path(path)
-    connection = connect(path, "ro")
-    try:
-        return _contents(connection, path)
-    finally:
-        connection.close()
+    with reading(Path(path)) as connection:
+        return _contents(connection, Path(path))
 
 
 def read_spec_of(path: str | Path) -> dict[str, Any]:
     """The spec of a run file."""
-    connection = connect(Path(path), "ro")
-    try:
-        with sentences(Path(path)):
-            return read_spec(connection, Path(path))
-    finally:
-        connection.close()
+    with reading(Path(path)) as connection:
+        return read_spec(connection, Path(path))
 
 
 def write_certificates(path: str | Path, certificates: Iterable[Certificate]) -> None:
@@ -354,22 +347,11 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         if max(map(len, [*certificates, *performed, meta])) > MOST_TEXT:
             raise ValueError(f"it holds a text of more than {MOST_TEXT} characters")
         claims = [dict(json.loads(text)) for text in certificates]
-        done = tuple(map(_intervention, performed))
+        done = tuple(record(Intervention, json.loads(text), "intervention") for text in performed)
         about = json.loads(meta)
         return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit)
     except BROKEN as error:
         raise damaged(path, error) from error
-
-
-def _intervention(text: str) -> Intervention:
-    """An intervention from its JSON text; raises ValueError, as a file is untrusted input."""
-    row = json.loads(text)
-    kinds = {"k": int, "why": str, "detail": str, "who": str, "asked": str, "answered": str, "seconds": float | int}
-    if not isinstance(row, dict) or set(row) != set(kinds):
-        raise ValueError(f"an intervention must have the fields {', '.join(kinds)}")
-    if not all(isinstance(row[name], kind) for name, kind in kinds.items()):
-        raise ValueError("an intervention has a field of another type")
-    return Intervention(**row)
 
 
 def unfit(path: Path | None, fit: Fit) -> RunError:

@@ -30,8 +30,8 @@ from resetfree.theory.certificates.asked import UNKNOWN
 Spec: TypeAlias = dict[str, Any]
 Statements: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as in a spec
 ROLES: tuple[Role, Role] = ("primal", "dual")
-# What code may raise that is given untrusted settings.
-BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError)
+# What code may raise that is given untrusted settings or arrays.
+BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 def problem_of(spec: Spec, mdp: FiniteMDP | None, given: Problem | None) -> Problem:

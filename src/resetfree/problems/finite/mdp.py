@@ -15,12 +15,13 @@ from scipy.special import ndtri
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import check, expect
 from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.checks import (
+    Horizon,
     check_contexts,
     check_features,
-    check_horizon,
     check_names,
     check_noise,
     check_reward,
@@ -101,11 +102,8 @@ class FiniteMDP:
     ) -> None:
         self._given = {**locals()}  # for `replace`
         del self._given["self"], self._given["support"]
-        check_horizon(horizon, "FiniteMDP")
-        if not isinstance(boundary, str) or boundary not in ("physical", "literal"):
-            raise InvalidInput(
-                f'The \'boundary\' of FiniteMDP must be "physical" or "literal". Got {shown(boundary)} instead.'
-            )
+        check(horizon, Horizon, "'horizon' of FiniteMDP")
+        check(boundary, Boundary, "'boundary' of FiniteMDP")
         self.name, self.horizon, self.boundary, self.layout = name, int(horizon), boundary, layout
         self.reset = state_set(reset, "reset", None)
         self.n_states = len(self.reset)
@@ -174,11 +172,10 @@ class FiniteMDP:
         return self.model.last_reset
 
     def _restart(self, restart: int | ArrayLike | None) -> Floats:
-        if self.contexts is None:
-            return distributions(self.start if restart is None else restart, "restart", self.reset)
-        if restart is None:
-            raise InvalidInput("The 'restart' of FiniteMDP must be given if there are contexts. Got None instead.")
-        return distributions(restart, "restart", self.reset, len(self.contexts))
+        given = restart is not None or self.contexts is None
+        expect(given, "'restart' of FiniteMDP", "be given if there are contexts")
+        n = 1 if self.contexts is None else len(self.contexts)
+        return distributions(self.start if restart is None else restart, "restart", self.reset, n)
 
     def _model(self) -> Model:
         """The arrays that every compiled pass reads."""

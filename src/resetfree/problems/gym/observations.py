@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
+from resetfree.core.settings import expect
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.rewards import Unusable
 
@@ -127,10 +128,9 @@ class Numbered(Observer):
 
     @seen.setter
     def seen(self, digests: NDArray[np.uint8]) -> None:
-        if digests.ndim != 2 or digests.shape[1] != DIGEST or digests.dtype != np.uint8 or len(digests) > self._most:
-            raise InvalidInput(
-                f"The seen observations must be at most {self._most} hashes of {DIGEST} bytes. Got others instead."
-            )
+        good = digests.ndim == 2 and digests.shape[1] == DIGEST and digests.dtype == np.uint8
+        must = f"be at most {self._most} hashes of {DIGEST} bytes"
+        expect(good and len(digests) <= self._most, "seen observations", must, got="others")
         self._number = {row.tobytes(): i for i, row in enumerate(digests)}
 
 

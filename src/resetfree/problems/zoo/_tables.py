@@ -11,6 +11,7 @@ from scipy import sparse
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 
+LAYERS = 10_000  # steps of a problem with a table for each
 ANY = "*"  # in place of an action: every action
 Moves: TypeAlias = Mapping[tuple[str, str], Mapping[str, float]]
 Pay: TypeAlias = Mapping[tuple[str, str], float]

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
-from resetfree.core.settings import Range
+from resetfree.core.settings import Range, expect
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import Size, register
-from resetfree.problems.zoo._options import LAYER, LAYERS, require
-from resetfree.problems.zoo._tables import ANY, rewards, table_mdp, transitions
+from resetfree.problems.registry import LAYER, Size, register
+from resetfree.problems.zoo._tables import ANY, LAYERS, rewards, table_mdp, transitions
 
 ACTIONS = ("safe", "risky")
 
@@ -31,7 +30,8 @@ def coin_chain(m: Annotated[int, Range(1, 1000)] = 6, horizon: Annotated[int, Ra
     horizon: H; 0 means H = m, which leaves room for one attempt.
     """
     # 2^1000 is still a float, and so is 2^-1000.
-    require(horizon == 0 or horizon >= m, "coin-chain-v0", "horizon", f"be 0 or at least 'm' ({m})", horizon)
+    what = "option 'horizon' of problem 'coin-chain-v0'"
+    expect(horizon == 0 or horizon >= m, what, f"be 0 or at least 'm' ({m})", horizon)
     steps = horizon or m
     chain = [f"c{i}" for i in range(1, m)]
     states = ("base", *chain, "pit")

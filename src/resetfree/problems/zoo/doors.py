@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated
 
-from resetfree.core.settings import PositiveInt, Range
+from resetfree.core.settings import PositiveInt, Range, expect
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import Size, register
-from resetfree.problems.zoo._options import LAYER, LAYERS, require
-from resetfree.problems.zoo._tables import ANY, table_mdp, transitions
+from resetfree.problems.registry import LAYER, Size, register
+from resetfree.problems.zoo._tables import ANY, LAYERS, table_mdp, transitions
 
 ACTIONS = ("left", "right")
 
@@ -26,7 +25,8 @@ def doors(length: PositiveInt = 3, horizon: Annotated[int, Range(1, LAYERS)] = 1
     The door opens at steps h <= H - L only (after that "left" pays 0 and stays), so an agent that enters is reset in
     the same episode, and no episode ends inside the chamber: every start admits a reset-free policy.
     """
-    require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)
+    what = "option 'horizon' of problem 'doors-v0'"
+    expect(horizon > length, what, f"be larger than 'length' ({length})", horizon)
     chamber = [f"c{i}" for i in range(1, length + 1)]
     states = ("fork", "loop", *chamber, "pit")
     inside = {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit"])}

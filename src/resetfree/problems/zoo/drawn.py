@@ -7,15 +7,15 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.settings import Fraction
+from resetfree.core.settings import Fraction, expect
 from resetfree.problems.contract import ChoicePolicy, Episode, intervene
+from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators import Automatic, Operator, Request
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, Horizon, require
+from resetfree.problems.registry import STEP, register
 
 SYMBOLS = {".": "free", "#": "wall", "X": "pit", "G": "goal", "g": "small goal", "S": "start", "R": "restart"}
 PAYS = {"G": 1.0, "g": 0.3}
@@ -88,14 +88,14 @@ class ByHand(FiniteProblem):
 def drawn_mdp(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool = False) -> FiniteMDP:
     """The grid of a drawing, see `drawn`."""
     lines = rows.split("/")
-    even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
-    require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))
+    what, even = f"option 'rows' of problem '{name}'", len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
+    expect(even, what, "have rows of one length, with '/' between them", rows)
     fits = max(len(lines), len(lines[0])) <= LARGEST
-    require(fits, name, "rows", f"have at most {LARGEST} rows and columns", f"{len(lines)} x {len(lines[0])}")
+    expect(fits, what, f"have at most {LARGEST} rows and columns", f"{len(lines)} x {len(lines[0])}")
     unknown = sorted({*rows} - {*SYMBOLS, "/"})
-    require(not unknown, name, "rows", f"be made of {' '.join(SYMBOLS)}", "".join(unknown)[:8])
+    expect(not unknown, what, f"be made of {' '.join(SYMBOLS)}", "".join(unknown)[:8])
     cells = np.array([list(line) for line in lines])
-    require(bool(np.isin(cells, ("S", "R")).any()), name, "rows", "have a start S or a restart R", _short(rows))
+    expect(np.isin(cells, ("S", "R")).any(), what, "have a start S or a restart R", rows)
     free, pits = cells != "#", cells == "X"
     actions = tuple(move for move in MOVES if stay or move != "stay")
     transition, layout = grid_transitions(free, pits, slip, actions)
@@ -116,7 +116,3 @@ def drawn_mdp(name: str, rows: str, slip: float, horizon: int, *, stay: bool, cl
         layout=layout,
     )
     return close(mdp) if closed else mdp
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."

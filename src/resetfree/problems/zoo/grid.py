@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from resetfree.core.settings import Fraction
+from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, Horizon
+from resetfree.problems.registry import STEP, register
 from resetfree.problems.zoo.drawn import drawn_mdp
 
 

@@ -7,12 +7,12 @@ from typing import Annotated
 import numpy as np
 
 from resetfree.core.settings import Count, Fraction, Range
+from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.grids import cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import close
 from resetfree.problems.finite.transitions import Bools
-from resetfree.problems.registry import Size, register
-from resetfree.problems.zoo._options import STEP, HorizonOrNone
+from resetfree.problems.registry import STEP, Size, register
 
 ACTIONS = ("up", "down", "left", "right")
 PITS_OF_5 = ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))
@@ -28,7 +28,7 @@ NAMED = 100  # cells of larger fields have numbers as names
 def pits(
     n: Annotated[int, Range(2)] = 5,
     slip: Fraction = 0.0,
-    horizon: HorizonOrNone = 0,
+    horizon: Annotated[int, Range(0, LONGEST)] = 0,
     density: Annotated[float, Range(most=1)] = -1.0,
     seed: Count = 0,
 ) -> FiniteMDP:

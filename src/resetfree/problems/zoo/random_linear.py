@@ -11,10 +11,10 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from resetfree.core.settings import Count, PositiveInt, Range
+from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.registry import Size, register
-from resetfree.problems.zoo._options import LAYER, STEP, Horizon
+from resetfree.problems.registry import LAYER, STEP, Size, register
 
 CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, each of which leads mostly to few states
 RISKY_SHARE = 0.5  # of the pairs (state, action), action 0 aside
