@@ -11,9 +11,8 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.use.policy import DeployedPolicy
-from resetfree.use.predictor import table
 from resetfree.use.sensors import Sensor, flat, sensor_from, size
 
 

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
+from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import expect
 from resetfree.problems.contract import Problem
@@ -17,7 +18,7 @@ from resetfree.problems.resolve import resolve
 
 
 @dataclass(frozen=True)
-class World:
+class World(Closes):
     """A problem, its model if that is known, and the name and options that make it again.
 
     As a context manager it closes a problem that was made by name, and none that was passed as an object.
@@ -28,12 +29,6 @@ class World:
     name: str
     options: dict[str, Any]
     made_here: bool = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the problem, if it was made here."""

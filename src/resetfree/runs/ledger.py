@@ -23,6 +23,7 @@ from typing import Any, Self, TypeAlias
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
+from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
 from resetfree.core.settings import record
@@ -43,7 +44,7 @@ INSERT = f"INSERT INTO rounds ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * le
 INSERT_MOVES = "INSERT INTO transitions (k, form, data) VALUES (?, ?, ?)"
 
 
-class Ledger:
+class Ledger(Closes):
     """The writer of a run file; made by `create` or `reopen`, and closed as a context manager."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
@@ -243,12 +244,6 @@ class Ledger:
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _spill(self) -> None:
         """Write the buffered rounds into the open transaction."""

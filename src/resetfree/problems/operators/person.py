@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
+from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, Rule, check
 from resetfree.problems.operators.callback import Callback
@@ -23,7 +24,7 @@ Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"
 
 
 @dataclass
-class OperatorReset:
+class OperatorReset(Closes):
     """Sends a person a request for each reset, and waits for the answer.
 
     by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), the name of an operator of
@@ -64,12 +65,6 @@ class OperatorReset:
     def close(self) -> None:
         """Close the endpoint or unlock the folder; also done when the process ends."""
         self._way.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _channel(self) -> Channel:
         by = self.by
