@@ -30,11 +30,7 @@ def _size(rows: str, horizon: int, **_: object) -> int:
 WHY = {"start": "put the agent on a start cell", "resume": "the position of the agent is unknown"}
 
 
-@register(
-    "drawn-v0",
-    "A grid that you draw: walls, pits, goals, starts and restarts.",
-    _size,
-)
+@register("drawn-v0", "A grid that you draw: walls, pits, goals, starts and restarts.", _size)
 def drawn(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> FiniteMDP:
@@ -49,11 +45,7 @@ def drawn(
     return drawn_mdp("drawn-v0", rows, slip, horizon, stay=stay, closed=closed)
 
 
-@register(
-    "drawn-by-hand-v0",
-    "A grid that you draw, on which an operator performs each reset.",
-    _size,
-)
+@register("drawn-by-hand-v0", "A grid that you draw, on which an operator performs each reset.", _size)
 def drawn_by_hand(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> ByHand:
