@@ -11,6 +11,7 @@ from typing import Any
 from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import expect
+from resetfree.core.values import shown
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
@@ -60,7 +61,7 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     if not isinstance(given, Problem):
         makes = hasattr(given, "problem") and not isinstance(given, type)  # a class is no problem yet
         must = "be a name, a FiniteMDP, a Problem or something with a method problem()"
-        expect(makes, "'problem'", must, given if isinstance(given, type) else type(given))
+        expect(makes, "'problem'", must, got=shown(given) if isinstance(given, type) else type(given).__name__)
         given = given.problem()
     try:
         mdp = model_behind(given)
