@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -138,7 +139,7 @@ def all_but_one_tiny(mdp: FiniteMDP, tiny: float) -> Floats:
 def test_safety_depends_on_the_support_alone(mdp: FiniteMDP) -> None:
     answer = solve(mdp)
     for prob in (powers(mdp), all_but_one_tiny(mdp, 1e-10), all_but_one_tiny(mdp, 1e-300), all_but_one_tiny(mdp, 0.0)):
-        other = solve(mdp.replace(transition=mdp.transition.with_prob(prob)))
+        other = solve(mdp.replace(transition=dataclasses.replace(mdp.transition, prob=prob)))
         assert np.array_equal(other.feasible, answer.feasible)
         assert np.array_equal(other.safe_actions, answer.safe_actions)
         assert (other.cost[other.feasible] == 0).all()

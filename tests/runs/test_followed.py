@@ -209,14 +209,14 @@ def test_every_problem_tells_its_size_before_it_is_made(name: str) -> None:
     for option, default in known.options.items():
         if type(default) is int and option != "seed":
             try:
-                assert known.entries({option: 10**9}) > LARGEST, option
+                assert known.sized({option: 10**9}).work > LARGEST, option
                 refused = r"name .* yourself, with --set"
             except InvalidInput:  # the option has a largest value
                 refused = rf"The option '{option}' of problem '{name}' must be an integer from \d+ to \d+"
             with pytest.raises(InvalidInput, match=refused):
                 followed({"problem": name, "problem_options": {option: 10**9}})
             assert followed({"problem": name, "problem_options": {option: 10**9}}, {option: 3})[option] == 3
-    assert known.entries({}) < LARGEST / 100
+    assert known.sized({}).work < LARGEST / 100
 
 
 def test_a_large_problem_must_be_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

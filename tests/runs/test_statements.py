@@ -134,6 +134,17 @@ def test_a_player_at_hand_is_asked_itself(tmp_path: Path) -> None:
     assert "There is no primal player 'mine'" in rf.load(tmp_path / "a.rfrun").statements["primal"]["why"]
 
 
+@pytest.mark.parametrize("reached", ["given", "file"])
+def test_an_environment_with_a_table_is_asked_itself(tmp_path: Path, reached: str) -> None:
+    problem = rf.from_gym("gym:FrozenLake-v1", horizon=8)  # it has a model, which is another problem
+    run = rf.learn(problem, episodes=20, path=tmp_path / "a.rfrun")
+    if reached == "file":
+        run = rf.load(tmp_path / "a.rfrun", rf.from_gym("gym:FrozenLake-v1", horizon=8))
+    assert run.mdp is not None
+    assert run.statements == run.spec["statements"]
+    assert next(c for c in certify(run) if c.claim == CLAIM).holds
+
+
 def test_whatever_shows_guarantees_asks_the_players(tmp_path: Path) -> None:
     def forge(spec: dict[str, Any]) -> None:
         cover(spec)

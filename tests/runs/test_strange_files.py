@@ -250,7 +250,7 @@ def test_what_a_policy_is_asked(tmp_path: Path) -> None:
         run.policy.predict([[1], [1, 2]])
     with pytest.raises(rf.InvalidInput, match="'state' must be what the last call"):
         run.policy.predict(0, state=_Keyed())  # type: ignore[arg-type]
-    with pytest.raises(rf.InvalidInput, match="'starts' must be"):
+    with pytest.raises(rf.InvalidInput, match="'starts' of an evaluation must be"):
         run.policy.evaluate(episodes=2, starts=np.zeros(3))
     with pytest.raises(rf.InvalidInput, match="'deterministic' of predict"):
         run.policy.predict(0, deterministic=np.zeros(2))  # type: ignore[arg-type]

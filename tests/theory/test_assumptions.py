@@ -16,8 +16,8 @@ from resetfree import AssumptionViolated, FiniteMDP, InvalidInput, NotCertifiabl
 from resetfree.problems.finite.contexts import with_contexts
 from resetfree.problems.finite.safety import RESTART, START
 from resetfree.theory.assumptions import (
+    AssumptionReport,
     Finding,
-    Report,
     check,
     close,
     dual_class,
@@ -359,10 +359,10 @@ def test_only_finite_problems_can_be_checked() -> None:
 
 def test_a_report_is_true_only_if_feasibility_was_found_to_hold() -> None:
     yes, open_, no = (Finding(name, holds, "") for name, holds in (("feasibility", True), ("x", None), ("y", False)))
-    assert Report("p", (yes, open_))
-    assert not Report("p", (yes, no))
-    assert not Report("p", (open_,))
-    assert not Report("p", (Finding("feasibility", None, ""),))
+    assert AssumptionReport("p", (yes, open_))
+    assert not AssumptionReport("p", (yes, no))
+    assert not AssumptionReport("p", (open_,))
+    assert not AssumptionReport("p", (Finding("feasibility", None, ""),))
     assert "not checked" in str(open_)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import resetfree as rf
 from resetfree.show.cli import main
+from resetfree.theory.certificates.asked import CLAIM
 from resetfree.use import read_policy
 
 LAKE = "gym:FrozenLake-v1"
@@ -106,3 +107,34 @@ def test_a_policy_file_needs_a_problem(lake: Path, capsys: pytest.CaptureFixture
     assert main(["export", str(lake), "-o", str(target)]) == 0
     assert main(["evaluate", str(target)]) == 2
     assert "A policy file holds no problem" in capsys.readouterr().err
+
+
+OWN: dict[str, Any] = {role: f"tests.use.own_players:Own{role.title()}" for role in ("primal", "dual")}
+CLASSES = [word for role, name in OWN.items() for word in (f"--{role}", name)]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.rfrun"
+    rf.learn("grid-v0", **OWN, episodes=30, seed=3, path=path, settings={"dual": {"C": 2.5}})
+    return path
+
+
+def test_players_of_a_users_own_are_named_by_the_user(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["evaluate"], ["export", "-o", str(own.with_suffix(".npz"))]):
+        assert main([*command, str(own)]) == 2
+        assert "--primal module:Class" in capsys.readouterr().err
+        assert said(capsys, *command, own, *CLASSES)["policy"]["primal"] == "own-primal"
+    unknown = {c["claim"]: c for c in said(capsys, "certify", own)["certificates"]}[CLAIM]
+    assert "There is no primal player 'own-primal'" in unknown["why"]
+    assert {c["claim"]: c for c in said(capsys, "certify", own, *CLASSES)["certificates"]}[CLAIM]["holds"]
+    replayed = said(capsys, "certify", own, *CLASSES, "--replay")["certificates"]
+    assert [c["holds"] for c in replayed[:3]] == [True, True, True]
+    assert rf.load(own, **OWN).player_again("dual").C == 2.5
+
+
+def test_a_class_of_another_player_is_refused(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(own), "--primal", "resetfree.players.primal.uniform:Uniform"]) == 2
+    assert "is of the primal player 'own-primal'" in capsys.readouterr().err
+    assert main(["certify", str(own), "--dual", OWN["primal"]]) == 2
+    assert "must be a dual player" in capsys.readouterr().err

@@ -14,11 +14,10 @@ from scipy import stats
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.tabular_policy import random_policy
+from resetfree.problems.finite.tabular_policy import random_policy, table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, evaluate
 from resetfree.use.intervals import BETTING, CLOPPER_PEARSON, COUNTED, MARTINGALE, STUDENT, running_mean
-from resetfree.use.predictor import table
 from resetfree.use.sensors import Sensor
 
 

@@ -21,10 +21,11 @@ from resetfree.players.primal.stored_linear import LinearValues
 from resetfree.problems.contract import ChoicePolicy
 from resetfree.problems.features import discover as feature_maps
 from resetfree.problems.features import make_features
+from resetfree.problems.finite.tabular_policy import table
 from resetfree.problems.stepping import FunctionPolicy
 from resetfree.use import DeployedPolicy, read_policy
 from resetfree.use.exporting import policy_kinds
-from resetfree.use.predictor import FeatureSource, table
+from resetfree.use.predictor import FeatureSource
 from resetfree.use.sensors import Sensor
 
 

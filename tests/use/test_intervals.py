@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.use.intervals import CELLS, bounded_mean, check_confidence, clopper_pearson, running_mean, student
+from resetfree.use.evaluating import evaluate
+from resetfree.use.intervals import CELLS, bounded_mean, clopper_pearson, running_mean, student
 
 REPEATS = 300
 MOST_MISSES = 33  # P(Binomial(300, 0.05) > 33) < 1e-5
@@ -104,5 +106,7 @@ def test_the_interval_for_a_life_becomes_narrow() -> None:
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.1, 1.5, math.nan, True, "0.95"])
 def test_a_confidence_is_a_probability(confidence: Any) -> None:
-    with pytest.raises(InvalidInput, match="must lie between 0 and 1"):
-        check_confidence(confidence)
+    grid = rf.make("grid-v0")
+    policy: Any = None  # it is refused before the policy is used
+    with pytest.raises(InvalidInput, match="'confidence' of an evaluation must be a number between 0 and 1"):
+        evaluate(policy, grid, confidence=confidence)

@@ -11,9 +11,8 @@ from gymnasium import spaces
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.use.policy import DeployedPolicy
-from resetfree.use.predictor import table
 from resetfree.use.sensors import Sensor, flat, sensor_from, size
 
 
@@ -95,7 +94,7 @@ def test_probabilities_are_those_of_the_step() -> None:
     assert policy.probabilities(0, h=2).tolist() == [0, 0, 0.6, 0.4, 0]
     assert policy.probabilities([0, 3]).shape == (2, 5)
     for h in (0, 4, 1.0, True):
-        with pytest.raises(InvalidInput, match="must be a whole number from 1 to 3"):
+        with pytest.raises(InvalidInput, match="must be an integer from 1 to 3"):
             policy.probabilities(0, h=h)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Range, check
+from resetfree.core.settings import Range, check, expect
 from resetfree.core.values import shown as shown  # for messages about arguments
 
 MOST_ENTRIES = 100_000_000  # of a sequence that is made into an array
@@ -56,8 +56,7 @@ def words(value: Any, what: str) -> str:
         value.encode() if good else None
     except UnicodeEncodeError:
         good = False
-    if not good:
-        raise InvalidInput(f"The {what} must be text. Got {shown(value)} instead.")
+    expect(good, what, "be text", value)
     return str(value)
 
 
@@ -93,16 +92,14 @@ def array(given: Any, what: str, kind: type = np.float64) -> NDArray[Any]:
 
 def as_array(given: Any, what: str) -> NDArray[Any]:
     """NumPy's array of it; raises InvalidInput if it is too large or not an array."""
+    most = f"have at most {MOST_ENTRIES} entries"
     if not isinstance(given, np.ndarray | type) and hasattr(given, "__len__"):
-        n = len(given)
-        if n > MOST_ENTRIES:
-            raise InvalidInput(f"The {what} must have at most {MOST_ENTRIES} entries. Got {n} instead.")
+        expect(len(given) <= MOST_ENTRIES, what, most, len(given))
     try:
         found = np.asarray(given)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"The {what} must be an array. Got {shown(given)} instead.") from error
-    if found.size > MOST_ENTRIES:
-        raise InvalidInput(f"The {what} must have at most {MOST_ENTRIES} entries. Got {found.size} instead.")
+    expect(found.size <= MOST_ENTRIES, what, most, found.size)
     return found
 
 
@@ -119,12 +116,11 @@ def path(given: Any, what: str) -> Path:
     resetfree.core.errors.InvalidInput: The 'path' of learn must be made of names of at most 200 bytes.
     Got one of 300 instead.
     """
-    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
-        raise InvalidInput(f"The {what} must be the name of a file. Got {shown(given)} instead.")
+    name = isinstance(given, str | os.PathLike) and isinstance(os.fspath(given), str)
+    expect(name, what, "be the name of a file", given)
     result = Path(words(os.fspath(given), what))
     lengths = [len(part.encode()) for part in result.parts]
-    if max(lengths, default=0) > LONGEST_NAME or sum(lengths) > LONGEST_PATH:
-        raise InvalidInput(
-            f"The {what} must be made of names of at most {LONGEST_NAME} bytes. Got one of {max(lengths)} instead."
-        )
+    longest = max(lengths, default=0)
+    fits = longest <= LONGEST_NAME and sum(lengths) <= LONGEST_PATH
+    expect(fits, what, f"be made of names of at most {LONGEST_NAME} bytes", got=f"one of {longest}")
     return result

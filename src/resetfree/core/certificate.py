@@ -19,13 +19,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, check, expect
+from resetfree.core.values import shown
 
 Kind: TypeAlias = Literal["<=", "<", "=="]
-KINDS: tuple[Kind, ...] = ("<=", "<", "==")
 Status: TypeAlias = Literal["proved", "tuned", "identity", "stated", "not applicable"]
-STATUSES: tuple[Status, ...] = ("proved", "tuned", "identity", "stated", "not applicable")
 COMPARED: tuple[Status, ...] = ("proved", "tuned", "identity")  # those that hold or fail
 
 
@@ -68,16 +67,9 @@ class Certificate:
         return cls(claim, math.nan, math.nan, status="not applicable", why=why)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InvalidInput(
-                f"The 'kind' of Certificate must be one of {', '.join(KINDS)}. Got {self.kind!r} instead."
-            )
-        if self.status not in STATUSES:
-            raise InvalidInput(
-                f"The 'status' of Certificate must be one of {', '.join(STATUSES)}. Got {self.status!r} instead."
-            )
-        if not self.applies and not self.why:
-            raise InvalidInput(f"The 'why' of Certificate must say why it is {self.status}. Got nothing instead.")
+        check(self.kind, Kind, "'kind' of Certificate")
+        check(self.status, Status, "'status' of Certificate")
+        expect(self.applies or self.why, "'why' of Certificate", f"say why it is {self.status}", got="nothing")
         for side in ("lhs", "rhs", "tolerance"):  # NumPy scalars and integers become plain floats
             given = getattr(self, side)
             try:
@@ -86,11 +78,7 @@ class Certificate:
                 raise InvalidInput(
                     f"The '{side}' of Certificate must be a number. Got {shown(given)} instead."
                 ) from error
-        if not (math.isfinite(self.tolerance) and self.tolerance >= 0):
-            raise InvalidInput(
-                f"The 'tolerance' of Certificate must be a finite number that is not negative. "
-                f"Got {self.tolerance} instead."
-            )
+        check(self.tolerance, NonNegative, "'tolerance' of Certificate")
 
     @property
     def slack(self) -> float:

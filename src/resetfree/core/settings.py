@@ -123,7 +123,21 @@ def check(value: Any, declared: Any, what: str) -> None:
     Got -1.0 instead.
     """
     if not accepts(value, declared):
-        raise InvalidInput(f"The {what} must be {expected(declared)}. Got {shown(value)} instead.")
+        expect(False, what, f"be {expected(declared)}", value)
+
+
+def expect(good: Any, what: str, must: str, value: Any = None, *, got: str | None = None) -> None:
+    """Raise InvalidInput unless `good`: for what no declaration can express.
+
+    got: a description in place of the value.
+
+    >>> expect(False, "'starts' of simulate", "name a state for each of 3 episodes", [0, 1])
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The 'starts' of simulate must name a state for each of 3 episodes. Got [0, 1]
+    instead.
+    """
+    if not good:
+        raise InvalidInput(f"The {what} must {must}. Got {shown(value) if got is None else got} instead.")
 
 
 def check_fields(record: Any, owner: str) -> None:
@@ -184,19 +198,15 @@ def record(cls: type[T], given: Any, what: str) -> T:
     Traceback (most recent call last):
     resetfree.core.errors.InvalidInput: The 'rows' of the grid must be text. Got none instead.
     """
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"The {what} must be a table of keys and values. Got {shown(given)} instead.")
+    expect(isinstance(given, Mapping), what, "be a table of keys and values", given)
     owner: Any = cls
     fields, declared = {field.name: field for field in dataclasses.fields(owner)}, declarations(owner)
     for key, value in given.items():
-        if key not in fields:
-            raise InvalidInput(
-                f"The {what} must have no other keys than {', '.join(fields)}. Got {shown(key)} instead."
-            )
+        expect(key in fields, what, f"have no other keys than {', '.join(fields)}", key)
         check(value, declared[key], f"'{key}' of the {what}")
     for key, field in fields.items():
         if key not in given and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise InvalidInput(f"The '{key}' of the {what} must be {expected(declared[key])}. Got none instead.")
+            expect(False, f"'{key}' of the {what}", f"be {expected(declared[key])}", got="none")
     return cls(**given)
 
 
@@ -305,13 +315,11 @@ def either(words: Iterable[str]) -> str:
 
 
 def _check_size(value: Any, what: str) -> None:
-    if isinstance(value, float) and math.isfinite(value) and value and not LEAST <= abs(value) <= 1 / LEAST:
-        raise InvalidInput(
-            f"The {what} must be 0 or lie between {LEAST:g} and {1 / LEAST:g}, for its square is taken. "
-            f"Got {value!r} instead."
-        )
-    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
-        raise InvalidInput(f"The {what} must be an integer within {LARGEST_WHOLE}. Got {shown(value)} instead.")
+    if isinstance(value, float) and math.isfinite(value) and value:
+        limits = f"be 0 or lie between {LEAST:g} and {1 / LEAST:g}, for its square is taken"
+        expect(LEAST <= abs(value) <= 1 / LEAST, what, limits, value)
+    if isinstance(value, int):
+        expect(abs(value) <= LARGEST_WHOLE, what, f"be an integer within {LARGEST_WHOLE}", value)
 
 
 def _unbounded(declared: Any) -> bool:

@@ -25,6 +25,7 @@ import numpy as np
 
 from resetfree.core.arrays import DTYPE
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 
 OWN = f"{__name__.partition('.')[0]}."
 NOTHING = np.empty(0, dtype="S1")  # None among the saved arrays
@@ -168,8 +169,7 @@ def _restored(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[
     """One leaf, of the type that `init` made; a user's own state may have changed it."""
     nothing = saved.dtype == NOTHING.dtype and saved.shape == (0,) and getattr(fresh, "dtype", None) != saved.dtype
     if fresh is None or (nothing and not own):
-        if not nothing and own:
-            raise InvalidInput(f"The checkpoint's '{key}' must be nothing. Got {saved.dtype} instead.")
+        expect(nothing or not own, f"checkpoint's '{key}'", "be nothing", got=str(saved.dtype))
         return None if nothing else _leaf_of_none(saved)
     if not isinstance(fresh, bool | int | float | complex | str):
         like = np.asarray(fresh)
@@ -204,22 +204,22 @@ def _check(key: str, fresh: Any, saved: np.ndarray[Any, Any], about: Mapping[str
     """Compare one array or number with what `init` made; `own`: whether it belongs to a player of resetfree."""
     like = np.asarray(fresh)
     kinds = "fi" if isinstance(fresh, float) else "iu" if type(fresh) is int else like.dtype.kind
-    if saved.dtype.kind not in kinds or (own and like.ndim and saved.dtype != like.dtype):
-        raise InvalidInput(f"The checkpoint's '{key}' must be {like.dtype}. Got {saved.dtype} instead.")
-    if saved.ndim != like.ndim and (own or not like.ndim):
-        raise InvalidInput(f"The checkpoint's '{key}' must have {like.ndim} axes. Got {saved.ndim} instead.")
+    what = f"checkpoint's '{key}'"
+    typed = saved.dtype.kind in kinds and not (own and like.ndim and saved.dtype != like.dtype)
+    expect(typed, what, f"be {like.dtype}", got=str(saved.dtype))
+    expect(saved.ndim == like.ndim or (like.ndim and not own), what, f"have {like.ndim} axes", saved.ndim)
     if not own:
         return
     grows = about.get("grows", ())
-    if any(a != b for i, (a, b) in enumerate(zip(like.shape, saved.shape, strict=True)) if i not in grows):
-        raise InvalidInput(f"The checkpoint's '{key}' must have shape {like.shape}. Got {saved.shape} instead.")
-    if about.get("fixed") and not np.array_equal(saved, like):
-        raise InvalidInput(f"The checkpoint's '{key}' must be what its player makes it. Got something else instead.")
+    fits = all(a == b for i, (a, b) in enumerate(zip(like.shape, saved.shape, strict=True)) if i not in grows)
+    expect(fits, what, f"have shape {like.shape}", saved.shape)
+    if about.get("fixed"):
+        expect(np.array_equal(saved, like), what, "be what its player makes it", got="something else")
+    elif saved.dtype.kind == "f":
+        expect(np.isfinite(saved).all(), what, "hold finite numbers", got="others")
     least = about.get("least", 0)
-    if saved.dtype.kind == "f" and not about.get("fixed") and not np.isfinite(saved).all():
-        raise InvalidInput(f"The checkpoint's '{key}' must hold finite numbers. Got others instead.")
-    if saved.dtype.kind == "i" and saved.size and least is not None and saved.min() < least:
-        raise InvalidInput(f"The checkpoint's '{key}' must hold numbers from {least}. Got {saved.min()} instead.")
+    if saved.dtype.kind == "i" and saved.size and least is not None:
+        expect(saved.min() >= least, what, f"hold numbers from {least}", got=str(saved.min()))
 
 
 def is_replayed(state: Any) -> bool:

@@ -29,14 +29,9 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is an integer or float of Python or NumPy; True and False are not."""
-    return is_whole(value) or isinstance(value, float | np.floating)
-
-
 def is_float(value: Any) -> bool:
-    """Whether it is a number that a float can hold, infinite or not."""
+    """Whether it is an integer or float of Python or NumPy that a float can hold, infinite or not."""
     try:
-        return is_number(value) and float(value) is not None
+        return (is_whole(value) or isinstance(value, float | np.floating)) and float(value) is not None
     except OverflowError:
         return False

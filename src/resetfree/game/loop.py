@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.errors import NotCertifiable
+from resetfree.core.settings import PositiveInt, check
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, check_actions
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.operators.request import Operator
@@ -48,8 +49,7 @@ class Game:
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
     """A game before its first round; everything random in it comes from `seed`."""
-    if episodes < 1:
-        raise InvalidInput(f"The 'episodes' of a game must be a positive integer. Got {episodes} instead.")
+    check(episodes, PositiveInt, "'episodes' of a game")
     check_actions(primal, problem)
     rng = np.random.default_rng(seed)
     s1 = None if problem.persistent else problem.first_start(rng.random())

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from resetfree.core.arguments import array, is_sequence, shown, whole
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +35,9 @@ class Choices:
 
     def __post_init__(self) -> None:
         whole(self.n, "'n' of Choices", 1)
-        if self.values is not None and not is_sequence(self.values):
-            raise InvalidInput(f"The 'values' of Choices must be a list. Got {shown(self.values)} instead.")
-        if self.values is not None and len(self.values) != self.n:
-            raise InvalidInput(f"The 'values' of Choices must be {self.n}. Got {len(self.values)} instead.")
+        if self.values is not None:
+            expect(is_sequence(self.values), "'values' of Choices", "be a list", self.values)
+            expect(len(self.values) == self.n, "'values' of Choices", f"be {self.n}", len(self.values))
 
     def __str__(self) -> str:
         return f"one of 0..{self.n - 1}"

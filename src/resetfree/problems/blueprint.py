@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from resetfree.core.arrays import plain_dtype
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import NonNegative, Range, accepts
+from resetfree.core.values import is_float, shown
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.features import FeatureMap, make_features
@@ -24,7 +26,17 @@ from resetfree.problems.finite.transitions import Floats
 
 MOST = 2**16  # numbers that an array in a spec may have; larger ones belong to the problem
 LARGEST = 2**24  # H S A of a table whose size is read from a file
+Number: TypeAlias = Annotated[int, Range(0, LARGEST)]
+Positive: TypeAlias = Annotated[int, Range(1, LARGEST)]
 SIZES = {"horizon": int, "n_transitions": int, "n_contexts": int, "stationary": bool, "end_resets": bool}
+DECLARED = {  # what an untrusted file may hold
+    **{name: Number if kind is int else kind for name, kind in SIZES.items()},
+    "horizon": Positive,
+    "n_states": Positive | None,
+    "n_actions": Positive | None,
+    "reward_noise": NonNegative,
+    "phi": bool,
+}
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -60,13 +72,9 @@ class Blueprint(Problem):
         """plain: the result of `blueprint`, from an untrusted file."""
         plain = _checked(plain)
         self.name = name
-        self.n_states = plain["n_states"]
-        self.horizon, self.n_transitions = plain["horizon"], plain["n_transitions"]
+        for key in (*SIZES, "n_states", "reward_noise"):
+            setattr(self, key, plain[key])
         self.actions = actions_from(plain)
-        self.n_contexts, self.stationary, self.end_resets = (
-            plain[key] for key in ("n_contexts", "stationary", "end_resets")
-        )
-        self.reward_noise = float(plain.get("reward_noise", 0.0))  # files without it assumed none
         self._has_phi = plain["phi"]
         self.low, self.high = bounds_from(plain.get("low"), "low"), bounds_from(plain.get("high"), "high")
         if (self.low is None) != (self.high is None) or len(plain["low"] or ()) != len(plain["high"] or ()):
@@ -197,7 +205,8 @@ def bounds_from(plain: Any, what: str) -> Floats | None:
     """The bounds of `plain_bounds`; raises InvalidInput."""
     if plain is None:
         return None
-    if not (isinstance(plain, list) and len(plain) <= MOST and all(map(_is_number, plain))):
+    good = isinstance(plain, list) and len(plain) <= MOST
+    if not good or not all(is_float(x) or x in ("inf", "-inf") for x in plain):
         raise InvalidInput(f"its '{what}' cannot be read")
     return np.array([float(x) for x in plain], dtype=np.float64)
 
@@ -206,25 +215,11 @@ def _checked(plain: Any) -> dict[str, Any]:
     """Check every size before anything is allocated by it; raises InvalidInput."""
     if not isinstance(plain, dict):
         raise InvalidInput("it was written without a description of its problem")
-    kinds = {**SIZES, "phi": bool}
-    for key, kind in kinds.items():
-        if type(plain.get(key)) is not kind or (kind is int and not 0 <= plain[key] <= LARGEST):
-            raise InvalidInput(f"its '{key}' cannot be {plain.get(key)!r}")
-    noise = plain.get("reward_noise", 0.0)
-    if type(noise) not in (int, float) or not 0 <= noise < math.inf:
-        raise InvalidInput(f"its 'reward_noise' cannot be {noise!r}")
-    n_states = plain.get("n_states")
-    if n_states is not None and (type(n_states) is not int or not 1 <= n_states <= LARGEST):
-        raise InvalidInput(f"its 'n_states' cannot be {n_states!r}")
-    n_actions = plain.get("n_actions", 0)
-    if n_actions is not None and (type(n_actions) is not int or not 1 <= n_actions <= LARGEST):
-        raise InvalidInput(f"its 'n_actions' cannot be {n_actions!r}")
-    if plain["horizon"] < 1 or plain["n_transitions"] > plain["horizon"]:
-        raise InvalidInput("its 'horizon' must be positive and at least its 'n_transitions'")
-    if math.prod((plain["horizon"], n_states or 1, n_actions or 1)) > LARGEST:
+    for key, declared in DECLARED.items():
+        if key not in plain or not accepts(plain[key], declared):
+            raise InvalidInput(f"its '{key}' cannot be {shown(plain.get(key))}")
+    if plain["n_transitions"] > plain["horizon"]:
+        raise InvalidInput("its 'horizon' must be at least its 'n_transitions'")
+    if math.prod((plain["horizon"], plain["n_states"] or 1, plain["n_actions"] or 1)) > LARGEST:
         raise InvalidInput(f"its tables would have more than {LARGEST} entries")
     return plain
-
-
-def _is_number(value: Any) -> bool:
-    return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("inf", "-inf")

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import state
-from resetfree.core.arguments import is_sequence, shown, whole
+from resetfree.core.arguments import is_sequence, whole
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
@@ -301,16 +302,13 @@ def simulate(
     >>> sum(e.reset for e in runs)
     0
     """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(f"The 'problem' of simulate must be a Problem. Got {shown(problem)} instead.")
+    check(problem, Problem, "'problem' of simulate")
     episodes = whole(episodes, "'episodes' of simulate", 0)
     function = callable(starts) and not isinstance(starts, type)
-    if starts != "adaptive" if isinstance(starts, str) else not function and not is_sequence(starts):
-        raise InvalidInput(f"The 'starts' must be \"adaptive\", a sequence or a function. Got {shown(starts)} instead.")
-    if not isinstance(starts, str) and not callable(starts) and len(starts) < episodes:
-        raise InvalidInput(
-            f"The 'starts' must name a state for each of {episodes} episodes. Got {len(starts)} instead."
-        )
+    good = starts == "adaptive" if isinstance(starts, str) else function or is_sequence(starts)
+    expect(good, "'starts'", 'be "adaptive", a sequence or a function', starts)
+    if not isinstance(starts, str) and not callable(starts):
+        expect(len(starts) >= episodes, "'starts'", f"name a state for each of {episodes} episodes", len(starts))
     if not isinstance(seed, np.random.SeedSequence):
         seed = whole(seed, "'seed' of simulate", 0)
     rng = np.random.default_rng(seed)

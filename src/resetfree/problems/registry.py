@@ -6,13 +6,29 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
+from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_options, parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
+LARGEST = 30_000_000  # numbers in the arrays of a registered problem: a field of a million cells has 12 million
+
+STEP, LAYER = 400, 8000  # work of a step besides its states; with its own layer
+
+
+class Size(NamedTuple):
+    """The size of a problem, estimated from its options before it is made."""
+
+    numbers: int  # in its arrays
+    rest: int = 0  # work besides: about H S A to solve it
+
+    @property
+    def work(self) -> int:
+        """The work to make and to solve the problem: sixteen for each number, and the rest."""
+        return 16 * self.numbers + self.rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,32 +38,28 @@ class ProblemSpec:
     id: str
     summary: str
     factory: Callable[..., Any]
-    size: Callable[..., int] | None = None  # of its options
+    size: Callable[..., Size | int] | None = None  # of its options; an integer is the work alone
 
     @property
     def options(self) -> dict[str, Any]:
         """Names and defaults of its options."""
         return parameters(self.factory)
 
-    def entries(self, options: Mapping[str, Any]) -> int:
-        """The approximate work to make and to solve the problem, computed before it is made.
+    def sized(self, options: Mapping[str, Any]) -> Size:
+        """The size of the problem with these options, which are checked; 0 if no option changes it.
 
-        H S A, and sixteen for each nonzero transition; 0 if no option changes it.
-
-        >>> problems()["pits-v0"].entries({"n": 3000})
+        >>> problems()["pits-v0"].sized({"n": 3000}).work
         216576000000
         """
-        if self.size is None:
-            return 0
-        given = {name: options.get(name, default) for name, default in self.options.items()}
-        check_options(self.factory, given, f"problem '{self.id}'")
-        return self.size(**given)
+        check_options(self.factory, options, f"problem '{self.id}'")
+        found = 0 if self.size is None else self.size(**{**self.options, **options})
+        return found if isinstance(found, Size) else Size(0, found)
 
 
-def register(id: str, summary: str, size: Callable[..., int] | None = None) -> Callable[[F], F]:
+def register(id: str, summary: str, size: Callable[..., Size | int] | None = None) -> Callable[[F], F]:
     """Register a factory whose keyword arguments, all with defaults, are the problem's options.
 
-    size: options -> work, see `ProblemSpec.entries`; needed if the size depends on an integer or text option.
+    size: options -> `Size`, or the work alone; needed if the size depends on an integer or text option.
     """
 
     def mark(factory: F) -> F:
@@ -98,7 +110,14 @@ def make(id: str, **options: Any) -> Any:
     >>> make("grid-v1")
     Traceback (most recent call last):
     resetfree.core.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
+    >>> make("pits-v0", n=10**9)
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The problem 'pits-v0' must have at most 30000000 numbers.
+    Got 4000000000000000000 instead: lower its options.
     """
     spec = PROBLEMS.find(words(id, "id of a problem"))
-    check_options(spec.factory, options, f"problem '{id}'")
+    if (numbers := spec.sized(options).numbers) > LARGEST:
+        raise InvalidInput(
+            f"The problem '{id}' must have at most {LARGEST} numbers. Got {numbers} instead: lower its options."
+        )
     return spec.factory(**options)

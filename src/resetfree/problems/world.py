@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
-from resetfree.core.arguments import shown
+from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import expect
+from resetfree.core.values import shown
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
@@ -17,7 +19,7 @@ from resetfree.problems.resolve import resolve
 
 
 @dataclass(frozen=True)
-class World:
+class World(Closes):
     """A problem, its model if that is known, and the name and options that make it again.
 
     As a context manager it closes a problem that was made by name, and none that was passed as an object.
@@ -28,12 +30,6 @@ class World:
     name: str
     options: dict[str, Any]
     made_here: bool = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the problem, if it was made here."""
@@ -63,11 +59,9 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
     if isinstance(given, World):
         return given
     if not isinstance(given, Problem):
-        if not hasattr(given, "problem") or isinstance(given, type):  # a class is no problem yet
-            raise InvalidInput(
-                "The 'problem' must be a name, a FiniteMDP, a Problem or something with a method problem(). "
-                f"Got {shown(given) if isinstance(given, type) else type(given).__name__} instead."
-            )
+        makes = hasattr(given, "problem") and not isinstance(given, type)  # a class is no problem yet
+        must = "be a name, a FiniteMDP, a Problem or something with a method problem()"
+        expect(makes, "'problem'", must, got=shown(given) if isinstance(given, type) else type(given).__name__)
         given = given.problem()
     try:
         mdp = model_behind(given)

@@ -16,7 +16,7 @@ from resetfree.problems.gym.options import DOTTED, of_adapter
 from resetfree.problems.registry import PROBLEMS
 from resetfree.runs.runfile import named
 
-LARGEST = 2**28  # `ProblemSpec.size` of what is made and solved within seconds and a gigabyte
+LARGEST = 2**28  # `Size.work` of what is made and solved within seconds and a gigabyte
 WHOLE = 10**6  # the largest integer among the options of an environment or a factory
 WORD = re.compile(r"[\w +-]*")  # text that is safe for foreign code: no module, no path
 
@@ -45,10 +45,10 @@ def followed(
             raise InvalidInput(f"{named(path)} requests '{key}' = {value}, which is large: {again}")
     options, known = {**spec["problem_options"], **given}, PROBLEMS.get(problem)
     counts = {key: value for key, value in from_file.items() if key != "seed" and type(value) is not float}
-    if known is not None and counts and known.entries(options) > LARGEST:
+    if known is not None and counts and (work := known.sized(options).work) > LARGEST:
         words = " ".join(f"--set {key}={shlex.quote(str(value))}" for key, value in counts.items())
         raise InvalidInput(
-            f"{named(path)} requests a problem of size {known.entries(options):.2g}, and because a file says so none "
+            f"{named(path)} requests a problem of size {work:.2g}, and because a file says so none "
             f"of more than {LARGEST:.2g} is made: name '{problem}' yourself, with {words}."
         )
     return options

@@ -15,17 +15,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
-from resetfree.core.arguments import flag, real, shown, whole
+from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
+from resetfree.core.settings import expect
 from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, play, reset_if_due
+from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
@@ -40,6 +43,7 @@ from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
+from resetfree.runs.statements import classes_of
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
@@ -103,8 +107,7 @@ def learn(
     resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
     given = check_settings(settings)
     every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
-    if progress is not None and not callable(progress):
-        raise InvalidInput(f"The 'progress' of learn must be a function. Got {shown(progress)} instead.")
+    expect(progress is None or callable(progress), "'progress' of learn", "be a function", progress)
     if path is None and (resume or overwrite):
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
     if max_resets is not None:
@@ -149,33 +152,43 @@ def learn(
             return played(setup, ledger, seconds)
 
 
-def load(path: str | Path, problem: Any = None, options: Mapping[str, Any] | None = None) -> Run:
+def load(
+    path: str | Path,
+    problem: Any = None,
+    options: Mapping[str, Any] | None = None,
+    *,
+    primal: str | type[PrimalPlayer[Any]] | None = None,
+    dual: str | type[DualPlayer[Any]] | None = None,
+) -> Run:
     """Read a run file, also while it is being written.
 
     problem: the problem of the run. A registered one is made again automatically (unless it has changed since, or is
     large); any other must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names
     it.
     options: of a problem that is given by name, those that are not taken from a file: code, and what makes it large.
+    primal, dual: the classes of players that are not registered, or module:Class; their settings are those of the file.
     """
     file = arguments.path(path, "'path' of load")
     contents = read(file)
     spec = contents.spec
+    players = classes_of(spec, {"primal": primal, "dual": dual}, file)
+    made = partial(_run, contents=contents, file=file, players=players)
     if problem is not None:
         if isinstance(problem, str):
             options = followed({**spec, "problem": problem}, options, Path(path))
         with find_world(problem, options) as world:
             if world.fingerprint != spec["fingerprint"]:
                 raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
-            return _run(world, contents, file)
+            return made(world)
     if ":" in spec["problem"]:
-        return _run(None, contents, file)
+        return made(None)
     try:
         found = find_world(spec["problem"], followed(spec, options))
     except Exception:  # not registered here, or not with these options, which may be forged
         if options:
             raise
-        return _run(None, contents, file)
-    return _run(found if found.fingerprint == spec["fingerprint"] else None, contents, file)
+        return made(None)
+    return made(found if found.fingerprint == spec["fingerprint"] else None)
 
 
 def _play_rounds(
@@ -348,7 +361,14 @@ def _check_operator(world: World) -> None:
         raise InvalidInput(f"The method 'perform_reset' of the problem '{world.name}' must take (u, why, operator).")
 
 
-def _run(world: World | None, contents: Contents, file: Path | None, setup: Setup | None = None) -> Run:
+def _run(
+    world: World | None,
+    contents: Contents,
+    file: Path | None,
+    setup: Setup | None = None,
+    *,
+    players: Mapping[Role, type] = MappingProxyType({}),
+) -> Run:
     """The run of a file's contents; `setup`, if it was played here and its game is after the last round."""
     return Run(
         spec=contents.spec,
@@ -360,4 +380,5 @@ def _run(world: World | None, contents: Contents, file: Path | None, setup: Setu
         problem=None if world is None else world.problem,
         learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
         fit=contents.fit,
+        players=players,
     )

@@ -18,39 +18,25 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
+from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
+from resetfree.core.settings import record
 from resetfree.problems.contract import Episode, Intervention
+from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS
 from resetfree.runs.digest import Chain
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
-from resetfree.runs.runfile import (
-    BROKEN,
-    MOST_TEXT,
-    Checkpoint,
-    check_header,
-    connect,
-    damaged,
-    named,
-    read_checkpoint,
-    read_columns,
-    read_played,
-    read_problem,
-    read_spec,
-    sentences,
-    start_type,
-    surroundings,
-    write_checkpoint,
-    write_problem,
-)
+from resetfree.runs.runfile import Checkpoint
 from resetfree.theory.certificates.record import Fit
 
+Arrays: TypeAlias = dict[str, NDArray[Any]]
 BATCH = 4096  # rounds buffered in memory; then they are written into the open transaction
 END = COLUMNS.index("next_start")
 WEIGHT = 2**24  # bytes of transitions buffered in memory, likewise
@@ -58,22 +44,22 @@ INSERT = f"INSERT INTO rounds ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * le
 INSERT_MOVES = "INSERT INTO transitions (k, form, data) VALUES (?, ?, ?)"
 
 
-class Ledger:
+class Ledger(Closes):
     """The writer of a run file; made by `create` or `reopen`, and closed as a context manager."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None, lock: WriterLock | None) -> None:
         self._connection, self.path, self._lock = connection, path, lock
         self._pending: list[tuple[Any, ...]] = []
         self._episodes = EpisodeBuffer()  # the episodes of the pending rounds
-        self._problem: dict[str, NDArray[Any]] = {}  # the problem's own state, as last written
+        self._problem: Arrays = {}  # the problem's own state, as last written
         self._known = False  # whether the file was reopened, or something has been committed to it
         self.broken = False  # whether a write failed: then nothing more is written
         try:
-            with sentences(path):
-                self.spec = read_spec(connection, path)
+            with runfile.sentences(path):
+                self.spec = runfile.read_spec(connection, path)
                 (last,) = connection.execute("SELECT max(k) FROM rounds").fetchone()
                 self._chain = _chain(connection, path)
-                self._zeros = start_type(connection) == "REAL"
+                self._zeros = runfile.start_type(connection) == "REAL"
         except BaseException:
             connection.close()
             raise
@@ -98,7 +84,7 @@ class Ledger:
             if path.exists() or path.is_symlink():
                 if not overwrite:
                     raise RunError(f"The run file '{path}' exists. Resume it, overwrite it, or name another file.")
-                check_header(path)
+                runfile.check_header(path)
             write_new(path, spec, starts)
             try:
                 return cls(open_writer(path), path, held)
@@ -112,15 +98,15 @@ class Ledger:
     @classmethod
     def reopen(cls, path: Path) -> Self:
         """The ledger of an existing run file."""
-        check_header(path)  # before a lock is put beside a file that is not ours
+        runfile.check_header(path)  # before a lock is put beside a file that is not ours
         held = lock(path)
         try:
             connection = open_writer(path)
-            with sentences(path):
+            with runfile.sentences(path):
                 (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 connection.close()
-                raise damaged(path, ValueError(verdict))
+                raise runfile.damaged(path, ValueError(verdict))
             ledger = cls(connection, path, held)
             ledger._known = True
             return ledger
@@ -151,7 +137,7 @@ class Ledger:
             with self._writing():
                 self._spill()
 
-    def commit(self, checkpoint: Checkpoint | None = None, problem: dict[str, NDArray[Any]] | None = None) -> None:
+    def commit(self, checkpoint: Checkpoint | None = None, problem: Arrays | None = None) -> None:
         """Commit all rounds so far.
 
         checkpoint: of the last of them.  problem: the problem's own state after it; None leaves it unchanged.
@@ -161,14 +147,14 @@ class Ledger:
             self._write(checkpoint, problem)
         self._known = True
 
-    def _write(self, checkpoint: Checkpoint | None, problem: dict[str, NDArray[Any]] | None, *changed: str) -> None:
+    def _write(self, checkpoint: Checkpoint | None, problem: Arrays | None, *changed: str) -> None:
         """Write the replaced tables and the digest, and commit; `changed`: which of `digest.HELD` were replaced."""
         written = [*changed]
         if checkpoint is not None:
-            write_checkpoint(self._connection, checkpoint)
+            runfile.write_checkpoint(self._connection, checkpoint)
             written.append("checkpoint")
         if problem and not _same(problem, self._problem):
-            write_problem(self._connection, problem)
+            runfile.write_problem(self._connection, problem)
             written.append("problem")
             self._problem = {name: array.copy() for name, array in problem.items()}
         self._chain.write(self._connection, *written)
@@ -176,7 +162,7 @@ class Ledger:
 
     def resets(self) -> int:
         """The number of committed rounds that ended in a reset."""
-        with sentences(self.path):
+        with runfile.sentences(self.path):
             (n,) = self._connection.execute("SELECT coalesce(sum(reset), 0) FROM rounds").fetchone()
         return int(n)
 
@@ -193,32 +179,32 @@ class Ledger:
 
     def saved(self) -> tuple[int, float]:
         """The round of the newest checkpoint, and the seconds spent up to it."""
-        with sentences(self.path):
+        with runfile.sentences(self.path):
             return _newest(self._connection, self.path, self.last)
 
-    def newest(self) -> tuple[Checkpoint | None, dict[str, NDArray[Any]]]:
+    def newest(self) -> tuple[Checkpoint | None, Arrays]:
         """The newest checkpoint, and the problem's own state after the last round.
 
         Raises RunError if the file does not fit its digest.
         """
         self.saved()
-        with sentences(self.path):
+        with runfile.sentences(self.path):
             fit = self.contents().fit
             if not fit.whole:
                 raise unfit(self.path, fit)
-            self._problem = read_problem(self._connection, self.path)
-            return read_checkpoint(self._connection, self.path), self._problem
+            self._problem = runfile.read_problem(self._connection, self.path)
+            return runfile.read_checkpoint(self._connection, self.path), self._problem
 
     def played(self, first: int, last: int) -> Iterator[RecordedRound]:
         """The rounds `first` to `last` with their episodes, one by one."""
-        with sentences(self.path):
-            yield from read_played(self._connection, self.path, first, last)
+        with runfile.sentences(self.path):
+            yield from runfile.read_played(self._connection, self.path, first, last)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Write that the run is resumed after its last round, with a checkpoint of that round."""
         with self._writing():
             self._connection.execute("BEGIN IMMEDIATE")
-            note = json.dumps({"k": checkpoint.k, **surroundings()})
+            note = json.dumps({"k": checkpoint.k, **runfile.surroundings()})
             self._connection.execute("INSERT INTO meta (key, json) VALUES ('resumed', ?)", (note,))
             self._write(checkpoint, None, "meta")
 
@@ -259,12 +245,6 @@ class Ledger:
         if self._lock is not None:
             self._lock.release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _spill(self) -> None:
         """Write the buffered rounds into the open transaction."""
         if not self._connection.in_transaction:
@@ -285,9 +265,9 @@ class Ledger:
     def _writing(self) -> Iterator[None]:
         """Roll back if a write fails, and raise RunError."""
         if self.broken:
-            raise RunError(f"{named(self.path)} could not be written before; it is not tried again.")
+            raise RunError(f"{runfile.named(self.path)} could not be written before; it is not tried again.")
         try:
-            with sentences(self.path):
+            with runfile.sentences(self.path):
                 yield
         except BaseException:
             self.abandon()
@@ -299,7 +279,7 @@ class Contents:
     """The contents of a run file as plain data."""
 
     spec: dict[str, Any]
-    columns: dict[str, NDArray[Any]] = field(repr=False)
+    columns: Arrays = field(repr=False)
     k: int  # the round of the newest checkpoint
     seconds: float  # spent up to it
     certificates: list[dict[str, Any]] = field(repr=False)
@@ -315,22 +295,14 @@ class Contents:
 
 def read(path: str | Path) -> Contents:
     """The contents of a run file, from one snapshot; also while it is being written."""
-    path = Path(path)
-    connection = connect(path, "ro")
-    try:
-        return _contents(connection, path)
-    finally:
-        connection.close()
+    with runfile.reading(Path(path)) as connection:
+        return _contents(connection, Path(path))
 
 
 def read_spec_of(path: str | Path) -> dict[str, Any]:
     """The spec of a run file."""
-    connection = connect(Path(path), "ro")
-    try:
-        with sentences(Path(path)):
-            return read_spec(connection, Path(path))
-    finally:
-        connection.close()
+    with runfile.reading(Path(path)) as connection:
+        return runfile.read_spec(connection, Path(path))
 
 
 def write_certificates(path: str | Path, certificates: Iterable[Certificate]) -> None:
@@ -340,10 +312,10 @@ def write_certificates(path: str | Path, certificates: Iterable[Certificate]) ->
 
 
 def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
-    with sentences(path):
+    with runfile.sentences(path):
         connection.execute("BEGIN")  # one snapshot for everything below
         try:
-            spec, (columns, fit) = read_spec(connection, path), read_columns(connection, path)
+            spec, (columns, fit) = runfile.read_spec(connection, path), runfile.read_columns(connection, path)
             k, seconds = _newest(connection, path, len(columns["k"]))
             certificates = [row[0] for row in connection.execute("SELECT json FROM certificates ORDER BY rowid")]
             performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
@@ -351,36 +323,25 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         finally:
             connection.execute("COMMIT")
     try:
-        if max(map(len, [*certificates, *performed, meta])) > MOST_TEXT:
-            raise ValueError(f"it holds a text of more than {MOST_TEXT} characters")
+        if max(map(len, [*certificates, *performed, meta])) > runfile.MOST_TEXT:
+            raise ValueError(f"it holds a text of more than {runfile.MOST_TEXT} characters")
         claims = [dict(json.loads(text)) for text in certificates]
-        done = tuple(map(_intervention, performed))
+        done = tuple(record(Intervention, json.loads(text), "intervention") for text in performed)
         about = json.loads(meta)
         return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit)
-    except BROKEN as error:
-        raise damaged(path, error) from error
-
-
-def _intervention(text: str) -> Intervention:
-    """An intervention from its JSON text; raises ValueError, as a file is untrusted input."""
-    row = json.loads(text)
-    kinds = {"k": int, "why": str, "detail": str, "who": str, "asked": str, "answered": str, "seconds": float | int}
-    if not isinstance(row, dict) or set(row) != set(kinds):
-        raise ValueError(f"an intervention must have the fields {', '.join(kinds)}")
-    if not all(isinstance(row[name], kind) for name, kind in kinds.items()):
-        raise ValueError("an intervention has a field of another type")
-    return Intervention(**row)
+    except runfile.BROKEN as error:
+        raise runfile.damaged(path, error) from error
 
 
 def unfit(path: Path | None, fit: Fit) -> RunError:
     """The error for a file that was changed after it was written."""
     return RunError(
-        f"{named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
+        f"{runfile.named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
         "(`resetfree certify` gives details; the same seed makes the run again)."
     )
 
 
-def _same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> bool:
+def _same(one: Arrays, other: Arrays) -> bool:
     return one.keys() == other.keys() and all(
         a.dtype == other[name].dtype and a.shape == other[name].shape and a.tobytes() == other[name].tobytes()
         for name, a in one.items()
@@ -389,14 +350,14 @@ def _same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> bool:
 
 def _chain(connection: sqlite3.Connection, path: Path | None) -> Chain:
     try:
-        return Chain.of(connection, start_type(connection) == "TEXT")
-    except BROKEN as error:
-        raise damaged(path, error) from error
+        return Chain.of(connection, runfile.start_type(connection) == "TEXT")
+    except runfile.BROKEN as error:
+        raise runfile.damaged(path, error) from error
 
 
 def _newest(connection: sqlite3.Connection, path: Path | None, n_rounds: int) -> tuple[int, float]:
     found = connection.execute("SELECT k, seconds FROM checkpoints ORDER BY k DESC LIMIT 1").fetchone() or (0, 0.0)
     good = isinstance(found[0], int) and isinstance(found[1], float) and 0 <= found[1] < math.inf
     if not (good and 0 <= found[0] <= n_rounds):
-        raise damaged(path, ValueError(f"its checkpoint is of round {found[0]}, and it has {n_rounds} rounds"))
+        raise runfile.damaged(path, ValueError(f"its checkpoint is of round {found[0]}, and it has {n_rounds} rounds"))
     return found[0], found[1]

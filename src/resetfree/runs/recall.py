@@ -5,7 +5,7 @@ A run file suffices: neither the environment nor its packages are needed, and no
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,35 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import state as states
-from resetfree.core.arguments import shown
+from resetfree.core.arguments import real
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core.settings import expect
 from resetfree.game.capabilities import Exploits
 from resetfree.game.contract import PrimalPlayer
-from resetfree.players import discover
+from resetfree.players import Role, discover
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.blueprint import Blueprint, action_array, check_start, number
+from resetfree.problems.blueprint import Blueprint, action_array, check_start
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
-from resetfree.problems.finite.tabular_policy import TabularPolicy
+from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.problems.stepping import playable
 from resetfree.runs.ledger import unfit
 from resetfree.runs.recorded import checked
-from resetfree.runs.runfile import (
-    connect,
-    decode_start,
-    named,
-    read_checkpoint,
-    read_played,
-    read_problem,
-    sentences,
-)
-from resetfree.runs.setup import player_from
+from resetfree.runs.runfile import damaged, decode_start, named, read_checkpoint, read_played, read_problem, reading
+from resetfree.runs.statements import BROKEN
 from resetfree.theory.certificates.record import Record
 from resetfree.use.policy import DeployedPolicy
-from resetfree.use.predictor import FeatureSource, table
+from resetfree.use.predictor import FeatureSource
 from resetfree.use.sensors import sensor_from
-
-# What code may raise that is given untrusted arrays.
-BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 class TrainedPlayer(NamedTuple):
@@ -61,6 +51,10 @@ class LearnedRun(Record, Protocol):
     @property
     def problem(self) -> Problem | None:
         """The problem of the run, if available."""
+
+    @property
+    def players(self) -> Mapping[Role, type]:
+        """The classes that were given for its players."""
 
     @property
     def learned(self) -> TrainedPlayer | None:
@@ -92,14 +86,13 @@ def recall(
 
     Raises RunError if the run has no checkpoint, or does not fit the problem or the player.
     """
-    if not isinstance(getattr(run, "spec", None), dict):
-        raise InvalidInput(f"The 'run' of recall must be a Run. Got {shown(run)} instead.")
+    expect(isinstance(getattr(run, "spec", None), dict), "'run' of recall", "be a Run", run)
     if run.fit is not None and not run.fit.whole:
         raise unfit(run.path, run.fit)
     problem = run.problem if problem is None else problem
     memory = _memory(run)
     if lam is not None:
-        memory = memory._replace(lam=_multiplier(lam))
+        memory = memory._replace(lam=real(lam, "multiplier"))
     try:
         world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if problem is None else problem
         check_start(world, memory.s1)
@@ -128,16 +121,17 @@ def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None
         assert run.learned is not None
         return run.learned
     if player is None:
-        name, settings = run.spec["primal"]["name"], run.spec["primal"]["settings"]
-        if name not in discover("primal"):
+        name = run.spec["primal"]["name"]
+        if name not in discover("primal") and "primal" not in run.players:
             raise RunError(
-                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not registered, "
-                "and nothing that a file names is imported: give it, recall(run, player=...)."
+                f"The player '{name}' of {named(run.path)[0].lower()}{named(run.path)[1:]} is not registered, and "
+                "nothing that a file names is imported: give its class, rf.load(file, primal=...), or "
+                "--primal module:Class on the command line."
             )
-        player = player_from("primal", name, {"primal": {key: number(value) for key, value in settings.items()}})
+        player = run.player_again("primal")
     state = player.init(world, run.spec["episodes"], run.spec["seed"])
     if run.path is not None and states.is_replayed(state):
-        with closing(connect(run.path, "ro")) as connection, sentences(run.path):
+        with reading(run.path) as connection:
             played = checked(world, read_played(connection, run.path, 1, memory.k))
             states.replay(state, (one.episode for one in played))
     return player, states.load(state, memory.arrays, "primal.")
@@ -200,26 +194,16 @@ def _memory(run: LearnedRun) -> Memory:
 
 def _newest(path: Path) -> Memory:
     """The newest checkpoint and the round before it, from one snapshot; also while the file is written."""
-    connection = connect(path, "ro")
-    try:
-        with sentences(path):
-            connection.execute("BEGIN")
-            checkpoint = read_checkpoint(connection, path)
-            k = 0 if checkpoint is None else checkpoint.k
-            row = connection.execute("SELECT s1, lam FROM rounds WHERE k = ?", (k,)).fetchone()
-            seen = read_problem(connection, path).get("seen")
-    finally:
-        connection.close()
+    with reading(path) as connection:
+        connection.execute("BEGIN")
+        checkpoint = read_checkpoint(connection, path)
+        k = 0 if checkpoint is None else checkpoint.k
+        row = connection.execute("SELECT s1, lam FROM rounds WHERE k = ?", (k,)).fetchone()
+        seen = read_problem(connection, path).get("seen")
     if checkpoint is None or k == 0 or row is None:
         raise RunError(f"{named(path)} has learned nothing yet: it holds no checkpoint after an episode.")
     try:
         s1 = decode_start(row[0]) if isinstance(row[0], str) else row[0]
-        return Memory(k, s1, _multiplier(row[1]), checkpoint.arrays, seen)
+        return Memory(k, s1, real(row[1], "multiplier"), checkpoint.arrays, seen)
     except (ValueError, TypeError, RecursionError) as error:
-        raise RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.") from error
-
-
-def _multiplier(lam: Any) -> float:
-    if isinstance(lam, bool) or not isinstance(lam, int | float | np.number) or not 0 <= lam < np.inf:
-        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam!r} instead.")
-    return float(lam)
+        raise damaged(path, error) from error

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.arrays import DTYPE, MOST_AXES, plain_dtype
 from resetfree.core.errors import InvalidInput
+from resetfree.core.state import within
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -139,9 +140,9 @@ def check_episode(problem: Problem, played: RecordedRound) -> None:
     if box:
         acts = actions.dtype == np.float64 and actions.ndim == 2 and bool(np.isfinite(actions).all())
     else:
-        acts = actions.dtype == np.int64 and actions.ndim == 1 and _within(actions, problem.n_actions)
+        acts = actions.dtype == np.int64 and actions.ndim == 1 and within(actions, 0, problem.n_actions)
     if problem.n_states is not None:
-        visits = states.dtype == np.int64 and states.ndim == 1 and _within(states, problem.n_states)
+        visits = states.dtype == np.int64 and states.ndim == 1 and within(states, 0, problem.n_states)
     elif problem.low is None:  # a user's own problem, whose states may be anything
         visits = states.ndim > 0
     else:
@@ -150,10 +151,6 @@ def check_episode(problem: Problem, played: RecordedRound) -> None:
     earns = rewards.dtype == np.float64 and rewards.shape == (n,) and np.isfinite(rewards).all()
     if not (acts and visits and earns and 0 <= n <= problem.horizon and 0 <= len(states) - n <= 1 and len(states)):
         raise InvalidInput(f"round {played.k} holds an episode that '{problem.name}' cannot have")
-
-
-def _within(numbers: NDArray[Any], most: int) -> bool:
-    return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < most)
 
 
 def checked(problem: Problem, played: Iterable[RecordedRound]) -> Iterator[RecordedRound]:

@@ -6,6 +6,7 @@ keeps its own state, cannot be replayed.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,31 +21,21 @@ from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup, prepare
-from resetfree.runs.statements import BROKEN
+from resetfree.runs.statements import BROKEN, ROLES
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.oracle.exact import Evaluator
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
 CHECKPOINT = "the newest checkpoint is what the players knew then, bit for bit (entries that differ)"
 ASKED = "everything else that the record says of its problem and its players is so (entries that differ)"
-COMPARED = (
-    "fingerprint",
-    "horizon",
-    "n_states",
-    "n_actions",
-    "persistent",
-    "blueprint",
-    "statements",
-    "primal",
-    "dual",
-)
+COMPARED = (*("fingerprint", "horizon", "n_states", "n_actions", "persistent", "blueprint", "statements"), *ROLES)
 
 
 def whole_run(run: Run) -> list[Certificate]:
     """Certificates that replay a run: of its rounds, its newest checkpoint, and the rest of its spec."""
     try:
         setup = _setup(run)
-        kept = None if run.path is None else _checkpoint(run)
+        kept = None if run.path is None else _checkpoint(run.path)
         differ, names, then = _play(run, setup, -1 if kept is None else kept.k)
     except (ResetFreeError, *BROKEN) as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in (ROUNDS, CHECKPOINT, ASKED)]
@@ -69,14 +60,9 @@ def _setup(run: Run) -> Setup:
     return prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
 
 
-def _checkpoint(run: Run) -> runfile.Checkpoint | None:
-    assert run.path is not None
-    connection = runfile.connect(run.path, "ro")
-    try:
-        with runfile.sentences(run.path):
-            return runfile.read_checkpoint(connection, run.path)
-    finally:
-        connection.close()
+def _checkpoint(path: Path) -> runfile.Checkpoint | None:
+    with runfile.reading(path) as connection:
+        return runfile.read_checkpoint(connection, path)
 
 
 def _play(run: Run, setup: Setup, at: int) -> tuple[list[int], set[str], dict[str, Any]]:

@@ -6,6 +6,7 @@ realised resets are counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +17,18 @@ from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
-from resetfree.players import Role
+from resetfree.players import Role, discover
+from resetfree.problems.blueprint import number
 from resetfree.problems.contract import Intervention, Problem
+from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.registry import problems
+from resetfree.problems.world import find_world
+from resetfree.runs.followed import followed
 from resetfree.runs.recall import TrainedPlayer, recall
-from resetfree.runs.statements import player_of, problem_of, recomputed
+from resetfree.runs.setup import player_from
+from resetfree.runs.statements import recomputed
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit
@@ -43,6 +50,7 @@ class Run:
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
     fit: Fit | None = None  # None for a run without a ledger
+    players: Mapping[Role, type] = field(default_factory=dict, repr=False)  # given classes of players, by role
 
     def __len__(self) -> int:
         return len(self.columns["k"])
@@ -89,15 +97,36 @@ class Run:
     @cached_property
     def statements(self) -> dict[str, dict[str, Any]]:
         """By role, the statement of the player about itself: recomputed by the player, never read from a file."""
-        return recomputed(self.spec, self.problem_again, self.player_again)
+        return recomputed(self)
 
     def problem_again(self) -> Problem:
-        """The problem, made again: that of the model, the given one, or a registered one."""
-        return problem_of(self.spec, self.mdp, self.problem)
+        """The problem, made again: the given one, that of the model, or a registered one; else raises NotCertifiable.
+
+        The given one comes first: an environment with a table has a model too, and is another problem than that.
+        """
+        name, problem = self.spec["problem"], self.problem
+        if problem is None and self.mdp is not None:
+            problem = self.mdp.problem()
+        elif problem is None and name in problems():
+            problem = find_world(name, followed(self.spec)).problem
+        if problem is None:
+            raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
+        found = fingerprint(problem)
+        if found != self.spec.get("fingerprint", found):
+            raise NotCertifiable(f"The problem '{name}' is not what it was when the run was made.")
+        return problem
 
     def player_again(self, role: Role) -> Any:
-        """A player, made again from its name and settings; a user's own primal player if available."""
-        return player_of(self.spec, role, None if self.learned is None else self.learned.player)
+        """A player, made again from its name and settings, of the class that is given for it, or registered.
+
+        A user's own primal player of this process, which may have the name of a registered one, is returned itself.
+        """
+        name, settings = self.spec[role]["name"], self.spec[role]["settings"]
+        known = None if self.learned is None or role == "dual" else self.learned.player
+        if known is not None and known.name == name and type(known) is not discover(role).get(name):
+            return known
+        settings = {key: number(value) for key, value in settings.items()}
+        return player_from(role, self.players.get(role, name), {role: settings})
 
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""

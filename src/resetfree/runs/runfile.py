@@ -11,7 +11,7 @@ import math
 import platform
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -87,6 +87,13 @@ def surroundings() -> dict[str, Any]:
 def named(path: Path | None) -> str:
     """The subject of a message: the run, or its file."""
     return "The run" if path is None else f"The run file '{path}'"
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for reading a run file; errors of SQLite become RunError."""
+    with closing(connect(path, "ro")) as connection, sentences(path):
+        yield connection
 
 
 @contextmanager

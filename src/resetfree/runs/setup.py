@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from resetfree.core.arguments import real, shown, whole, words
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.core.settings import expect
 from resetfree.game.auto import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, check_actions
 from resetfree.game.loop import FEEDBACK, Game, begin
@@ -43,11 +44,7 @@ def check_settings(settings: Any) -> Settings:
         isinstance(group, str) and isinstance(own, Mapping) and all(isinstance(name, str) for name in own)
         for group, own in settings.items()
     )
-    if not good:
-        raise InvalidInput(
-            'The \'settings\' of a run must be {group: {name: value}}, as in {"primal": {"scale": 0.1}}. '
-            f"Got {shown(settings)} instead."
-        )
+    expect(good, "'settings' of a run", 'be {group: {name: value}}, as in {"primal": {"scale": 0.1}}', settings)
     for group in settings:
         if group not in GROUPS:
             raise UnknownName("group of settings", group, GROUPS)

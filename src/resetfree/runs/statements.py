@@ -9,67 +9,46 @@ settings in the file are those that were played is checked by `--replay`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from resetfree.core.errors import NotCertifiable, ResetFreeError
-from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.players import Role, discover
-from resetfree.problems.blueprint import number
+from resetfree.core.arguments import shown, words
+from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.game.contract import Statement
+from resetfree.players import Role, player_class
 from resetfree.problems.contract import Problem
-from resetfree.problems.fingerprint import describe, fingerprint
-from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import problems
-from resetfree.problems.world import find_world
-from resetfree.runs.followed import followed
-from resetfree.runs.setup import player_from
+from resetfree.problems.fingerprint import describe
 from resetfree.theory.certificates.asked import UNKNOWN
+from resetfree.theory.certificates.record import Record
 
 Spec: TypeAlias = dict[str, Any]
 Statements: TypeAlias = dict[str, dict[str, Any]]  # by role: constants, covered, why, most_resets; as in a spec
 ROLES: tuple[Role, Role] = ("primal", "dual")
-# What code may raise that is given untrusted settings.
-BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError)
+# What code may raise that is given untrusted settings or arrays.
+BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
-def problem_of(spec: Spec, mdp: FiniteMDP | None, given: Problem | None) -> Problem:
-    """The problem of a run: that of its model, the given one, or a registered one; otherwise raises NotCertifiable."""
-    name = spec["problem"]
-    if mdp is not None:
-        problem: Problem = mdp.problem()
-    elif given is not None:
-        problem = given
-    elif name in problems():
-        problem = find_world(name, followed(spec)).problem
-    else:
-        raise NotCertifiable(f"The problem '{name}' of this run is neither given nor registered.")
-    if fingerprint(problem) != spec.get("fingerprint", fingerprint(problem)):
-        raise NotCertifiable(f"The problem '{name}' is not what it was when the run was made.")
-    return problem
+def classes_of(spec: Spec, given: Mapping[Role, Any], file: Path) -> dict[Role, type]:
+    """The classes that a user gives for the players of a run file, by role; raises RunError for those of another."""
+    found: dict[Role, type] = {}
+    for role, player in given.items():
+        if player is None:
+            continue
+        name = spec[role]["name"]
+        found[role] = player if isinstance(player, type) else player_class(role, words(player, f"'{role}' of load"))
+        if getattr(found[role], "name", None) != name:
+            raise RunError(f"The run file '{file}' is of the {role} player '{name}'. Got {shown(player)} instead.")
+    return found
 
 
-def player_of(spec: Spec, role: Role, given: PrimalPlayer[Any] | None) -> Any:
-    """A player of a run, made again from its name and settings; the given primal player if it is of another class.
-
-    A user's own player may have the name of a registered one.
-    """
-    name, settings = spec[role]["name"], spec[role]["settings"]
-    known = None if role == "dual" else given
-    if known is not None and known.name == name and type(known) is not discover(role).get(name):
-        return known
-    return player_from(role, name, {role: {key: number(value) for key, value in settings.items()}})
-
-
-def recomputed(spec: Spec, problem: Callable[[], Problem], player: Callable[[Role], Any]) -> Statements:
-    """The statements of both players. One that cannot be computed is not covered, and its `why` begins with UNKNOWN.
-
-    problem, player: make these again.
-    """
+def recomputed(run: Record) -> Statements:
+    """The statements of both players. One that cannot be computed is not covered, and its `why` begins with UNKNOWN."""
     try:
-        made = problem()
+        problem = run.problem_again()
     except (ResetFreeError, *BROKEN) as error:
         return unknown(str(error))
-    return {role: _plain(_statement(spec, role, made, player)) for role in ROLES}
+    return {role: _plain(_statement(run, role, problem)) for role in ROLES}
 
 
 def unknown(why: str) -> Statements:
@@ -77,9 +56,9 @@ def unknown(why: str) -> Statements:
     return {role: _plain(Statement({}, False, UNKNOWN + why)) for role in ROLES}
 
 
-def _statement(spec: Spec, role: Role, problem: Problem, player: Callable[[Role], Any]) -> Statement:
+def _statement(run: Record, role: Role, problem: Problem) -> Statement:
     try:
-        said: Statement = player(role).statement(problem, spec["episodes"])
+        said: Statement = run.player_again(role).statement(problem, run.spec["episodes"])
         return said
     except (ResetFreeError, *BROKEN) as error:
         return Statement({}, False, UNKNOWN + str(error))

@@ -17,8 +17,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.core.arguments import shown, whole
+from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Probability, check
 from resetfree.game.contract import MOST_EPISODES
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem
@@ -196,9 +197,8 @@ def evaluate(
     >>> found.resets, [round(end, 4) for end in found.reset_interval]
     (41, [0.0595, 0.1096])
     """
-    if not isinstance(starts, str) or starts not in ("fresh", "continuing"):
-        raise InvalidInput(f'The \'starts\' must be "fresh" or "continuing". Got {shown(starts)} instead.')
-    confidence = intervals.check_confidence(confidence)
+    check(starts, Starts, "'starts' of an evaluation")
+    check(confidence, Probability, "'confidence' of an evaluation")
     if episodes is not None and steps is not None:
         raise InvalidInput("An evaluation takes 'episodes' or 'steps'. Got both instead.")
     for name, value in (("episodes", episodes), ("steps", steps)):
@@ -218,7 +218,7 @@ def evaluate(
     own = np.array([one.original_return for one, _ in played])
     return Evaluation(
         starts=starts,
-        confidence=confidence,
+        confidence=float(confidence),
         horizon=world.horizon,
         returns=returns,
         original_returns=np.where(np.isnan(own), returns, own),

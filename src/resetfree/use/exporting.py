@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,11 @@ from numpy.typing import NDArray
 from resetfree.core import arguments
 from resetfree.core import state as states
 from resetfree.core.arrays import pack, unpack
+from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.players import discover
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
-from resetfree.problems.blueprint import LARGEST, bounds_from, features_from, plain_bounds, plain_features
+from resetfree.problems.blueprint import LARGEST, action_array, bounds_from, features_from, plain_bounds, plain_features
 from resetfree.problems.contract import ChoicePolicy, Policy
 from resetfree.problems.features import Features
 from resetfree.use.predictor import FeatureSource, Predictor
@@ -97,10 +97,8 @@ def read_predictor(path: str | Path) -> Predictor:
 
 def _action_array(policy: Predictor) -> NDArray[Any]:
     """[n, ...] the environment's own actions, or [2, ...] the bounds of its box of them."""
-    actions = policy.actions
-    if isinstance(actions, Box):
-        return np.stack([actions.low, actions.high])
-    if not isinstance(actions, np.ndarray):
+    actions = action_array(policy.space)
+    if actions is None:
         raise InvalidInput("The actions of this policy are not numbers of one shape, and a plain file holds no others.")
     return actions
 
@@ -276,19 +274,14 @@ def _replace(path: Path, packed: bytes) -> None:
         raise RunError(f"A policy file must be a file. Got the folder '{path}' instead.")
     if path.exists() and (arguments.is_special(path) or not _is_ours(path)):
         raise RunError(f"The file '{path}' is not a policy file of resetfree, and is not replaced.")
-    draft = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
+        with drafted(path) as draft, draft.open("wb") as file:
             file.write(packed)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
     except OSError as error:
         raise RunError(f"The policy file '{path}' cannot be written: {error.strerror}.") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def _is_ours(path: Path) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.transitions import Floats
 
 CELLS = 4000  # of the grid of candidate means
@@ -19,14 +18,6 @@ BETTING = "holds for any independent returns in [0, H] (betting against every me
 STUDENT = "approximate (Student's t): right for many episodes"
 MARTINGALE = "of what the policy is worth from the starts that occurred; holds for any dependence (martingale)"
 COUNTED = "of the resets expected from the starts that occurred; holds for any dependence (martingale)"
-
-
-def check_confidence(confidence: float) -> float:
-    """A probability strictly between 0 and 1, as a float; raises InvalidInput."""
-    good = isinstance(confidence, int | float | np.floating) and not isinstance(confidence, bool)
-    if not good or not 0 < confidence < 1:
-        raise InvalidInput(f"The 'confidence' must lie between 0 and 1. Got {confidence!r} instead.")
-    return float(confidence)
 
 
 def clopper_pearson(successes: int, n: int, confidence: float) -> tuple[float, float]:

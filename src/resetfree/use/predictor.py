@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from resetfree.core.arguments import flag, whole
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem
 from resetfree.problems.features import FeatureMap
-from resetfree.problems.finite.tabular_policy import TabularPolicy, tabulated
+from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.finite.transitions import Floats
 from resetfree.use.sensors import Sensor
 
@@ -102,12 +103,11 @@ class Predictor:
         rule = self.rule
         if not isinstance(rule, ChoicePolicy):
             raise InvalidInput(f"Only a policy that chooses among actions has probabilities. Got {self.space} instead.")
-        if isinstance(h, bool) or not isinstance(h, int | np.integer) or not 1 <= h <= self.horizon:
-            raise InvalidInput(f"The step 'h' must be a whole number from 1 to {self.horizon}. Got {h!r} instead.")
+        h = whole(h, "step 'h'", 1, self.horizon)
         several = self.sensor.batch(observation)
         if several is None:
-            return np.array(rule(int(h), self.sensor(observation)))
-        rows = [rule(int(h), self.sensor(one)) for one in several]
+            return np.array(rule(h, self.sensor(observation)))
+        rows = [rule(h, self.sensor(one)) for one in several]
         return np.array(rows).reshape(len(several), self.space.n or 0)
 
     def action(self, chosen: Any) -> Any:
@@ -144,36 +144,10 @@ class Predictor:
             taken = np.array(taken)
         except (TypeError, ValueError, LookupError):
             taken = np.zeros((0, 0))
-        if taken.shape != (n,) or taken.dtype.kind not in "iu" or (taken < 0).any():
-            raise InvalidInput(
-                f"The 'state' must be what the last call of predict returned for {n}. Got {state!r} instead."
-            )
+        good = taken.shape == (n,) and taken.dtype.kind in "iu" and not (taken < 0).any()
+        expect(good, "'state'", f"be what the last call of predict returned for {n}", state)
         if episode_start is not None:
             begins = np.asarray(episode_start, dtype=np.bool_)
-            if begins.shape not in ((), (n,)):
-                raise InvalidInput(f"The 'episode_start' must be {n} Booleans. Got shape {begins.shape} instead.")
+            expect(begins.shape in ((), (n,)), "'episode_start'", f"be {n} Booleans", got=f"shape {begins.shape}")
             taken = np.where(begins, 0, taken)
         return np.asarray(taken, dtype=np.int64)
-
-
-def table(policy: Any, horizon: int, n_states: int, n_actions: int) -> TabularPolicy:
-    """The probabilities of a policy in any form that `as_policy` takes; equal layers become one.
-
-    >>> table(np.array([[0, 1], [0, 1]]), 2, 2, 2).probabilities.tolist()
-    [[[1.0, 0.0], [0.0, 1.0]]]
-    """
-    shape = (horizon, n_states, n_actions)
-    array = tabulated(policy, shape, "policy")
-    if array.dtype.kind in "iu" and array.shape in (shape[:2], shape[1:2]):
-        if array.size and not (array.min() >= 0 and array.max() < n_actions):
-            raise InvalidInput(f"A policy's actions must lie in 0..{n_actions - 1}. Got others instead.")
-        array = np.eye(n_actions)[array]
-    if array.dtype.kind != "f" or array.shape not in (shape, shape[1:]):
-        raise InvalidInput(
-            f"A policy must be actions {shape[1:2]} or {shape[:2]}, or probabilities {shape[1:]} or {shape}. "
-            f"Got {array.dtype} of shape {array.shape} instead."
-        )
-    rows = np.array(array if array.ndim == 3 else array[None], dtype=np.float64)
-    found = TabularPolicy(rows[:1] if (rows == rows[0]).all() else rows)
-    found.check_loaded()
-    return found

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import as_array
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.gym.observations import Numbered
+from resetfree.problems.gym.observations import CountedObservations, Numbered
 from resetfree.problems.gym.rewards import Unusable
 
 KINDS = ("number", "numbered", "scalar", "vector")
@@ -95,16 +95,12 @@ class Sensor:
 
     def _counted(self, observation: Any) -> int:
         try:
-            state = int(observation) - self.first
-            whole = state == observation - self.first
-        except (TypeError, ValueError, OverflowError):
-            state, whole = -1, False
-        if not whole or not 0 <= state < self.count:
-            last = self.first + self.count - 1
+            return CountedObservations(self.first, self.count)(observation)
+        except Unusable as error:
+            ends = f"{self.first} to {self.first + self.count - 1}"
             raise InvalidInput(
-                f"An observation must be a whole number from {self.first} to {last}. Got {observation!r} instead."
-            )
-        return state
+                f"An observation must be a whole number from {ends}. Got {observation!r} instead."
+            ) from error
 
     def _numbered(self, observation: Any) -> int:
         """Its number in the run; an observation that did not occur there gets the next number, which is untrained."""

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.features import kernel_error
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.problems.features.strategies import Floats, World, examples, worlds
 
-from resetfree.problems.features.__main__ import kernel_error
 from resetfree.problems.features._kernels import cosine
 from resetfree.problems.features._scaling import Scaling, fit_ends, fit_scaling, has_bounds, median_distance
 from resetfree.problems.features.aggregation import Aggregation

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.features import kernel_table, table
 
 from resetfree.problems.features import discover
-from resetfree.problems.features.__main__ import kernel_table, table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "features.md").read_text()
 

@@ -59,7 +59,7 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
         ("gym:LunarLander-v3", {}, 'most come with: pip install "resetfree[envs]".'),
         ("gym:FrozenLake-v1", {"slip": 1}, "cannot be made with slip=1: TypeError: FrozenLakeEnv.__init__() got an"),
         ("gym:FrozenLake-v1", {"max_episode_steps": 5}, "must have no time limit, which is not a reset"),
-        ("gym:FrozenLake-v1", {"horizon": "much"}, "must be a positive integer. Got 'much' instead."),
+        ("gym:FrozenLake-v1", {"horizon": "much"}, "must be an integer from 1 to 100000. Got 'much' instead."),
         ("gym:FrozenLake-v1", {"reward_low": 0}, "'reward_low' and 'reward_high' must be given together"),
         ("gym:FrozenLake-v1", {"reset_when": "fell"}, "Got 'fell' instead."),
         ("gym:FrozenLake-v1", {"table": 3}, "must be True or False. Got 3 instead."),

@@ -285,7 +285,7 @@ def test_vector_environments_and_autoreset_are_refused(line: Any) -> None:
         rf.from_gym(gymnasium.wrappers.TimeLimit(gymnasium.wrappers.Autoreset(line()), 5))
     with pytest.raises(InvalidInput, match=r"must be a gymnasium.Env. Got int instead"):
         rf.from_gym(5)
-    with pytest.raises(InvalidInput, match=r"'horizon' of 'Line' must be a positive integer. Got 0 instead"):
+    with pytest.raises(InvalidInput, match=r"'horizon' of 'Line' must be an integer from 1 to 100000. Got 0 instead"):
         rf.from_gym(line(), horizon=0)
     with pytest.raises(InvalidInput, match=r"given by its id takes options. Got map_name for 'Line' instead"):
         rf.from_gym(line(), map_name="8x8")

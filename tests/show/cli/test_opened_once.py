@@ -12,7 +12,7 @@ import gymnasium
 import pytest
 
 import resetfree as rf
-from resetfree.problems.zoo import grid
+from resetfree.problems.zoo import drawn
 from resetfree.show.cli import main
 from resetfree.studies.plan import check_plan, parse_plan
 
@@ -118,7 +118,7 @@ def test_the_demo_maps_learns_and_checks_one_problem(tmp_path: Path, monkeypatch
         return rf.FiniteMDP(*arrays, **options)
 
     monkeypatch.setattr(sys.modules["resetfree.show.cli.demo"], "EPISODES", 20)
-    monkeypatch.setattr(grid, "FiniteMDP", counting)
+    monkeypatch.setattr(drawn, "FiniteMDP", counting)
     assert main(["demo", "--out", str(tmp_path / "demo"), "--json"]) == 0
     assert made == 2 * ["grid-v0"]  # once for the demo, once for its report, which reads the run file like any other
 

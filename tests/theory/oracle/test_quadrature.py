@@ -203,7 +203,6 @@ def test_episodes_keep_the_protocol() -> None:
         assert e.rewards == pytest.approx([mdp.reward(x)[a] for x, a in zip(e.states[:-1], e.actions, strict=True)])
         assert 0 <= e.next_start <= 1
     assert (problem.n_states, problem.n_actions, problem.horizon, problem.d) == (None, 3, 5, 4)
-    assert problem.pair_features(0.5).shape == (3, 4)
 
 
 def test_bad_input_is_refused() -> None:

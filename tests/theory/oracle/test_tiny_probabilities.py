@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from math import inf
 
@@ -43,7 +44,7 @@ def scaled(mdp: FiniteMDP, tiny: float) -> FiniteMDP:
     pattern, prob = mdp.transition, np.full(mdp.transition.nnz, tiny)
     filled = np.diff(pattern.indptr) > 0  # rows of reset states may be empty
     prob[pattern.indptr[:-1][filled]] = 1.0 - (np.diff(pattern.indptr)[filled] - 1) * tiny
-    return mdp.replace(transition=pattern.with_prob(prob))
+    return mdp.replace(transition=dataclasses.replace(pattern, prob=prob))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
-from resetfree.core.arguments import shown, words
+from resetfree.core.arguments import words
 from resetfree.core.discovery import Registry, checked_class, classes_in
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import check_fields, check_names
+from resetfree.core.settings import check_fields, check_names, expect
 from resetfree.problems.finite.transitions import Floats
 
 
@@ -90,7 +89,6 @@ def settings(cls: type[FeatureMap]) -> dict[str, Any]:
 def make_features(name: str, options: Mapping[str, Any] | None = None) -> FeatureMap:
     """A feature map by name and settings; raises InvalidInput or UnknownName."""
     cls = discover().find(words(name, "'name' of features"))
-    if options is not None and not isinstance(options, Mapping):
-        raise InvalidInput(f"The settings of features must be a dictionary. Got {shown(options)} instead.")
+    expect(isinstance(options, Mapping | None), "settings of features", "be a dictionary", options)
     check_names(options or {}, settings(cls), f"setting of feature map '{name}'")
     return cls(**(options or {}))

@@ -7,6 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 from resetfree.problems.features import Features
 from resetfree.problems.finite.transitions import Floats
 
@@ -21,8 +22,13 @@ class Compiled(Features):
 
     @property
     @abstractmethod
-    def width(self) -> int:
-        """The length D of a state."""
+    def sizes(self) -> tuple[int, int]:
+        """The length D of a state, and the number d of features."""
+
+    @property
+    def dimension(self) -> int:
+        """The number d of features."""
+        return self.sizes[1]
 
     @abstractmethod
     def fill(self, states: Floats, out: Floats) -> bool:
@@ -31,9 +37,10 @@ class Compiled(Features):
     def __call__(self, states: Floats) -> Floats:
         """Psi [n, d] of states [n, D]."""
         states = np.ascontiguousarray(states, dtype=np.float64)
-        if states.ndim != 2 or states.shape[1] != self.width:
-            raise InvalidInput(f"States for {self.name} must have shape [n, {self.width}]. Got {states.shape} instead.")
-        out = np.empty((len(states), self.dimension))
+        width, d = self.sizes
+        if states.ndim != 2 or states.shape[1] != width:
+            raise InvalidInput(f"States for {self.name} must have shape [n, {width}]. Got {states.shape} instead.")
+        out = np.empty((len(states), d))
         if not self.fill(states, out):
             raise InvalidInput(f"A state for {self.name} must hold numbers. Got one with a nan instead.")
         return out
@@ -69,15 +76,9 @@ def affordable(d: int, D: int, name: str, advice: str) -> None:
 def seen(states: Floats, low: Floats, high: Floats, name: str) -> tuple[Floats, Floats, Floats]:
     """The states and bounds for a map's `fit` as arrays; raises InvalidInput."""
     states, low, high = (np.asarray(x, dtype=np.float64) for x in (states, low, high))
-    if low.ndim != 1 or not len(low) or low.shape != high.shape or not (low <= high).all():
-        raise InvalidInput(
-            f"The bounds for {name} must be numbers of one shape [D] with low <= high. "
-            f"Got {low.tolist()} and {high.tolist()} instead."
-        )
-    if states.ndim != 2 or states.shape[1] != len(low) or np.isnan(states).any():
-        raise InvalidInput(
-            f"The states for {name} must be numbers of shape [n, {len(low)}]. Got shape {states.shape} instead."
-            if states.ndim != 2 or states.shape[1] != len(low)
-            else f"The states for {name} must be numbers. Got one with a nan instead."
-        )
+    good = low.ndim == 1 and len(low) and low.shape == high.shape and (low <= high).all()
+    expect(good, f"bounds for {name}", "be numbers of one shape [D] with low <= high", (low.tolist(), high.tolist()))
+    shaped = states.ndim == 2 and states.shape[1] == len(low)
+    expect(shaped, f"states for {name}", f"be numbers of shape [n, {len(low)}]", got=f"shape {states.shape}")
+    expect(not np.isnan(states).any(), f"states for {name}", "be numbers", got="one with a nan")
     return np.clip(states, -FARTHEST, FARTHEST), low, high

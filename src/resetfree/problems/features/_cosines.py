@@ -21,14 +21,9 @@ class Cosines(Compiled):
     bound: float  # on |psi(s)|, set by the map
 
     @property
-    def dimension(self) -> int:
-        """The number d of features."""
-        return len(self.phase)
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.weight)
+    def sizes(self) -> tuple[int, int]:
+        """D and d."""
+        return len(self.weight), len(self.phase)
 
     @property
     def norm_bound(self) -> float:

@@ -27,11 +27,6 @@ class OnGrid(Shares):
             apart = np.diff(self.marks, axis=1)
         require(((apart > 0) & np.isfinite(apart)).all(), "marks of a grid must increase")
 
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.marks)
-
 
 def fit_marks(states: Floats, low: Floats, high: Floats, m: int) -> Floats:
     """[D, m] marks on each coordinate, from end to end.

@@ -20,9 +20,9 @@ class Cells(OnGrid):
     """psi(s) is 1 for the cell of s and 0 for the others."""
 
     @property
-    def dimension(self) -> int:
-        """Cells per coordinate to the power D."""
-        return int((self.marks.shape[1] - 1) ** len(self.marks))
+    def sizes(self) -> tuple[int, int]:
+        """D, and the cells per coordinate to the power D."""
+        return len(self.marks), int((self.marks.shape[1] - 1) ** len(self.marks))
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""

@@ -25,14 +25,9 @@ class Listed(Shares):
     other: bool  # whether there is a last feature for all states that are not listed
 
     @property
-    def dimension(self) -> int:
-        """The number of rows, and one more for the others."""
-        return len(self.rows) + self.other
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return int(self.rows.shape[1])
+    def sizes(self) -> tuple[int, int]:
+        """D, and the number of rows, with one more for the others."""
+        return int(self.rows.shape[1]), len(self.rows) + self.other
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""

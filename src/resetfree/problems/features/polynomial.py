@@ -31,14 +31,9 @@ class Monomials(Compiled):
     amplitude: float
 
     @property
-    def dimension(self) -> int:
-        """The number d of features."""
-        return len(self.parent)
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.scaling.centre)
+    def sizes(self) -> tuple[int, int]:
+        """D and d."""
+        return len(self.scaling.centre), len(self.parent)
 
     @property
     def norm_bound(self) -> float:

@@ -31,14 +31,9 @@ class Bumps(Shares):
     normalised: bool = field(metadata={"fixed": True})
 
     @property
-    def dimension(self) -> int:
-        """The number d of features."""
-        return int(self.place.shape[1])
-
-    @property
-    def width(self) -> int:
-        """The length D of a state."""
-        return len(self.place)
+    def sizes(self) -> tuple[int, int]:
+        """D and d."""
+        return len(self.place), int(self.place.shape[1])
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""

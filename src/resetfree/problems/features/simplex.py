@@ -20,9 +20,9 @@ class Weights(OnGrid):
     """psi(s): the interpolation weights of the nodes of the grid at s."""
 
     @property
-    def dimension(self) -> int:
-        """Nodes per coordinate to the power D."""
-        return int(self.marks.shape[1] ** len(self.marks))
+    def sizes(self) -> tuple[int, int]:
+        """D, and the nodes per coordinate to the power D."""
+        return len(self.marks), int(self.marks.shape[1] ** len(self.marks))
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import PositiveInt, Range
+from resetfree.core.settings import PositiveInt, Range, expect
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.features._checks import MOST_FEATURES, seen
 from resetfree.problems.features._grid import OnGrid, fit_marks
@@ -25,9 +24,9 @@ class Tiles(OnGrid):
     hashed: bool = field(metadata={"fixed": True})  # whether tiles share features
 
     @property
-    def dimension(self) -> int:
-        """T times the features of one tiling."""
-        return len(self.shift) * self.block
+    def sizes(self) -> tuple[int, int]:
+        """D, and T times the features of one tiling."""
+        return len(self.marks), len(self.shift) * self.block
 
     def fill(self, states: Floats, out: Floats) -> bool:
         """Write psi; see `Compiled`."""
@@ -60,11 +59,8 @@ class TileCoding(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.at_most < self.tilings:
-            raise InvalidInput(
-                f"The 'at_most' of {self.name} must be at least its 'tilings', {self.tilings}. "
-                f"Got {self.at_most} instead."
-            )
+        least = f"be at least its 'tilings', {self.tilings}"
+        expect(self.at_most >= self.tilings, f"'at_most' of {self.name}", least, self.at_most)
 
     def fit(self, states: Floats, low: Floats, high: Floats, seed: int) -> Tiles:
         """Deterministic: `seed` is not used."""

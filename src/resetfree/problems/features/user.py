@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import imported
-from resetfree.core.settings import Range
+from resetfree.core.settings import Range, expect
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.features._checks import affordable, seen
 from resetfree.problems.features._scaling import fit_interval
@@ -57,22 +57,16 @@ class Given(Features):
         else:
             psi = np.array([np.asarray(self.function(s), dtype=np.float64).ravel() for s in states], dtype=np.float64)
             psi = psi.reshape(len(states), -1) if len(states) else np.empty((0, self.dimension))
-        if psi.shape != (len(states), self.dimension) or not np.isfinite(psi).all():
-            raise InvalidInput(
-                f"The 'function' of user must give {self.dimension} finite numbers per state. "
-                f"Got shape {psi.shape} for {len(states)} states instead."
-            )
+        good, what = psi.shape == (len(states), self.dimension) and np.isfinite(psi).all(), "'function' of user"
+        got = f"shape {psi.shape} for {len(states)} states"
+        expect(good, what, f"give {self.dimension} finite numbers per state", got=got)
         if self.norm_bound < inf:
             largest = float(np.sqrt((psi**2).sum(axis=1)).max(initial=0.0))
-            if largest > self.norm_bound * (1.0 + ROUNDING):
-                raise InvalidInput(
-                    f"The 'bound' of user must be at least every |psi(s)|. Got {self.norm_bound:g} and a norm of "
-                    f"{largest:g} instead."
-                )
-        if self.non_negative and (psi < 0).any():
-            raise InvalidInput(
-                "The 'function' of user must not be negative with 'non_negative'. Got a negative number instead."
-            )
+            got = f"{self.norm_bound:g} and a norm of {largest:g}"
+            within = largest <= self.norm_bound * (1.0 + ROUNDING)
+            expect(within, "'bound' of user", "be at least every |psi(s)|", got=got)
+        right = not self.non_negative or (psi >= 0).all()
+        expect(right, what, "not be negative with 'non_negative'", got="a negative number")
         return psi
 
 
@@ -110,8 +104,7 @@ class UserFeatures(FeatureMap):
         if function is not None:
             at = states[0] if len(states) else fit_interval(states, low, high, -1.0).centre
             d = np.asarray(function(at[None] if self.batched else at), dtype=np.float64).size
-        if d < 1:
-            raise InvalidInput("The 'function' of user must give at least one number. Got none instead.")
+        expect(d >= 1, "'function' of user", "give at least one number", got="none")
         affordable(d, len(low), self.name, "give fewer numbers")
         return Given(function, self.batched, d, float(self.bound), self.non_negative)
 

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
+
+SHARED = ("n_states", "n_actions", "horizon", "boundary", "noise")
 
 
 def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike | int = 0) -> FiniteMDP:
@@ -27,24 +29,16 @@ def with_contexts(tasks: Sequence[FiniteMDP], chain: ArrayLike, start: ArrayLike
     linear with their stack, whose norm is at most sqrt(d) if each one's is; likewise for xi. If only some tasks have
     features, the others get one-hot phi and constant xi.
     """
-    if not tasks:
-        raise InvalidInput("The 'tasks' of with_contexts must hold at least one problem. Got none instead.")
+    expect(tasks, "'tasks' of with_contexts", "hold at least one problem", got="none")
     first = tasks[0]
     for i, task in enumerate(tasks):
-        same = (task.n_states, task.n_actions, task.horizon, task.boundary, task.noise)
-        if (
-            same != (first.n_states, first.n_actions, first.horizon, first.boundary, first.noise)
-            or task.contexts is not None
-        ):
-            raise InvalidInput(
-                "The 'tasks' of with_contexts must share states, actions, horizon, boundary and noise, and have no "
-                f"contexts of their own. Got task {i} that differs instead."
-            )
+        same = all(getattr(task, name) == getattr(first, name) for name in SHARED) and task.contexts is None
+        must = "share states, actions, horizon, boundary and noise, and have no contexts of their own"
+        expect(same, "'tasks' of with_contexts", must, got=f"task {i} that differs")
     n = first.n_states
     mass = np.asarray(start)
     mass = np.eye(1, len(tasks), int(mass))[0] if mass.ndim == 0 else mass.astype(np.float64)
-    if mass.shape != (len(tasks),):
-        raise InvalidInput(f"The 'start' of with_contexts must be one of {len(tasks)} contexts. Got {start!r} instead.")
+    expect(mass.shape == (len(tasks),), "'start' of with_contexts", f"be one of {len(tasks)} contexts", start)
     n_layers = 1 if all(task.transition.stationary for task in tasks) else first.horizon
 
     def layer(task: FiniteMDP, h: int) -> object:

@@ -31,7 +31,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class AssumptionReport:
     """The findings on all assumptions; true if feasibility holds and no assumption fails."""
 
     problem: str

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from resetfree.core.errors import InvalidInput
 from resetfree.core.rational import simplest_fraction
+from resetfree.core.settings import expect
 from resetfree.problems.finite.mdp import GridLayout
 from resetfree.problems.finite.transitions import Bools
 
@@ -23,8 +23,8 @@ def grid_transitions(free: Bools, pits: Bools, slip: float, actions: Sequence[st
     A move has its direction with probability 1 - slip and goes to each side with slip/2; "stay" never slips; a blocked
     move stays. Weights are added as integers over one denominator: each entry is a correctly rounded fraction.
     """
-    if not 0 <= slip <= 1 or (slip > 0 and slip / 2 == 0):  # half of a positive slip must not underflow
-        raise InvalidInput(f"The 'slip' of a grid must lie in [0, 1]. Got {slip} instead.")
+    good = 0 <= slip <= 1 and (slip == 0 or slip / 2 > 0)  # half of a positive slip must not underflow
+    expect(good, "'slip' of a grid", "lie in [0, 1]", slip)
     n_rows, n_cols = free.shape
     cell = np.flatnonzero(free)
     state = np.full(free.size, -1, dtype=np.int64)

@@ -15,19 +15,10 @@ from scipy.special import ndtri
 
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.settings import check, expect
 from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
+from resetfree.problems.finite import checks
 from resetfree.problems.finite.backward import Model
-from resetfree.problems.finite.checks import (
-    check_contexts,
-    check_features,
-    check_horizon,
-    check_names,
-    check_noise,
-    check_reward,
-    check_rows,
-    distributions,
-    state_set,
-)
 from resetfree.problems.finite.rollout import move, pick, roll
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
 from resetfree.problems.finite.transitions import Bools, Floats, Transitions, compress
@@ -101,32 +92,29 @@ class FiniteMDP:
     ) -> None:
         self._given = {**locals()}  # for `replace`
         del self._given["self"], self._given["support"]
-        check_horizon(horizon, "FiniteMDP")
-        if not isinstance(boundary, str) or boundary not in ("physical", "literal"):
-            raise InvalidInput(
-                f'The \'boundary\' of FiniteMDP must be "physical" or "literal". Got {shown(boundary)} instead.'
-            )
+        check(horizon, checks.Horizon, "'horizon' of FiniteMDP")
+        check(boundary, Boundary, "'boundary' of FiniteMDP")
         self.name, self.horizon, self.boundary, self.layout = name, int(horizon), boundary, layout
-        self.reset = state_set(reset, "reset", None)
+        self.reset = checks.state_set(reset, "reset", None)
         self.n_states = len(self.reset)
         self.transition: Transitions = compress(transition, self.n_states, self.horizon, support)
         self.n_actions = self.transition.n_actions
         if self.n_actions > MOST_ACTIONS:
             raise InvalidInput(f"A FiniteMDP must have at most {MOST_ACTIONS} actions. Got {self.n_actions} instead.")
-        check_rows(self.transition, self.reset)
+        checks.check_rows(self.transition, self.reset)
         shape = (self.n_states, self.n_actions)
-        self.reward = check_reward(reward, self.horizon, shape)  # [1 or H, S, A]
-        self.noise = check_noise(noise)
-        self.end_reset = state_set(
+        self.reward = checks.check_reward(reward, self.horizon, shape)  # [1 or H, S, A]
+        self.noise = checks.check_noise(noise)
+        self.end_reset = checks.state_set(
             np.zeros(self.n_states) if end_reset is None else end_reset, "end_reset", self.n_states
         )
-        self.contexts = check_contexts(contexts, self.n_states)
-        self.start = distributions(start, "start", self.reset)[0]  # [S]
+        self.contexts = checks.check_contexts(contexts, self.n_states)
+        self.start = checks.distributions(start, "start", self.reset)[0]  # [S]
         self.restart = self._restart(restart)  # [m, S/m]
-        self.phi = check_features(phi, "phi", shape)
-        self.xi = check_features(xi, "xi", (self.n_states,))
-        self.state_names = check_names(state_names, "state_names", self.n_states)
-        self.action_names = check_names(action_names, "action_names", self.n_actions)
+        self.phi = checks.check_features(phi, "phi", shape)
+        self.xi = checks.check_features(xi, "xi", (self.n_states,))
+        self.state_names = checks.check_names(state_names, "state_names", self.n_states)
+        self.action_names = checks.check_names(action_names, "action_names", self.n_actions)
         self.model = self._model()
         self._given["transition"] = self.transition  # with its support
 
@@ -174,11 +162,10 @@ class FiniteMDP:
         return self.model.last_reset
 
     def _restart(self, restart: int | ArrayLike | None) -> Floats:
-        if self.contexts is None:
-            return distributions(self.start if restart is None else restart, "restart", self.reset)
-        if restart is None:
-            raise InvalidInput("The 'restart' of FiniteMDP must be given if there are contexts. Got None instead.")
-        return distributions(restart, "restart", self.reset, len(self.contexts))
+        given = restart is not None or self.contexts is None
+        expect(given, "'restart' of FiniteMDP", "be given if there are contexts")
+        n = 1 if self.contexts is None else len(self.contexts)
+        return checks.distributions(self.start if restart is None else restart, "restart", self.reset, n)
 
     def _model(self) -> Model:
         """The arrays that every compiled pass reads."""

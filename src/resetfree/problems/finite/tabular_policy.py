@@ -107,28 +107,46 @@ def as_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes) -> Floats:
     policy: int [S] or [H, S] (an action each), or float [S, A] or [H, S, A] (a distribution each), or a `ChoicePolicy`.
     """
     shape = (mdp.horizon, mdp.n_states, mdp.n_actions)
-    array = policy if isinstance(policy, np.ndarray) else tabulated(policy, shape, f"policy of '{mdp.name}'")
+    array = policy if isinstance(policy, np.ndarray) else _tabulated(policy, shape, f"policy of '{mdp.name}'")
     if array.dtype == np.float64 and array.shape == shape:
         return array  # a player's own plan: its rows are checked by `players.testing`
-    if np.issubdtype(array.dtype, np.integer) and array.shape in (shape[:2], shape[1:2]):
-        if array.size and (array.min() < 0 or array.max() >= shape[2]):
-            raise InvalidInput(
-                f"A policy's actions must lie in 0..{shape[2] - 1}. Got {array.min()}..{array.max()} instead."
-            )
-        return np.ascontiguousarray(np.broadcast_to(np.eye(shape[2])[array], shape))
-    if array.dtype.kind == "f" and array.shape in (shape, shape[1:]):
-        return np.ascontiguousarray(np.broadcast_to(array.astype(np.float64), shape))
-    raise InvalidInput(
-        f"A policy of '{mdp.name}' must be integers of shape {shape[1:2]} or {shape[:2]}, or probabilities of shape "
-        f"{shape[1:]} or {shape}. Got {array.dtype} of shape {array.shape} instead."
-    )
+    return np.ascontiguousarray(np.broadcast_to(_layers(array, shape, f"policy of '{mdp.name}'"), shape))
 
 
-def tabulated(policy: Any, shape: tuple[int, int, int], what: str) -> NDArray[Any]:
+def table(policy: Any, horizon: int, n_states: int, n_actions: int) -> TabularPolicy:
+    """The probabilities of a policy in any form that `as_policy` takes; equal layers become one.
+
+    >>> table(np.array([[0, 1], [0, 1]]), 2, 2, 2).probabilities.tolist()
+    [[[1.0, 0.0], [0.0, 1.0]]]
+    """
+    shape = (horizon, n_states, n_actions)
+    rows = _layers(_tabulated(policy, shape, "policy"), shape, "policy")
+    found = TabularPolicy(rows[:1] if (rows == rows[0]).all() else rows)
+    found.check_loaded()
+    return found
+
+
+def _tabulated(policy: Any, shape: tuple[int, int, int], what: str) -> NDArray[Any]:
     """A policy as an array; one without `__array__` is called at every step and state of `shape` (H, S, A)."""
     if isinstance(policy, ChoicePolicy) and not hasattr(policy, "__array__"):
         return np.array([[policy(h + 1, s) for s in range(shape[1])] for h in range(shape[0])])
     return as_array(policy, what)
+
+
+def _layers(array: NDArray[Any], shape: tuple[int, int, int], what: str) -> Floats:
+    """Actions or probabilities as new probabilities [1, S, A] or [H, S, A]; raises InvalidInput."""
+    if array.dtype.kind in "iu" and array.shape in (shape[:2], shape[1:2]):
+        if array.size and (array.min() < 0 or array.max() >= shape[2]):
+            raise InvalidInput(
+                f"A policy's actions must lie in 0..{shape[2] - 1}. Got {array.min()}..{array.max()} instead."
+            )
+        array = np.eye(shape[2])[array]
+    if array.dtype.kind != "f" or array.shape not in (shape, shape[1:]):
+        raise InvalidInput(
+            f"A {what} must be integers of shape {shape[1:2]} or {shape[:2]}, or probabilities of shape "
+            f"{shape[1:]} or {shape}. Got {array.dtype} of shape {array.shape} instead."
+        )
+    return np.array(array if array.ndim == 3 else array[None], dtype=np.float64)
 
 
 def check_policy(policy: ArrayLike | ChoicePolicy, mdp: Sizes, tolerance: float = 1e-9) -> Floats:

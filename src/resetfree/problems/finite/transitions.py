@@ -7,15 +7,16 @@ Row l*S*A + s*A + a holds the successors of action a in state s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from resetfree.core.arguments import as_array
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 
 ROW_SUM_TOLERANCE = 1e-9
 Floats = NDArray[np.float64]
@@ -66,16 +67,6 @@ class Transitions:
             (self.prob[part], self.indices[part], indptr - indptr[0]), shape=(rows, self.n_states), copy=True
         )
 
-    def with_prob(self, prob: ArrayLike) -> Transitions:
-        """Other probabilities on the same support; raises InvalidInput unless rows sum to one."""
-        new = np.array(prob, dtype=np.float64)
-        if new.shape != self.prob.shape:
-            raise InvalidInput(f"The new probabilities must have shape {self.prob.shape}. Got {new.shape} instead.")
-        if coarse(prob):
-            new = normalised(self.indptr, new)
-        _check_probabilities(self.n_states, self.n_actions, self.indptr, self.indices, new)
-        return replace(self, prob=new)
-
 
 def compress(transition: object, n_states: int, horizon: int, support: object = None) -> Transitions:
     """A user's argument compressed: an array [S,A,S] or [H,S,A,S], a SciPy sparse [S*A,S], or a list of H of those."""
@@ -87,8 +78,8 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
     rounded = coarse(transition)
     layers = _layers(transition, "transition", n_states, horizon)
     masks = None if support is None else _layers(support, "support", n_states, horizon)
-    if masks is not None and (len(masks) != len(layers) or masks[0].shape != layers[0].shape):
-        raise InvalidInput("The 'support' of FiniteMDP must have the shape of 'transition'. Got another one instead.")
+    same = masks is None or (len(masks) == len(layers) and masks[0].shape == layers[0].shape)
+    expect(same, "'support' of FiniteMDP", "have the shape of 'transition'", got="another one")
     n_actions = layers[0].shape[0] // n_states
     parts = []
     for h, layer in enumerate(layers):
@@ -109,11 +100,8 @@ def compress(transition: object, n_states: int, horizon: int, support: object = 
 
 
 def _check_shape(right: bool, got: object) -> None:
-    if not right:
-        raise InvalidInput(
-            "The 'transition' of FiniteMDP must have shape [S, A, S] or [H, S, A, S], or be a sparse [S*A, S] or a "
-            f"list of H of them, with S and H as in 'reset' and 'horizon'. Got {got} instead."
-        )
+    must = "have shape [S, A, S] or [H, S, A, S], or be a sparse [S*A, S] or a list of H of them"
+    expect(right, "'transition' of FiniteMDP", f"{must}, with S and H as in 'reset' and 'horizon'", got=str(got))
 
 
 def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
@@ -135,7 +123,7 @@ def _layers(given: object, what: str, n_states: int, horizon: int) -> list[Any]:
         _check_shape(array.ndim == 4, f"{what} {array.shape}")
         if array.shape[2] == 0:
             raise InvalidInput("A FiniteMDP must have at least one action. Got none instead.")
-        if array.shape[2] and array.shape[1] == array.shape[3] == n_states and array.shape[0] in (1, horizon):
+        if array.shape[1] == array.shape[3] == n_states and array.shape[0] in (1, horizon):
             given = [sparse.csr_array(layer.reshape(-1, n_states)) for layer in array]
         else:
             _check_shape(False, f"{what} {array.shape}")

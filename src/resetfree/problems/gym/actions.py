@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from resetfree.core.arguments import is_sequence, shown
+from resetfree.core.arguments import is_sequence
 from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box
 
 MOST = 10_000  # actions that a grid or a product may have
@@ -45,11 +46,8 @@ def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any
         return _grid(space, given, problem)
     if is_grid and not isinstance(given, tuple):
         raise InvalidInput(f"A grid of actions needs a continuous space. Got actions={given} for {space} instead.")
-    if not is_sequence(given) or len(given) == 0:
-        raise InvalidInput(
-            f"The 'actions' of '{problem}' must be a list of actions, or grid points per dimension. "
-            f"Got {shown(given)} instead."
-        )
+    good = is_sequence(given) and len(given) > 0
+    expect(good, f"'actions' of '{problem}'", "be a list of actions, or grid points per dimension", given)
     _check_number(len(given), problem)
     return [_member(space, action, problem) for action in given]
 
@@ -76,11 +74,8 @@ def _grid(space: spaces.Box, given: Any, problem: str) -> list[Any]:
     low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
     points = list(given) if isinstance(given, tuple) else [given] * len(low)
     whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 2 for n in points)
-    if not whole or len(points) != len(low):
-        raise InvalidInput(
-            f"The 'actions' of '{problem}' must be a number of grid points from 2, or {len(low)} of them. "
-            f"Got {given!r} instead."
-        )
+    must = f"be a number of grid points from 2, or {len(low)} of them"
+    expect(whole and len(points) == len(low), f"'actions' of '{problem}'", must, given)
     if not (np.isfinite(low) & np.isfinite(high)).all():
         raise InvalidInput(
             f"A grid of actions needs finite bounds. Got {space} in '{problem}': list the actions instead."

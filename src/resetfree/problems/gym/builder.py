@@ -1,10 +1,10 @@
-"""Makes a `GymProblem` from the arguments of `from_gym`; all are checked before the first step."""
+"""`from_gym`: a `GymProblem` from an environment; all arguments are checked before the first step."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -12,10 +12,10 @@ from gymnasium import spaces
 from resetfree.core.arguments import words
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.naming import imported, one_line
-from resetfree.core.settings import check
+from resetfree.core.settings import check, expect
 from resetfree.problems.features import FeatureMap, make_features
 from resetfree.problems.features.user import UserFeatures
-from resetfree.problems.finite.checks import check_horizon
+from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
@@ -30,13 +30,106 @@ UNBOUNDED = 1e30  # bounds beyond this count as none
 XI_SEED = 0  # features of starts are part of the problem, not of a run
 
 
-def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **options: Any) -> GymProblem:
-    """The problem of `from_gym`; an environment that is made here is closed if it cannot be used."""
+def from_gym(
+    env: Any,
+    *,
+    horizon: int = 100,
+    features: Any = None,
+    xi: Any = None,
+    reset_when: Any = None,
+    reward: Any = None,
+    reward_range: tuple[float, float] | None = None,
+    actions: Any = None,
+    states: int | None = None,
+    bounds: Any = None,
+    table: bool = True,
+    operator: Operator | None = None,
+    name: str | None = None,
+    **make_options: Any,
+) -> GymProblem:
+    """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
+
+    env: a gymnasium.Env, an id ("gym:CartPole-v1", "gym:package:id"), or module:factory. A `TimeLimit` around it is
+      disabled (in the object itself); `truncated` is ignored. The environment must allow steps after `terminated` if
+      `reset_when` is false there.
+    horizon: H, steps per episode of the learner. The environment is not reset between episodes.
+    features: features of vectors for linear players: the name of a feature map, a `FeatureMap`, or a function of the
+      raw observation that returns a vector (which is then the state). Default: random Fourier features.
+    xi: features of starts for the dual player: the name of a feature map, a `FeatureMap`, a function of the state; rows
+      [n, d] if states are numbers. Default: the constant 1.
+    reset_when: function of (observation, reward, terminated, info), or text (see `events`). Default: `terminated`.
+    reward: your own reward, a function of the same four arguments.
+    reward_range: (low, high) of rewards outside [0, 1]; they are scaled, and the original return is recorded too.
+    actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple),
+      or "box" for a player with continuous actions.
+    states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N.
+    bounds: (low, high) of vector states if the space has none: a scale for `xi`.
+    table: whether to read the exact model of an environment that has one (`env.P`).
+    operator: performs resets (see `operators`). Default: the environment itself.
+    make_options: options of the environment, for an id or a factory.
+
+    States are numbers for discrete observations, else vectors of float64. If they are numbers, one more than the
+    observations is the reset state. The environment's randomness is seeded from the run's seed.
+
+    >>> lake = from_gym("gym:FrozenLake-v1", reset_when="terminated and observation!=15", is_slippery=False)
+    >>> lake.n_states, lake.n_actions, lake.mdp
+    (17, 4, FiniteMDP(17 states, 4 actions, horizon 100, 1 reset state))
+    >>> from_gym("gym:Pendulum-v1")
+    Traceback (most recent call last):
+    resetfree.core.errors.InvalidInput: The actions of 'gym:Pendulum-v1' are continuous (Box(-2.0, 2.0, (1,),
+    float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, the list of
+    actions to choose from, or actions="box" for a player that takes them as they are.
+    """
     if name is not None:
         words(name, "name of a problem")
     made, called = _environment(env, make_options, name)
     try:
-        problem = _adapted(made, called, **options)
+        check(horizon, Horizon, f"'horizon' of '{called}'")
+        check(table, bool, f"'table' of '{called}'")
+        lift_time_limits(made)
+        function = None if isinstance(features, str | FeatureMap | None) or not callable(features) else features
+        observer = observer_for(made.observation_space, function, states, called)
+        _set_bounds(observer, bounds, called)
+        feature_map: FeatureMap | None = None
+        if observer.n_states is None:
+            map_or_name = UserFeatures() if function is not None else "random-fourier" if features is None else features
+            feature_map = _feature_map(map_or_name, f"'features' of '{called}'", "the observation")
+        elif function is None and features is not None:
+            raise InvalidInput(
+                f"The states of '{called}' are counted and take no feature map. Got {features!r} instead."
+            )
+        spec, own = made.unwrapped.spec, type(made.unwrapped)
+        terms = Terms(
+            environment=f"{own.__module__}.{own.__qualname__}" if spec is None else spec.id,
+            made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
+            wrappers=tuple(changed_by(made)),
+            reset_when=reset_event(reset_when, called),
+            rewards=Rewards.within(reward_function(reward, called), reward_range, called),
+            actions=learner_actions(made.action_space, actions, called),
+            function=function,
+        )
+        start_features = _start_features(xi, observer, called)
+        model, no_table = None, ""
+        try:
+            if not table:
+                raise NoTable("is played without its table (table=False)")
+            n = _table_size(made, observer, terms)
+            model = read_table(made.unwrapped, n, terms, horizon=int(horizon), name=called, xi=start_features)
+            terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
+        except NoTable as error:
+            no_table = f"There is no exact oracle for '{called}': it {error}."
+        problem = GymProblem(
+            made,
+            called,
+            int(horizon),
+            terms,
+            observer,
+            features=feature_map,
+            xi=start_features,
+            operator=Automatic() if operator is None else operator,
+            model=model,
+            no_table=no_table,
+        )
     except BaseException:
         if isinstance(env, str):
             made.close()
@@ -46,69 +139,17 @@ def build(env: Any, *, name: str | None, make_options: Mapping[str, Any], **opti
     return problem
 
 
-def _adapted(
-    env: Any,
-    called: str,
-    *,
-    horizon: int,
-    features: Any,
-    xi: Any,
-    reset_when: Any,
-    reward: Any,
-    reward_range: Any,
-    actions: Any,
-    states: int | None,
-    bounds: Any,
-    table: bool,
-    operator: Operator | None,
-) -> GymProblem:
-    check_horizon(horizon, f"'{called}'")
-    check(table, bool, f"'table' of '{called}'")
-    lift_time_limits(env)
-    function = None if isinstance(features, str | FeatureMap | None) or not callable(features) else features
-    observer = observer_for(env.observation_space, function, states, called)
-    _set_bounds(observer, bounds, called)
-    feature_map = None if observer.n_states is not None else _feature_map(features, function, called)
-    if observer.n_states is not None and function is None and features is not None:
-        raise InvalidInput(f"The states of '{called}' are counted and take no feature map. Got {features!r} instead.")
-    spec = env.unwrapped.spec
-    terms = Terms(
-        environment=_class_name(env.unwrapped) if spec is None else spec.id,
-        made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
-        wrappers=tuple(changed_by(env)),
-        reset_when=reset_event(reset_when, called),
-        rewards=Rewards.within(reward_function(reward, called), reward_range, called),
-        actions=learner_actions(env.action_space, actions, called),
-        function=function,
-    )
-    start_features = _start_features(xi, observer, called)
-    model, no_table = None, ""
-    try:
-        if not table:
-            raise NoTable("is played without its table (table=False)")
-        if not (isinstance(observer, CountedObservations) and isinstance(env.action_space, spaces.Discrete)):
-            raise NoTable("is not a finite problem")
-        if terms.wrappers:
-            raise NoTable(f"is changed by {', '.join(terms.wrappers)}")
-        if env.observation_space.start or env.action_space.start:
-            raise NoTable("does not count from 0")
-        n = int(env.observation_space.n)
-        model = read_table(env.unwrapped, n, terms, horizon=int(horizon), name=called, xi=start_features)
-        terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
-    except NoTable as error:
-        no_table = f"There is no exact oracle for '{called}': it {error}."
-    return GymProblem(
-        env,
-        called,
-        int(horizon),
-        terms,
-        observer,
-        features=feature_map,
-        xi=start_features,
-        operator=Automatic() if operator is None else operator,
-        model=model,
-        no_table=no_table,
-    )
+def _table_size(env: Env, observer: Observer, terms: Terms) -> int:
+    """The number of states in the table of an environment that is finite and unchanged; raises NoTable."""
+    space, actions = env.observation_space, env.action_space
+    if not (isinstance(observer, CountedObservations) and isinstance(actions, spaces.Discrete)):
+        raise NoTable("is not a finite problem")
+    if terms.wrappers:
+        raise NoTable(f"is changed by {', '.join(terms.wrappers)}")
+    assert isinstance(space, spaces.Discrete)
+    if space.start or actions.start:
+        raise NoTable("does not count from 0")
+    return int(space.n)
 
 
 def _environment(given: Any, options: Mapping[str, Any], name: str | None) -> tuple[Env, str]:
@@ -138,10 +179,6 @@ def _environment(given: Any, options: Mapping[str, Any], name: str | None) -> tu
     return env, name or (type(env.unwrapped).__name__ if spec is None else f"gym:{spec.id}")
 
 
-def _class_name(env: Env) -> str:
-    return f"{type(env).__module__}.{type(env).__qualname__}"
-
-
 def _set_bounds(observer: Observer, bounds: Any, name: str) -> None:
     """Replace the bounds of the space by the user's."""
     if bounds is None:
@@ -152,26 +189,17 @@ def _set_bounds(observer: Observer, bounds: Any, name: str) -> None:
         low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), observer.low.shape).copy() for end in bounds)
     except (TypeError, ValueError, LookupError, OverflowError):
         low = high = np.zeros(0)
-    if not low.size or not (low < high).all():
-        raise InvalidInput(
-            f"The 'bounds' of '{name}' must be two numbers or two vectors of {len(observer.low)}, the lower first. "
-            f"Got {bounds!r} instead."
-        )
+    must = f"be two numbers or two vectors of {len(observer.low)}, the lower first"
+    expect(low.size and (low < high).all(), f"'bounds' of '{name}'", must, bounds)
     observer.low, observer.high = low, high
 
 
-def _feature_map(features: Any, function: Callable[[Any], Any] | None, name: str) -> FeatureMap:
-    """The map from vector states to the player's features."""
-    if function is not None:
-        return UserFeatures()
-    if features is None or isinstance(features, str):
-        return make_features(features or "random-fourier")
-    if not isinstance(features, FeatureMap):
-        raise InvalidInput(
-            f"The 'features' of '{name}' must be the name of a feature map, a FeatureMap or a function of the "
-            f"observation. Got {features!r} instead."
-        )
-    return features
+def _feature_map(given: Any, what: str, of: str) -> FeatureMap:
+    """The feature map for an argument: its name, or the map itself; a function of `of` is another way to give one."""
+    found = make_features(given) if isinstance(given, str) else given
+    must = f"be the name of a feature map, a FeatureMap or a function of {of}"
+    expect(isinstance(found, FeatureMap), what, must, given)
+    return cast(FeatureMap, found)
 
 
 def _start_features(xi: Any, observer: Observer, name: str) -> Any:
@@ -182,15 +210,8 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
         return _start_rows(xi, observer.n_states, isinstance(observer, CountedObservations), name)
     assert observer.low is not None
     assert observer.high is not None
-    if callable(xi) and not isinstance(xi, FeatureMap):
-        xi = UserFeatures(xi)
-    elif isinstance(xi, str):
-        xi = make_features(xi)
-    if not isinstance(xi, FeatureMap):
-        raise InvalidInput(
-            f"The 'xi' of '{name}' must be the name of a feature map, a FeatureMap or a function of the state. "
-            f"Got {xi!r} instead."
-        )
+    function = callable(xi) and not isinstance(xi, FeatureMap)
+    xi = _feature_map(UserFeatures(xi) if function else xi, f"'xi' of '{name}'", "the state")
     wide = ~((observer.low > -UNBOUNDED) & (observer.high < UNBOUNDED))
     if wide.any() and not isinstance(xi, UserFeatures):
         raise InvalidInput(
@@ -216,9 +237,6 @@ def _start_rows(xi: Any, n_states: int, known: bool, name: str) -> Floats:
         wrong = rows.ndim != 2 or len(rows) != n or not np.isfinite(rows).all()
     except Exception:  # the user's function, or not an array
         wrong = True
-    if wrong:
-        function = ", or a function of the state" if known else ""
-        raise InvalidInput(
-            f"The 'xi' of '{name}' must be finite numbers [{n}, d], one row per state{function}. Got {xi!r} instead."
-        )
+    must = f"be finite numbers [{n}, d], one row per state{', or a function of the state' if known else ''}"
+    expect(not wrong, f"'xi' of '{name}'", must, xi)
     return np.vstack([rows, np.zeros(rows.shape[1])])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
+from resetfree.core.settings import expect
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.rewards import Unusable
 
@@ -41,15 +42,15 @@ class Observer(ABC):
 class CountedObservations(Observer):
     """Observations that are numbers already: state = observation - start."""
 
-    def __init__(self, space: spaces.Discrete) -> None:
-        self._start, self._n = int(space.start), int(space.n)
-        self.n_states = self._n + 1
+    def __init__(self, start: int, n: int) -> None:
+        self._start, self._n = start, n
+        self.n_states = n + 1
 
     def __call__(self, observation: Any) -> int:
         """The number from 0."""
         try:
             state = int(observation) - self._start
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise Unusable(f"observed {observation!r}, which is not a whole number") from error
         if not 0 <= state < self._n or state != observation - self._start:
             raise Unusable(f"observed {observation!r}, which is not in its observation space of {self._n} numbers")
@@ -127,10 +128,9 @@ class Numbered(Observer):
 
     @seen.setter
     def seen(self, digests: NDArray[np.uint8]) -> None:
-        if digests.ndim != 2 or digests.shape[1] != DIGEST or digests.dtype != np.uint8 or len(digests) > self._most:
-            raise InvalidInput(
-                f"The seen observations must be at most {self._most} hashes of {DIGEST} bytes. Got others instead."
-            )
+        good = digests.ndim == 2 and digests.shape[1] == DIGEST and digests.dtype == np.uint8
+        must = f"be at most {self._most} hashes of {DIGEST} bytes"
+        expect(good and len(digests) <= self._most, "seen observations", must, got="others")
         self._number = {row.tobytes(): i for i, row in enumerate(digests)}
 
 
@@ -149,7 +149,7 @@ def observer_for(
                 f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give features=f with "
                 "f(observation) a vector, or states=N if at most N distinct ones come up."
             )
-        return CountedObservations(space)
+        return CountedObservations(int(space.start), int(space.n))
     bounds = _bounds(space)
     if bounds is None:
         kind = "a dictionary" if isinstance(space, spaces.Dict) else type(space).__name__

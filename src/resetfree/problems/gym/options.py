@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import expect
 from resetfree.problems.features import make_features
 from resetfree.problems.gym import from_gym
 from resetfree.problems.gym.adapter import GymProblem
@@ -37,8 +37,7 @@ def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) 
     for whole, (low, high) in ENDS.items():
         ends = [given.pop(end, None) for end in (low, high)]
         if ends != [None, None]:
-            if None in ends:
-                raise InvalidInput(f"The options '{low}' and '{high}' must be given together. Got one of them instead.")
+            expect(None not in ends, f"options '{low}' and '{high}'", "be given together", got="one of them")
             given[whole] = tuple(ends)
     rest = {key.removeprefix("make."): value for key, value in options.items() if not of_adapter(key)}
     return from_gym(env, name=name, **given, **rest)

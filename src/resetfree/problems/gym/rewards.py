@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
+from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Decide
 
 ROUNDING = 1e-6  # of the range: float32 rewards may exceed the end of their range by this
@@ -35,10 +35,8 @@ class Rewards:
             low, high = (float(end) for end in given)
         except (TypeError, ValueError, LookupError, OverflowError):
             low, high = math.nan, math.nan
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise InvalidInput(
-                f"The 'reward_range' of '{problem}' must be two finite numbers, the lower first. Got {given!r} instead."
-            )
+        good = math.isfinite(low) and math.isfinite(high) and low < high
+        expect(good, f"'reward_range' of '{problem}'", "be two finite numbers, the lower first", given)
         return cls(own, low, high, stated=True)
 
     @property

@@ -23,7 +23,7 @@ POLL = 0.1  # seconds
 LARGEST = 65_536  # bytes of an answer
 
 
-class Folder(Channel):
+class FolderChannel(Channel):
     """Requests through one folder, locked from the first request on: two runs would take each other's answers."""
 
     def __init__(self, folder: Path, who: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
+from resetfree.core.closing import Closes
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range, Rule, check
 from resetfree.problems.operators.callback import Callback
 from resetfree.problems.operators.channel import CHANNELS, Channel
-from resetfree.problems.operators.file import Folder
+from resetfree.problems.operators.file import FolderChannel
 from resetfree.problems.operators.messages import LONGEST, clean
 from resetfree.problems.operators.request import Answer, Request
 
@@ -23,7 +24,7 @@ Who: TypeAlias = Annotated[str, Rule(lambda text: bool(clean(text, LONGEST["who"
 
 
 @dataclass
-class OperatorReset:
+class OperatorReset(Closes):
     """Sends a person a request for each reset, and waits for the answer.
 
     by: "terminal" (bell and prompt), "http" or "http:PORT" (an endpoint on loopback), the name of an operator of
@@ -65,12 +66,6 @@ class OperatorReset:
         """Close the endpoint or unlock the folder; also done when the process ends."""
         self._way.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _channel(self) -> Channel:
         by = self.by
         if isinstance(by, str):
@@ -84,7 +79,7 @@ class OperatorReset:
         if self.address is not None:
             raise InvalidInput(f"The 'address' of OperatorReset is for 'http' only. Got it with {by!r} instead.")
         if isinstance(by, Path):
-            return Folder(by, self.who)
+            return FolderChannel(by, self.who)
         if callable(by):
             return Callback(by)
         raise InvalidInput(f"The 'by' of OperatorReset must be {WAYS}. Got {by!r} instead.")

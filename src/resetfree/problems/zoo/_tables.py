@@ -1,21 +1,38 @@
-"""Transitions and rewards of small problems from tables of names."""
+"""Small problems from tables of names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 
+LAYERS = 10_000  # steps of a problem with a table for each
 ANY = "*"  # in place of an action: every action
+Moves: TypeAlias = Mapping[tuple[str, str], Mapping[str, float]]
+Pay: TypeAlias = Mapping[tuple[str, str], float]
 
 
-def transitions(
-    states: Sequence[str], actions: Sequence[str], moves: Mapping[tuple[str, str], Mapping[str, float]]
-) -> Any:
+def table_mdp(
+    name: str, states: Sequence[str], actions: Sequence[str], moves: Moves | list[Any], pay: Pay | Floats, **rest: Any
+) -> FiniteMDP:
+    """The problem of these tables, or of transitions for each step, or rewards; "pit" is reset, `rest` is as usual."""
+    return FiniteMDP(
+        transitions(states, actions, moves) if isinstance(moves, Mapping) else moves,
+        rewards(states, actions, pay) if isinstance(pay, Mapping) else pay,
+        reset=[state == "pit" for state in states],
+        name=name,
+        state_names=states,
+        action_names=actions,
+        **rest,
+    )
+
+
+def transitions(states: Sequence[str], actions: Sequence[str], moves: Moves) -> Any:
     """Sparse [S*A, S] from {(state, action): {next state: probability}}; states that are left out get empty rows.
 
     >>> transitions(["home", "pit"], ["safe", "risky"], {("home", "safe"): {"home": 1}, ("home", "risky"): {"pit": 1}})
@@ -33,7 +50,7 @@ def transitions(
     return sparse.csr_array((prob, (rows, cols)), shape=(len(states) * len(actions), len(states)))
 
 
-def rewards(states: Sequence[str], actions: Sequence[str], pay: Mapping[tuple[str, str], float]) -> Floats:
+def rewards(states: Sequence[str], actions: Sequence[str], pay: Pay) -> Floats:
     """[S, A] from {(state, action): reward}; pairs that are left out pay 0."""
     reward = np.zeros((len(states), len(actions)))
     for (state, action), amount in pay.items():

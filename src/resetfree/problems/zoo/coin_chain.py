@@ -7,11 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
-from resetfree.core.settings import Range
+from resetfree.core.settings import Range, expect
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_size
-from resetfree.problems.zoo._tables import ANY, rewards, transitions
+from resetfree.problems.registry import LAYER, Size, register
+from resetfree.problems.zoo._tables import ANY, LAYERS, rewards, table_mdp, transitions
 
 ACTIONS = ("safe", "risky")
 
@@ -19,7 +18,7 @@ ACTIONS = ("safe", "risky")
 @register(
     "coin-chain-v0",
     "The smallest risk is 2^-m, so the smallest optimal multiplier is 2^m.",
-    lambda m, horizon: (64 * (m + 1) + LAYER) * max(horizon, m, 1),  # a layer for each step
+    lambda m, horizon: Size(2 * (m + 1) * max(horizon, m), (32 * (m + 1) + LAYER) * max(horizon, m)),
 )
 def coin_chain(m: Annotated[int, Range(1, 1000)] = 6, horizon: Annotated[int, Range(0, LAYERS)] = 0) -> FiniteMDP:
     """At the base "safe" pays 0 and stays; "risky" pays 1 and sets off along a chain towards the pit.
@@ -31,9 +30,9 @@ def coin_chain(m: Annotated[int, Range(1, 1000)] = 6, horizon: Annotated[int, Ra
     horizon: H; 0 means H = m, which leaves room for one attempt.
     """
     # 2^1000 is still a float, and so is 2^-1000.
-    require(horizon == 0 or horizon >= m, "coin-chain-v0", "horizon", f"be 0 or at least 'm' ({m})", horizon)
+    what = "option 'horizon' of problem 'coin-chain-v0'"
+    expect(horizon == 0 or horizon >= m, what, f"be 0 or at least 'm' ({m})", horizon)
     steps = horizon or m
-    require_size("coin-chain-v0", steps * (m + 1) * len(ACTIONS))
     chain = [f"c{i}" for i in range(1, m)]
     states = ("base", *chain, "pit")
     flips = {(c, ANY): {after: 0.5, "base": 0.5} for c, after in pairwise([*chain, "pit"])}
@@ -42,13 +41,5 @@ def coin_chain(m: Annotated[int, Range(1, 1000)] = 6, horizon: Annotated[int, Ra
     n_open = steps - m + 1
     reward = np.zeros((steps, len(states), len(ACTIONS)))
     reward[:n_open] = rewards(states, ACTIONS, {("base", "risky"): 1.0})
-    return FiniteMDP(
-        [transitions(states, ACTIONS, opened)] * n_open + [transitions(states, ACTIONS, shut)] * (m - 1),
-        reward,
-        reset=[name == "pit" for name in states],
-        horizon=steps,
-        start=states.index("base"),
-        name="coin-chain-v0",
-        state_names=states,
-        action_names=ACTIONS,
-    )
+    layers = [transitions(states, ACTIONS, opened)] * n_open + [transitions(states, ACTIONS, shut)] * (m - 1)
+    return table_mdp("coin-chain-v0", states, ACTIONS, layers, reward, horizon=steps)

@@ -17,14 +17,14 @@ from scipy.special import beta as beta_function
 from scipy.special import betainc, betaincinv
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Count, Range
+from resetfree.core.settings import Count, Range, expect
+from resetfree.problems.contract import draw
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.finite.checks import LONGEST
+from resetfree.problems.finite.checks import LONGEST, Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
-from resetfree.problems.registry import register
+from resetfree.problems.registry import Size, register
 from resetfree.problems.stepping import Step, SteppedProblem
-from resetfree.problems.zoo._options import Horizon, require_size
 
 RESET_STATE = -1.0  # the reset state, outside the states [0, 1]
 N_ACTIONS = 3
@@ -128,8 +128,7 @@ class ContinuousLinearMDP:
 
         n: a multiple of 10, so that the ends of the I_a are ends of cells. State n is the reset state.
         """
-        if n < 10 or n % 10:
-            raise InvalidInput(f"The 'n' of discretise must be a positive multiple of 10. Got {n} instead.")
+        expect(n >= 10 and n % 10 == 0, "'n' of discretise", "be a positive multiple of 10", n)
         a, b = self.shape[:, :1], self.shape[:, 1:]
         mass = np.zeros((self.d, n + 1))
         mass[:-1, :n] = np.diff(betainc(a, b, np.arange(n + 1) / n), axis=1)
@@ -186,8 +185,6 @@ class KnownPairs(FeatureMap):
 class ContinuousProblem(SteppedProblem):
     """Episodes of a `ContinuousLinearMDP`: a step draws a component of the mixture, then the place.
 
-    `phi` of the base class is for finite states: here `pair_features` gives phi(s, a) of any states.
-
     >>> import resetfree as rf
     >>> problem = rf.make("continuous-linear-v0").problem()
     >>> runs = list(rf.simulate(problem, lambda h, s: np.array([1.0, 0.0, 0.0]), episodes=50, seed=1))
@@ -207,10 +204,6 @@ class ContinuousProblem(SteppedProblem):
         self.d = mdp.d
         self.features, self.low, self.high = KnownPairs(mdp), np.zeros(1), np.ones(1)
 
-    def pair_features(self, s: ArrayLike) -> Floats:
-        """[..., A, d] the known features of every action in states s [...]."""
-        return self._mdp.phi(s)
-
     def first_start(self, u: float) -> float:
         """Uniform on [0, 1]."""
         return float(u)
@@ -222,7 +215,7 @@ class ContinuousProblem(SteppedProblem):
     def step(self, h: int, state: np.float64, action: int, u: Floats) -> Step:
         """Draw a component of the mixture, then the place; the last component is the reset state."""
         phi = self._mdp.phi(state)[action]  # [d]
-        component, reward = _pick(phi, u[0]), float(phi @ self._mdp.omega)
+        component, reward = draw(phi.cumsum(), u[0]), float(phi @ self._mdp.omega)
         if component == self._mdp.d - 1:
             return Step(np.float64(RESET_STATE), reward, True)
         a, b = self._mdp.shape[component]
@@ -233,16 +226,10 @@ class ContinuousProblem(SteppedProblem):
         return float(u[0]) if reset else float(state)
 
 
-def _pick(weights: Floats, u: float) -> int:
-    """Inverse cumulative draw; beyond the rounded total it is the last index with positive weight."""
-    total = weights.cumsum()
-    return min(int(np.searchsorted(total, u, side="right")), int(np.flatnonzero(weights)[-1]))
-
-
 @register(
     "continuous-linear-v0",
     "Infinitely many states, linear features, and an exact answer by quadrature.",
-    lambda d, horizon, **_: 1000 * d * (d + horizon),
+    lambda d, horizon, **_: Size((N_ACTIONS * d) ** 2, 1000 * d * (d + horizon)),  # of a regression on its features
 )
 def continuous_linear(
     d: Annotated[int, Range(2)] = 4,
@@ -254,7 +241,6 @@ def continuous_linear(
 
     d: features, the last of them the reset state's (from 2). gap: the least reset probability of a dangerous action.
     """
-    require_size("continuous-linear-v0", (N_ACTIONS * d) ** 2)  # of any regression on its features
     rng = np.random.default_rng(seed)
     place = np.linspace(0.0, 1.0, d - 1)  # feature j leads to states around place_j, and pays more further right
     a = 1 + np.rint(6 * place).astype(np.int64)

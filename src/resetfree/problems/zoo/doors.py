@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated
 
-from resetfree.core.settings import PositiveInt, Range
+from resetfree.core.settings import PositiveInt, Range, expect
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import LAYER, LAYERS, require, require_size
-from resetfree.problems.zoo._tables import ANY, rewards, transitions
+from resetfree.problems.registry import LAYER, Size, register
+from resetfree.problems.zoo._tables import ANY, LAYERS, table_mdp, transitions
 
 ACTIONS = ("left", "right")
 
@@ -17,7 +16,7 @@ ACTIONS = ("left", "right")
 @register(
     "doors-v0",
     "A door whose reset comes many steps later: looking one step ahead does not help.",
-    lambda length, horizon: (32 * (length + 3) + LAYER) * horizon,  # a layer for each step
+    lambda length, horizon: Size(2 * (length + 3) * horizon, LAYER * horizon),
 )
 def doors(length: PositiveInt = 3, horizon: Annotated[int, Range(1, LAYERS)] = 10) -> FiniteMDP:
     """At the fork "left" pays 0 and enters a chamber that pays 1 for `length` = L steps and then resets for certain;
@@ -26,8 +25,8 @@ def doors(length: PositiveInt = 3, horizon: Annotated[int, Range(1, LAYERS)] = 1
     The door opens at steps h <= H - L only (after that "left" pays 0 and stays), so an agent that enters is reset in
     the same episode, and no episode ends inside the chamber: every start admits a reset-free policy.
     """
-    require(horizon > length, "doors-v0", "horizon", f"be larger than 'length' ({length})", horizon)
-    require_size("doors-v0", horizon * (length + 3) * len(ACTIONS))
+    what = "option 'horizon' of problem 'doors-v0'"
+    expect(horizon > length, what, f"be larger than 'length' ({length})", horizon)
     chamber = [f"c{i}" for i in range(1, length + 1)]
     states = ("fork", "loop", *chamber, "pit")
     inside = {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit"])}
@@ -42,13 +41,5 @@ def doors(length: PositiveInt = 3, horizon: Annotated[int, Range(1, LAYERS)] = 1
         return transitions(states, ACTIONS, moves | inside)
 
     pay = {("fork", "right"): 0.5, ("loop", ANY): 0.5} | {(c, ANY): 1.0 for c in chamber}
-    return FiniteMDP(
-        [layer("c1")] * (horizon - length) + [layer("fork")] * length,
-        rewards(states, ACTIONS, pay),
-        reset=[name == "pit" for name in states],
-        horizon=horizon,
-        start=states.index("fork"),
-        name="doors-v0",
-        state_names=states,
-        action_names=ACTIONS,
-    )
+    layers = [layer("c1")] * (horizon - length) + [layer("fork")] * length
+    return table_mdp("doors-v0", states, ACTIONS, layers, pay, horizon=horizon)

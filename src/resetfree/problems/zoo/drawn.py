@@ -7,15 +7,15 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from resetfree.core.settings import Fraction
+from resetfree.core.settings import Fraction, expect
 from resetfree.problems.contract import ChoicePolicy, Episode, intervene
+from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.grids import MOVES, cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.safety import close
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators import Automatic, Operator, Request
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, Horizon, require
+from resetfree.problems.registry import STEP, register
 
 SYMBOLS = {".": "free", "#": "wall", "X": "pit", "G": "goal", "g": "small goal", "S": "start", "R": "restart"}
 PAYS = {"G": 1.0, "g": 0.3}
@@ -30,11 +30,7 @@ def _size(rows: str, horizon: int, **_: object) -> int:
 WHY = {"start": "put the agent on a start cell", "resume": "the position of the agent is unknown"}
 
 
-@register(
-    "drawn-v0",
-    "A grid that you draw: walls, pits, goals, starts and restarts.",
-    lambda rows, horizon, **_: _size(rows, horizon),
-)
+@register("drawn-v0", "A grid that you draw: walls, pits, goals, starts and restarts.", _size)
 def drawn(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> FiniteMDP:
@@ -46,19 +42,15 @@ def drawn(
     stay: whether the agent may stay where it is, which never slips.
     closed: whether ending an episode where a reset cannot be avoided is a reset (`assumptions.close`).
     """
-    return _drawn("drawn-v0", rows, slip, horizon, stay=stay, closed=closed)
+    return drawn_mdp("drawn-v0", rows, slip, horizon, stay=stay, closed=closed)
 
 
-@register(
-    "drawn-by-hand-v0",
-    "A grid that you draw, on which an operator performs each reset.",
-    lambda rows, horizon, **_: _size(rows, horizon),
-)
+@register("drawn-by-hand-v0", "A grid that you draw, on which an operator performs each reset.", _size)
 def drawn_by_hand(
     rows: str = ROWS, slip: Fraction = 0.1, horizon: Horizon = 12, stay: bool = False, closed: bool = False
 ) -> ByHand:
     """As `drawn`; only the operator performs resets (docs/hardware.md)."""
-    return ByHand(_drawn("drawn-by-hand-v0", rows, slip, horizon, stay=stay, closed=closed))
+    return ByHand(drawn_mdp("drawn-by-hand-v0", rows, slip, horizon, stay=stay, closed=closed))
 
 
 class ByHand(FiniteProblem):
@@ -85,16 +77,17 @@ class ByHand(FiniteProblem):
         return self.first_start(u) if why == "start" else self._next_start(0, True, u, 0.0)
 
 
-def _drawn(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool) -> FiniteMDP:
+def drawn_mdp(name: str, rows: str, slip: float, horizon: int, *, stay: bool, closed: bool = False) -> FiniteMDP:
+    """The grid of a drawing, see `drawn`."""
     lines = rows.split("/")
-    even = len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
-    require(even, name, "rows", "have rows of one length, with '/' between them", _short(rows))
+    what, even = f"option 'rows' of problem '{name}'", len({len(line) for line in lines}) == 1 and len(lines[0]) > 0
+    expect(even, what, "have rows of one length, with '/' between them", rows)
     fits = max(len(lines), len(lines[0])) <= LARGEST
-    require(fits, name, "rows", f"have at most {LARGEST} rows and columns", f"{len(lines)} x {len(lines[0])}")
+    expect(fits, what, f"have at most {LARGEST} rows and columns", f"{len(lines)} x {len(lines[0])}")
     unknown = sorted({*rows} - {*SYMBOLS, "/"})
-    require(not unknown, name, "rows", f"be made of {' '.join(SYMBOLS)}", "".join(unknown)[:8])
+    expect(not unknown, what, f"be made of {' '.join(SYMBOLS)}", "".join(unknown)[:8])
     cells = np.array([list(line) for line in lines])
-    require(bool(np.isin(cells, ("S", "R")).any()), name, "rows", "have a start S or a restart R", _short(rows))
+    expect(np.isin(cells, ("S", "R")).any(), what, "have a start S or a restart R", rows)
     free, pits = cells != "#", cells == "X"
     actions = tuple(move for move in MOVES if stay or move != "stay")
     transition, layout = grid_transitions(free, pits, slip, actions)
@@ -115,7 +108,3 @@ def _drawn(name: str, rows: str, slip: float, horizon: int, *, stay: bool, close
         layout=layout,
     )
     return close(mdp) if closed else mdp
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."

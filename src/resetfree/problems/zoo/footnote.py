@@ -7,7 +7,7 @@ from typing import Annotated
 from resetfree.core.settings import Range
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._tables import ANY, rewards, transitions
+from resetfree.problems.zoo._tables import ANY, table_mdp
 
 STATES = ("home", "bad", "pit")
 HORIZON = 4
@@ -30,14 +30,5 @@ def footnote(n_actions: Annotated[int, Range(1, MOST)] = 4) -> FiniteMDP:
     actions = ("stay", *(f"leap {i}" for i in range(1, n_actions)))
     moves = {("home", "stay"): {"home": 1.0}, ("bad", ANY): {"pit": 1.0}}
     moves |= {("home", leap): {"pit": 1.0} for leap in actions[1:]}
-    return FiniteMDP(
-        transitions(STATES, actions, moves),
-        rewards(STATES, actions, {("home", "stay"): 1.0}),
-        reset=[False, False, True],
-        horizon=HORIZON,
-        start=STATES.index("home"),
-        restart=STATES.index("bad"),
-        name="footnote-v0",
-        state_names=STATES,
-        action_names=actions,
-    )
+    restart = STATES.index("bad")
+    return table_mdp("footnote-v0", STATES, actions, moves, {("home", "stay"): 1.0}, horizon=HORIZON, restart=restart)

@@ -7,8 +7,7 @@ from scipy import sparse
 
 from resetfree.core.settings import Fraction, PositiveInt
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import require_size
+from resetfree.problems.registry import Size, register
 
 ACTIONS = ("safe", "risky")
 
@@ -16,7 +15,7 @@ ACTIONS = ("safe", "risky")
 @register(
     "no-multiplier-v0",
     "A linear problem whose optimal multiplier grows with the square of the number of bins.",
-    lambda bins, gap: 16 * (bins + 2) ** 2,
+    lambda bins, gap: Size((bins + 2) ** 2),
 )
 def no_multiplier(bins: PositiveInt = 10, gap: Fraction = 0.0) -> FiniteMDP:
     """From s1 to a uniform x; there "safe" pays 0 and draws a new x, "risky" pays 1 and resets with probability q(x).
@@ -25,7 +24,6 @@ def no_multiplier(bins: PositiveInt = 10, gap: Fraction = 0.0) -> FiniteMDP:
     lambda_hat = 1 / min q = min(4 bins^2, 1 / gap) at every state: it grows with `bins` unless there is a gap.
     Linear with d = 3: phi(x, risky) = (q, 1 - q, 0), all else (0, 0, 1); the pit, without actions, has zeros.
     """
-    require_size("no-multiplier-v0", bins * bins)
     odd = 2 * np.arange(bins) + 1
     square = odd**2 / (4 * bins**2)  # one division: the float nearest to the fraction
     rest = (4 * bins**2 - odd**2) / (4 * bins**2)

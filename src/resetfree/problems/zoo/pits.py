@@ -7,12 +7,12 @@ from typing import Annotated
 import numpy as np
 
 from resetfree.core.settings import Count, Fraction, Range
+from resetfree.problems.finite.checks import LONGEST
 from resetfree.problems.finite.grids import cell_names, grid_transitions
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import close
 from resetfree.problems.finite.transitions import Bools
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, HorizonOrNone, require_size
+from resetfree.problems.registry import STEP, Size, register
 
 ACTIONS = ("up", "down", "left", "right")
 PITS_OF_5 = ((1, 1), (1, 3), (2, 2), (3, 1), (3, 3))
@@ -23,12 +23,12 @@ NAMED = 100  # cells of larger fields have numbers as names
 @register(
     "pits-v0",
     "An n x n field with pits: walk from the first corner to the last, which pays 1 per step.",
-    lambda n, horizon, **_: 4 * n * n * ((horizon or 2 * n) + 16) + STEP * horizon,
+    lambda n, slip, horizon, **_: Size(4 * n * n * (3 if slip else 1), 4 * n * n * (horizon or 2 * n) + STEP * horizon),
 )
 def pits(
     n: Annotated[int, Range(2)] = 5,
     slip: Fraction = 0.0,
-    horizon: HorizonOrNone = 0,
+    horizon: Annotated[int, Range(0, LONGEST)] = 0,
     density: Annotated[float, Range(most=1)] = -1.0,
     seed: Count = 0,
 ) -> FiniteMDP:
@@ -42,7 +42,6 @@ def pits(
     density: the probability of a pit on each cell inside the free rings, drawn with `seed`. Negative means the usual
     field: five fixed pits for n = 5, else density 0.15.
     """
-    require_size("pits-v0", n * n * len(ACTIONS) * (3 if slip else 1))
     holes = _holes(n, density, seed)
     transition, layout = grid_transitions(np.ones_like(holes), holes, slip, ACTIONS)
     reward = np.zeros((n * n, len(ACTIONS)))

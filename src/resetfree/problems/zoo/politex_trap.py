@@ -6,7 +6,7 @@ import numpy as np
 
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._tables import ANY, rewards, transitions
+from resetfree.problems.zoo._tables import ANY, table_mdp
 
 STATES = ("A", "s", "B", "b2", "pit")
 ACTIONS = ("safe", "risky")
@@ -25,15 +25,7 @@ def politex_trap() -> FiniteMDP:
         ("B", ANY): {"b2": 1.0},
         ("b2", ANY): {"B": 0.9, "A": 0.1},
     }
-    return FiniteMDP(
-        transitions(STATES, ACTIONS, moves),
-        rewards(STATES, ACTIONS, {("s", "risky"): 1.0}),
-        reset=[name == "pit" for name in STATES],
-        horizon=2,
-        start=STATES.index("B"),
-        restart=STATES.index("B"),
-        xi=np.eye(len(STATES)),
-        name="politex-trap-v0",
-        state_names=STATES,
-        action_names=ACTIONS,
+    pay, home = {("s", "risky"): 1.0}, STATES.index("B")
+    return table_mdp(
+        "politex-trap-v0", STATES, ACTIONS, moves, pay, horizon=2, start=home, restart=home, xi=np.eye(len(STATES))
     )

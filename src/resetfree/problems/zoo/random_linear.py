@@ -1,4 +1,5 @@
-"""`random-linear-v0`: a random linear MDP with features in the simplex, where the assumptions hold by construction.
+"""`random-linear-v0`: a random linear MDP with features in the simplex, where the assumptions hold by construction;
+`drifting-v0`: the same with dynamics that change with the step.
 
 Legend: d features; nu [d, S] the measures they lead to, the last one the reset state; omega [d] their rewards.
 """
@@ -10,10 +11,10 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from resetfree.core.settings import Count, PositiveInt, Range
+from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.registry import register
-from resetfree.problems.zoo._options import STEP, Horizon, require_size
+from resetfree.problems.registry import LAYER, STEP, Size, register
 
 CONCENTRATION = 0.2  # of features and measures: a pair mixes few features, each of which leads mostly to few states
 RISKY_SHARE = 0.5  # of the pairs (state, action), action 0 aside
@@ -22,35 +23,32 @@ RISK = (0.1, 0.5)  # range of the reset probability of a risky pair
 AtLeastTwo: TypeAlias = Annotated[int, Range(2)]  # states and features, of which one belongs to resets
 
 
-@register(
-    "random-linear-v0",
-    "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.",
-    lambda n_states, n_actions, d, horizon, **_: n_states * n_actions * (16 * n_states + d + horizon) + STEP * horizon,
-)
-def random_linear(
+def _size(n_states: int, n_actions: int, d: int, horizon: int, *, stationary: bool = True, **_: object) -> Size:
+    n_layers = 1 if stationary else horizon
+    numbers = n_layers * n_states * n_actions * n_states + (n_states * n_actions + n_layers * n_states) * d
+    return Size(numbers, (n_states * n_actions + STEP) * horizon if stationary else LAYER * horizon)
+
+
+@register("drifting-v0", "A random linear MDP whose dynamics are drawn anew for each step of the episode.", _size)
+def drifting(
     n_states: AtLeastTwo = 30,
     n_actions: PositiveInt = 4,
     d: AtLeastTwo = 6,
     horizon: Horizon = 6,
     seed: Count = 1,
     risk_pays: bool = True,
-) -> FiniteMDP:
-    """Start in state 0, restart anywhere, the last state is the reset state; see `simplex_mdp`."""
-    return simplex_mdp("random-linear-v0", n_states, n_actions, d, horizon, seed=seed, risk_pays=risk_pays, n_layers=1)
-
-
-def simplex_mdp(
-    name: str, n_states: int, n_actions: int, d: int, horizon: int, *, seed: int, risk_pays: bool, n_layers: int
+    stationary: bool = False,
 ) -> FiniteMDP:
     """Rows of phi in the simplex, nu_1..nu_{d-1} Dirichlet on the live states, nu_d the reset state: P_h = phi nu_h.
 
-    Action 0 never has weight on nu_d, so it is safe everywhere and Assumption 1 holds. Of the other pairs half are
-    risky, with weight 0.1 to 0.5 on nu_d. ||phi|| <= 1, and the measures have total variation sqrt(d).
+    Start in state 0, restart anywhere; the last state is the reset state. Action 0 never has weight on nu_d, so it is
+    safe everywhere and Assumption 1 holds. Of the other pairs half are risky, with weight 0.1 to 0.5 on nu_d.
+    ||phi|| <= 1, and the measures have total variation sqrt(d).
 
     risk_pays: if True, omega_d = 1, more than any safe action pays. If False, omega_d = 0 and a risky pair is action 0
     with a risk: phi(s, a) = (1 - p) phi(s, 0) + p e_d, so Q(s, a) = (1 - p) Q(s, 0) and every multiplier is 0.
+    stationary: whether all steps have nu_1: the twin, a test of pooling.
     """
-    require_size(name, n_layers * n_states * n_actions * n_states + (n_states * n_actions + n_layers * n_states) * d)
     rng = np.random.default_rng(seed)
     n_live = n_states - 1
     mixture = rng.dirichlet(np.full(d - 1, CONCENTRATION), size=(n_live, n_actions))
@@ -66,7 +64,7 @@ def simplex_mdp(
     restart = np.full(n_states, 1.0 / n_live)
     restart[-1] = 0.0
     return FiniteMDP(
-        np.stack([_transition(phi, _measures(rng, d, n_live)) for _ in range(n_layers)]),
+        np.stack([_transition(phi, _measures(rng, d, n_live)) for _ in range(1 if stationary else horizon)]),
         np.minimum(phi @ omega, 1.0),  # against rounding
         reset=np.arange(n_states) == n_live,
         horizon=horizon,
@@ -74,10 +72,24 @@ def simplex_mdp(
         restart=restart,
         phi=phi,
         xi=np.ones((n_states, 1)),
-        name=name,
+        name="drifting-v0",
         state_names=[*(f"s{i}" for i in range(n_live)), "reset"],
         action_names=["safe", *(f"a{i}" for i in range(1, n_actions))],
     )
+
+
+@register("random-linear-v0", "A random linear MDP with simplex features: P = phi nu and r = phi omega exactly.", _size)
+def random_linear(
+    n_states: AtLeastTwo = 30,
+    n_actions: PositiveInt = 4,
+    d: AtLeastTwo = 6,
+    horizon: Horizon = 6,
+    seed: Count = 1,
+    risk_pays: bool = True,
+) -> FiniteMDP:
+    """As `drifting-v0`, with the same dynamics at every step."""
+    twin = drifting(n_states, n_actions, d, horizon, seed, risk_pays=risk_pays, stationary=True)
+    return twin.replace(name="random-linear-v0")
 
 
 def _measures(rng: np.random.Generator, d: int, n_live: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import register
-from resetfree.problems.zoo._tables import ANY, rewards, transitions
+from resetfree.problems.zoo._tables import ANY, table_mdp
 
 STATES = ("A", "B", "s", "end", "pit")
 ACTIONS = ("safe", "risky")
@@ -27,13 +27,5 @@ def thresholds() -> FiniteMDP:
         ("s", "risky"): {"pit": 1.0},
         ("end", ANY): half,
     }
-    return FiniteMDP(
-        transitions(STATES, ACTIONS, moves),
-        rewards(STATES, ACTIONS, {("s", "risky"): 1.0}),
-        reset=[name == "pit" for name in STATES],
-        horizon=2,
-        start=[half.get(name, 0.0) for name in STATES],
-        name="thresholds-v0",
-        state_names=STATES,
-        action_names=ACTIONS,
-    )
+    start = [half.get(name, 0.0) for name in STATES]
+    return table_mdp("thresholds-v0", STATES, ACTIONS, moves, {("s", "risky"): 1.0}, horizon=2, start=start)

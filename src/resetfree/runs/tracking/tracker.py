@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.closing import Closes
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -30,7 +31,7 @@ PER_DECADE = 50  # points of a curve
 ROUND = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "steps", "v_r", "v_c", "original_return")
 
 
-class Tracker:
+class Tracker(Closes):
     """Called after every round, as the `progress` of `learn`; closes its files as a context manager."""
 
     def __init__(
@@ -56,10 +57,8 @@ class Tracker:
             sums = {"regret": self._regret, "resets": self._resets, "realised_resets": self._realised}
             self._sink.write(this.k, _finite({**sums, **{name: row[name] for name in ROUND}}))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close its files."""
         self._sink.close()
 
 

@@ -16,7 +16,7 @@ from resetfree.core.errors import RunError
 from resetfree.problems.resolve import parse_options
 from resetfree.runs.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import FILE, as_json, emit, settings
+from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
 
 STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
 
@@ -25,14 +25,22 @@ STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
 @click.argument("runfile", type=FILE)
 @click.option("--problem", help="The problem of the run, if it is not registered: module:factory.")
 @settings
+@player_options
 @click.option("--replay", is_flag=True, help="Also play the whole run again and compare every number.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim or an identity fails.")
 @as_json
 def certify(
-    runfile: Path, problem: str | None, options: Sequence[str], replay: bool, strict: bool, as_json: bool
+    runfile: Path,
+    problem: str | None,
+    options: Sequence[str],
+    primal: str | None,
+    dual: str | None,
+    replay: bool,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Check every claim that can be checked on RUNFILE, and keep the certificates in it."""
-    run = rf.load(runfile, problem, parse_options(options))
+    run = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual)
     claims = [*(whole_run(run) if replay else []), *run.certificates()]
     why_not = None
     try:

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from resetfree.core.errors import ResetFreeError
+from resetfree.players import BASES
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +27,14 @@ tensorboard_option = click.option(
 settings = click.option(
     "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option of the problem; repeat."
 )
+
+
+def player_options(function: F) -> F:
+    """Add --primal and --dual to a command that reads a run file, which may not name code."""
+    for role in BASES:
+        words = f"The class of the run's {role} player if it is not registered: module:Class."
+        function = click.option(f"--{role}", metavar="CLASS", help=words)(function)
+    return function
 
 
 def problem_argument(function: F) -> F:

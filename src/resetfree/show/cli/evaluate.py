@@ -21,7 +21,7 @@ from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
-from resetfree.show.cli.common import FILE, emit, settings
+from resetfree.show.cli.common import FILE, emit, player_options, settings
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
@@ -44,6 +44,7 @@ ZIP = b"PK"  # how a policy file begins
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of every interval.")
 @click.option("--stochastic", is_flag=True, help="Draw actions as learned, not always the most probable one.")
 @settings
+@player_options
 @json_option
 def evaluate(
     file: Path,
@@ -55,12 +56,16 @@ def evaluate(
     confidence: float,
     stochastic: bool,
     options: Sequence[str],
+    primal: str | None,
+    dual: str | None,
     as_json: bool,
 ) -> None:
     """Play what RUNFILE (a run, or an exported policy) has learned on its problem, or on PROBLEM."""
     chosen: Any = ("fresh", "continuing") if starts == "both" else (starts,)
     with ExitStack() as opened:
-        policy, world, run, same = _found(file, problem, parse_options(options), opened)
+        policy, world, run, same = _found(
+            file, problem, parse_options(options), {"primal": primal, "dual": dual}, opened
+        )
         how: Any = {"episodes": episodes, "steps": steps, "seed": seed, "confidence": confidence}
         found = {start: policy.evaluate(world, starts=start, deterministic=not stochastic, **how) for start in chosen}
     lived = None if run is None or not len(run) else float(continuing_return(run)[-1])
@@ -90,7 +95,7 @@ def evaluate(
 
 
 def _found(
-    file: Path, problem: str | None, options: dict[str, Any], opened: ExitStack
+    file: Path, problem: str | None, options: dict[str, Any], players: dict[str, str | None], opened: ExitStack
 ) -> tuple[DeployedPolicy, Problem, Run | None, bool | None]:
     """The policy, where to play it, its run if it comes from one, and whether that was of the same problem."""
     if _is_policy(file):
@@ -100,7 +105,7 @@ def _found(
             )
         policy = read_policy(file)
         return policy, opened.enter_context(find_world(problem, options)).problem, None, None
-    run = rf.load(file)
+    run = rf.load(file, primal=players["primal"], dual=players["dual"])
     if problem is None:
         if options:
             raise InvalidInput("The option '--set' needs a PROBLEM. Got '--set' alone instead.")

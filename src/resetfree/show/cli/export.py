@@ -11,7 +11,7 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import FILE, as_json, emit, settings
+from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
 from resetfree.use.exporting import describe_file
 
 
@@ -27,10 +27,19 @@ from resetfree.use.exporting import describe_file
     help="The file; an older policy is replaced, a file of another kind never is.",
 )
 @settings
+@player_options
 @as_json
-def export(runfile: Path, problem: str | None, out: Path, options: Sequence[str], as_json: bool) -> None:
+def export(
+    runfile: Path,
+    problem: str | None,
+    out: Path,
+    options: Sequence[str],
+    primal: str | None,
+    dual: str | None,
+    as_json: bool,
+) -> None:
     """Write what RUNFILE has learned to one .npz of plain arrays. PROBLEM: if the file alone is not enough."""
-    policy = rf.load(runfile, problem, parse_options(options)).policy
+    policy = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual).policy
     path = policy.export(out)
     kind, arrays = describe_file(policy)
     data = {"run_file": str(runfile), "policy_file": str(path), "kind": kind, "arrays": arrays, "policy": policy.about}

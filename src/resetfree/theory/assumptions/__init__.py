@@ -5,15 +5,15 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import NotCertifiable
-from resetfree.problems.finite.findings import Finding, Report
+from resetfree.problems.finite.findings import AssumptionReport, Finding
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import close, feasibility, largest_closed_set, reachable_starts, unsafe_pairs
 from resetfree.theory.assumptions.linearity import linearity
 from resetfree.theory.assumptions.multipliers import dual_class
 
 __all__ = [
+    "AssumptionReport",
     "Finding",
-    "Report",
     "check",
     "close",
     "dual_class",
@@ -27,7 +27,7 @@ __all__ = [
 
 def check(
     mdp: FiniteMDP, phi: ArrayLike | None = None, xi: ArrayLike | None = None, starts: ArrayLike | None = None
-) -> Report:
+) -> AssumptionReport:
     """All three assumptions; `bool(report)` is True if feasibility holds and no assumption is found to fail.
 
     phi: [S, A, d] (default: the problem's own, else one-hot).  xi, starts: see `dual_class`.
@@ -45,4 +45,4 @@ def check(
         raise NotCertifiable(
             f"The assumptions are checked on finite problems, whose model is known. Got {type(mdp).__name__} instead."
         )
-    return Report(mdp.name, (feasibility(mdp), linearity(mdp, phi), dual_class(mdp, xi, starts)))
+    return AssumptionReport(mdp.name, (feasibility(mdp), linearity(mdp, phi), dual_class(mdp, xi, starts)))

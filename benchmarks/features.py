@@ -1,4 +1,4 @@
-"""`python -m resetfree.problems.features`: measures how well each map approximates functions of states.
+"""`python benchmarks/features.py`: measures how well each map approximates functions of states.
 
 Legend: f a function of states; its error is |f - psi.w| / |f - mean of f| in root mean square on fresh states, with w
 the ridge regression of f on states seen: 0 is exact, 1 is as bad as a constant.

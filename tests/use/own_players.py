@@ -1,0 +1,22 @@
+"""Players that are registered nowhere: commands reach them as module:Class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.primal.uniform import Uniform
+
+
+@dataclass(frozen=True)
+class OwnPrimal(Uniform):
+    """A primal player of a user."""
+
+    name = "own-primal"
+
+
+@dataclass(frozen=True)
+class OwnDual(ConstantPenalty):
+    """A dual player of a user, with a setting that its file keeps."""
+
+    name = "own-dual"
