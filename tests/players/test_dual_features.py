@@ -16,7 +16,7 @@ from resetfree.players.dual.adagrad import AdagradNorm
 from resetfree.players.dual.constant_step import ConstantStep
 from resetfree.players.dual.optimistic_gradient import OptimisticGradient
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.shared.multiplier_functions import FeasibleSet, functions
+from resetfree.players.shared.multiplier_functions import FeasibleSet, Space, functions
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.features import Features, discover, make_features
 from resetfree.theory.sets import Ball, OrthantBall
@@ -66,6 +66,7 @@ def fitted(name: str) -> Features:
 def test_no_function_is_negative_anywhere_where_that_can_be_had(name: str, feasible_set: FeasibleSet) -> None:
     psi = fitted(name)
     among = functions(Plane(psi), B, feasible_set, "x")
+    assert isinstance(among, Space)
     certain = feasible_set == "auto" and psi.non_negative
     assert among.kind == ("OrthantBall" if certain else "Ball")
     assert among.diameter == pytest.approx(B * (math.sqrt(2.0) if certain else 2.0))
@@ -171,6 +172,7 @@ def test_a_checkpoint_continues_bit_for_bit() -> None:
 def test_states_that_are_numbers_are_vectors_of_one() -> None:
     psi = make_features("simplex", {"nodes": 3}).fit(np.empty((0, 1)), np.zeros(1), np.ones(1), 0)
     among = functions(Plane(psi), B, "auto", "x")
+    assert isinstance(among, Space)
     theta = np.array([1.0, 2.0, 4.0])
     assert among.at(theta, 0.75) == among.at(theta, np.float64(0.75)) == among.at(theta, np.array([0.75])) == 3.0
     assert among.moved(theta, 1.0, 0.25).tolist() == [1.0, 2.0, 4.25]

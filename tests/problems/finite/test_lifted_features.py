@@ -8,7 +8,7 @@ from tests.property.random_mdps import closed_mdp
 
 import resetfree as rf
 from resetfree import FiniteMDP
-from resetfree.players.shared.multiplier_functions import functions
+from resetfree.players.shared.multiplier_functions import Space, functions
 from resetfree.problems.finite.contexts import with_contexts
 from resetfree.theory.assumptions import check, dual_class, linearity
 from resetfree.theory.sets import for_features
@@ -84,6 +84,7 @@ def test_the_least_theta_lies_in_the_set_of_the_players(seed: int) -> None:
     assert (xi @ theta).min() >= -1e-8 * B
     assert for_features(xi, B).contains(theta, 1e-8 * B)
     among = functions(mdp.problem(), B * (1 + 1e-9), "auto", "test")
+    assert isinstance(among, Space)
     assert np.allclose(among.moved(theta, 0, 0.0), theta, atol=1e-7 * B)
 
 
