@@ -12,7 +12,7 @@ from tests.studies.common import started
 
 import resetfree as rf
 from resetfree.runs.ledger import read
-from resetfree.studies import SweepStopped, gather, run_sweep
+from resetfree.studies import StudyStopped, gather, run_sweep
 from resetfree.studies.engines import in_batches
 from resetfree.studies.engines.in_batches import choose_batches, play_batches
 from resetfree.studies.trial import TrialJob
@@ -74,7 +74,7 @@ def test_a_stopped_batch_goes_on_where_it_stood(tmp_path: Path, monkeypatch: pyt
             raise KeyboardInterrupt
 
     monkeypatch.setattr(in_batches, "_keep_piece", interrupted)
-    with pytest.raises(SweepStopped):
+    with pytest.raises(StudyStopped):
         run_sweep(plan, folder, engine="batched")
     assert len(list(folder.path.glob("batches/*/*.npz"))) == 2
     assert run_sweep(plan, folder, engine="batched").done == 6

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.studies.plan import check_plan, parse_plan, read_plan
-from resetfree.studies.trial import Trial
+from resetfree.studies.trial import NamedPlayers, Trial
 
 HEAD = "[sweep]\nepisodes = 10\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'
@@ -40,9 +40,9 @@ def test_every_choice_is_a_trial_and_seeds_are_fastest() -> None:
     assert len(plan.configurations) == 4 * 7
     assert [t.seed for t in plan.trials] == [7, 3] * 28
     assert plan.trials[0] == Trial(
-        "grid-v0", {}, "linear-ucb", "auto", "realised", 40.0, {"primal": {"scale": 0.1}}, 10, 7
+        "grid-v0", {}, NamedPlayers("linear-ucb", "auto", "realised", 40.0, {"primal": {"scale": 0.1}}), 10, 7
     )
-    assert plan.trials[-1] == Trial("pits-v0", {"n": 7, "slip": 0.1}, "uniform", "auto", "auto", None, {}, 20, 3)
+    assert plan.trials[-1] == Trial("pits-v0", {"n": 7, "slip": 0.1}, NamedPlayers("uniform"), 20, 3)
     assert len({t.id for t in plan.trials}) == len(plan.trials)
 
 
@@ -83,9 +83,9 @@ def test_what_is_asked_for_twice_is_played_once() -> None:
 
 
 def test_the_identity_is_that_of_what_is_asked_for() -> None:
-    one = Trial("grid-v0", {"slip": 0.1, "horizon": 4}, "auto", "auto", "auto", None, {}, 10, 0)
-    same = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, "auto", "auto", "auto", None, {}, 10, 0)
-    other = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, "auto", "auto", "auto", None, {}, 10, 1)
+    one = Trial("grid-v0", {"slip": 0.1, "horizon": 4}, NamedPlayers(), 10, 0)
+    same = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, NamedPlayers(), 10, 0)
+    other = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, NamedPlayers(), 10, 1)
     assert one.id == same.id != other.id
     assert one.configuration == other.configuration
 

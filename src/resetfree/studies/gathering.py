@@ -33,7 +33,7 @@ from resetfree.runs.tracking.tracker import best_values, cumulative
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.plan import SweepPlan
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.trial import Trial
+from resetfree.studies.trial import NamedTrial
 from resetfree.studies.workers import Workers
 
 MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them
@@ -93,12 +93,12 @@ def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None
 
 def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None:
     """Compute V* of each problem with an oracle, once for the whole sweep, and save it in the folder."""
-    for problem, options in {(one.problem, json.dumps(one.options)): None for one in plan.configurations}:
-        file = _values_file(folder.path, problem, json.loads(options))
-        if file.exists() or (":" in problem and not run_code):
+    for place, one in {trial.place: trial for trial in plan.configurations}.items():
+        file = _values_file(folder.path, place)
+        if file.exists() or (":" in one.problem and not run_code):
             continue
         try:
-            world = find_world(problem, json.loads(options))
+            world = find_world(one.problem, one.options)
         except ResetFreeError:  # reported by its trials
             continue
         with world:
@@ -108,7 +108,7 @@ def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None
             np.savez(out, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))
 
 
-def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
+def read_curve(trial: NamedTrial, folder: SweepFolder) -> TrialCurve | None:
     """A trial at its marked episodes, None if it is not finished; sums are added term by term as in a run."""
     if not folder.is_finished(trial.id, trial.episodes):
         return None
@@ -127,7 +127,7 @@ def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
     table = dict(zip(READ, np.concatenate(parts).T, strict=True))
     if len(table["k"]) != trial.episodes or (spec["seed"], spec["problem"]) != (trial.seed, trial.problem):
         raise damaged(file, ValueError("it is of another trial"))
-    best = _best(folder.path, trial.problem, json.dumps(trial.options), spec["fingerprint"]) if finite else None
+    best = _best(folder.path, trial.place, spec["fingerprint"]) if finite else None
     sums = [
         *cumulative(table, best).values(),
         *(np.cumsum(table[name]) for name in ("reward", "steps", "original_return")),
@@ -140,7 +140,7 @@ def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
         "problem_options": json.dumps(trial.options, sort_keys=True),
         "primal": spec["primal"]["name"],
         "dual": spec["dual"]["name"],
-        "settings": json.dumps(trial.settings, sort_keys=True),
+        "settings": json.dumps(trial.players.settings, sort_keys=True),
         "feedback": spec["feedback"],
         "engine": str(spec.get("engine", "local")),
     }
@@ -169,7 +169,7 @@ def _curves(plan: SweepPlan, folder: SweepFolder, processes: int) -> Iterator[Tr
                 turn += 1
 
 
-def _read_piece(piece: tuple[int, Sequence[Trial]], folder: Path) -> tuple[int, list[TrialCurve]]:
+def _read_piece(piece: tuple[int, Sequence[NamedTrial]], folder: Path) -> tuple[int, list[TrialCurve]]:
     found = (read_curve(trial, SweepFolder(folder)) for trial in piece[1])
     return piece[0], [curve for curve in found if curve is not None]
 
@@ -213,16 +213,15 @@ def _summary_schema(pa: Any) -> Any:
     return pa.schema([*kinds, *((name, pa.float64()) for name in STATISTICS)])
 
 
-def _values_file(folder: Path, problem: str, options: dict[str, Any]) -> Path:
-    key = json.dumps([problem, options], sort_keys=True)
-    return folder / "values" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
+def _values_file(folder: Path, place: str) -> Path:
+    return folder / "values" / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.npz"
 
 
 @lru_cache(maxsize=64)
-def _best(folder: Path, problem: str, options: str, fingerprint: str) -> Floats | None:
+def _best(folder: Path, place: str, fingerprint: str) -> Floats | None:
     """[S] V* as saved in the folder; None if there is no oracle, or the problem has changed since."""
     try:
-        kept = unpack(_values_file(folder, problem, json.loads(options)).read_bytes())
+        kept = unpack(_values_file(folder, place).read_bytes())
         value: NDArray[np.float64] = kept["value"]
         return value if value.ndim == 1 and len(value) and str(kept["fingerprint"]) == fingerprint else None
     except (OSError, ValueError, KeyError):

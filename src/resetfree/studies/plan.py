@@ -19,7 +19,7 @@ from resetfree.core.errors import InvalidInput, ResetFreeError, UnknownName
 from resetfree.game.loop import FEEDBACK
 from resetfree.problems.world import World
 from resetfree.studies.folder import read_text
-from resetfree.studies.trial import Trial
+from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial
 
 MOST = 1_000_000  # trials
 LONGEST = 100  # characters of a value that are quoted
@@ -38,12 +38,12 @@ DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++\s*\.\s*){100}""")  # a.b.c. a
 class SweepPlan:
     """The trials of a sweep: configurations, and the seeds of each; duplicates are removed."""
 
-    trials: tuple[Trial, ...]  # grouped by configuration, in the order of their seeds
+    trials: tuple[NamedTrial, ...]  # grouped by configuration, in the order of their seeds
     repeated: int = 0  # duplicates that were removed
     time_limit: float | None = None  # seconds that a trial may take, each time it is started; None: no limit
 
     @property
-    def configurations(self) -> list[Trial]:
+    def configurations(self) -> list[NamedTrial]:
         """The first trial of each configuration."""
         return [next(group) for _, group in itertools.groupby(self.trials, lambda trial: trial.configuration)]
 
@@ -109,15 +109,15 @@ def _parsed(data: dict[str, Any]) -> SweepPlan:
         )
     worlds = [world for table in problems for world in _problems(table, episodes)]
     sides = [side for table in players for side in _players(table, "[[players]]", PLAYERS)]
-    trials: list[Trial] = []
+    trials: list[NamedTrial] = []
     for (problem, options, k), side in itertools.product(worlds, sides):
-        trials += Trial(problem, options, episodes=k, seed=seeds[0], **side).with_seeds(seeds)
+        trials += Trial(problem, options, players=side, episodes=k, seed=seeds[0]).with_seeds(seeds)
     for table in explicit:
         trials += _explicit(table, episodes, seeds)
     if not trials:
         raise InvalidInput("A sweep must have at least one trial: a [[problem]] or a [[trial]]. Got none instead.")
     unique = {trial.id: trial for trial in trials}
-    together: dict[str, list[Trial]] = {}
+    together: dict[str, list[NamedTrial]] = {}
     for trial in unique.values():
         together.setdefault(trial.configuration, []).append(trial)
     ordered = tuple(trial for group in together.values() for trial in group)
@@ -155,7 +155,7 @@ def _problems(table: Mapping[str, Any], episodes: int | None) -> Iterator[tuple[
             yield name, chosen, k
 
 
-def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Iterator[NamedPlayers]:
     """Every combination of the values in a table of players."""
     _known(f"key of {where}", table, keys)
     names = [_names(table.get(key, "auto"), f"'{key}' of {where}") for key in ("primal", "dual", "feedback")]
@@ -173,16 +173,11 @@ def _players(table: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> Ite
         for role in ROLES
     ]
     for primal, dual, feedback, bound, first, second in itertools.product(*names, bounds, *grids):
-        yield {
-            "primal": primal,
-            "dual": dual,
-            "feedback": feedback,
-            "bound": None if bound is None else float(bound),
-            "settings": {role: chosen for role, chosen in zip(ROLES, (first, second), strict=True) if chosen},
-        }
+        chosen = {role: own for role, own in zip(ROLES, (first, second), strict=True) if own}
+        yield NamedPlayers(primal, dual, feedback, None if bound is None else float(bound), chosen)
 
 
-def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[int]) -> Iterator[Trial]:
+def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[int]) -> Iterator[NamedTrial]:
     """A [[trial]] of its own: the same keys, with 'problem' for the id and perhaps its own seed."""
     if not isinstance(table.get("problem"), str):
         raise InvalidInput(
@@ -192,7 +187,7 @@ def _explicit(table: Mapping[str, Any], episodes: int | None, seeds: Sequence[in
     numbers = _seeds([table["seed"]], "'seed' of [[trial]]") if "seed" in table else seeds
     for problem, options, k in _problems(own, episodes):
         for side in _players(table, "[[trial]]", TRIAL):
-            yield from Trial(problem, options, episodes=k, seed=numbers[0], **side).with_seeds(numbers)
+            yield from Trial(problem, options, players=side, episodes=k, seed=numbers[0]).with_seeds(numbers)
 
 
 def _size(table: Mapping[str, Any]) -> int:

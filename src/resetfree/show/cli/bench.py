@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from resetfree.core.certificate import plain
@@ -15,14 +14,15 @@ from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.players.shared.method import Method
 from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.progress import OnTerminal
+from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
+from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.standings import Summary, compare
 from resetfree.studies.suites.suite import SUITES, find_suite, split_names
-from resetfree.studies.suites.suite_runner import BenchStopped, run_suite
+from resetfree.studies.suites.suite_runner import run_suite
 
 WIDTH = 128  # characters that a table takes at least
 
@@ -66,11 +66,11 @@ def bench(
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
     with (
         Results(file, suite, overwrite=overwrite, redo=[method.name for method in again]) as results,
-        _BenchDisplay() as on,
+        TrialsDisplay(quiet=True) as on,
     ):
         try:
             played = run_suite(what, players, results, jobs=jobs, progress=on)
-        except BenchStopped as stopped:
+        except StudyStopped as stopped:
             stop(stopped)
         others = results.others
     summary = compare(played)
@@ -131,27 +131,3 @@ def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
         return None
     title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
     return draw_pareto(summary, path, title)
-
-
-class _BenchDisplay(OnTerminal):
-    """A progress line on standard error; does nothing without a terminal."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._progress: Progress | None = None
-        if console.is_terminal:
-            self._progress = Progress(
-                TextColumn("trials"),
-                MofNCompleteColumn(),
-                BarColumn(bar_width=24),
-                TimeRemainingColumn(compact=True),
-                TextColumn("left · {task.description}", markup=False),
-                console=console,
-                transient=True,
-            )
-            self._task = self._progress.add_task("", total=None)
-
-    def __call__(self, done: int, total: int, word: str) -> None:
-        """Show a finished trial."""
-        if self._progress is not None:
-            self._progress.update(self._task, completed=done, total=total, description=word)

@@ -20,7 +20,8 @@ from resetfree.core.certificate import plain
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
-from resetfree.studies.suites.trials import Ending, Measured, MethodTrial
+from resetfree.studies.suites.trials import Ending, Measured, MethodTrial, key_of
+from resetfree.studies.trial import with_settings
 
 FORMAT = "resetfree bench 1"
 
@@ -59,16 +60,13 @@ class Results:
 
     def add(self, trial: MethodTrial, outcome: Measured) -> None:
         """Append an outcome; it is in the file when this returns."""
-        if trial.key in self.outcomes:
-            raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
+        key = key_of(trial)
+        if key in self.outcomes:
+            raise RunError(f"A trial is kept once. Got '{key}' twice.")
         line = {
-            "key": trial.key,
-            "case": trial.case,
-            "method": trial.method,
-            "pooled": trial.pooled,
-            "width": trial.width,
-            "tuning": trial.tuning,
-            "instance": str(trial.instance),
+            "key": key,
+            **vars(trial.players),
+            "instance": with_settings(trial.problem, trial.options),
             "seed": trial.seed,
             "episodes": trial.episodes,
             "code": code_digest(),
@@ -79,7 +77,7 @@ class Results:
             self._file.flush()
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        self.outcomes[trial.key] = outcome
+        self.outcomes[key] = outcome
 
     def close(self) -> None:
         """Close the file and release its lock."""
