@@ -19,7 +19,7 @@ from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.naming import one_line
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.players import BASES
+from resetfree.players import BASES, Role
 from resetfree.problems.world import World, find_world
 from resetfree.runs.learn import Progress, Stopped, learn
 from resetfree.runs.setup import Setup, prepare
@@ -196,6 +196,19 @@ def _interrupted_by(stop: Stop) -> Progress:
                 raise KeyboardInterrupt
 
     return note
+
+
+def stored_settings(spec: Mapping[str, Any], role: Role, defaults: Mapping[str, Any], bound: bool) -> dict[str, Any]:
+    """The settings of a player that the spec of a run holds and that must be given again to resume it.
+
+    The others are defaults, or computed by the oracle. bound: whether a bound B that was given counts.
+    """
+    keep_bound = bound and spec["B_source"] == "given"
+    return {
+        name: value
+        for name, value in spec[role]["settings"].items()
+        if (keep_bound or name != "B") and isinstance(value, bool | int | float | str) and value != defaults.get(name)
+    }
 
 
 def with_settings(name: str, settings: Mapping[str, Any]) -> str:

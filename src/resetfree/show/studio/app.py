@@ -26,7 +26,7 @@ from resetfree.core.settings import record
 from resetfree.runs.learn import load
 from resetfree.runs.ledger import read_spec_of
 from resetfree.show.report import style
-from resetfree.show.report.html.page import PALETTE
+from resetfree.show.report.html.page import PALETTE, palette
 from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.aside import aside
 from resetfree.show.studio.catalogue import catalogue
@@ -68,7 +68,7 @@ class Studio:
             for one in files("resetfree.show.studio").joinpath("static").iterdir()
             if Path(one.name).suffix in KINDS
         }
-        self._assets["theme.css"] = (theme().encode(), KINDS[".css"])
+        self._assets["theme.css"] = (palette({**PALETTE, **CELLS}).encode(), KINDS[".css"])
         routes = [
             Route("/", self._page),
             Route("/static/{name}", self._asset),
@@ -240,15 +240,6 @@ class Studio:
     def _remove(self, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
         self._places.discard(place)
-
-
-def theme() -> str:
-    """Style sheet with the colours of the report and of map cells, light and dark."""
-    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in {**PALETTE, **CELLS}.items()) for i in (0, 1))
-    return (
-        f':root{{{light}}}\n[data-theme="dark"]{{{dark}}}\n'
-        f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
-    )
 
 
 class _Stream(StreamingResponse):
