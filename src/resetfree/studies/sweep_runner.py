@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check, check_names
 from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.on_ray import Cluster, OnRay
 from resetfree.studies.engines.runner import Count, Outcome, Progress, Runner, outcomes, stoppable
 from resetfree.studies.folder import SweepFolder
-from resetfree.studies.plan import SweepPlan, check_limit
+from resetfree.studies.plan import Seconds, SweepPlan
 from resetfree.studies.trial import NamedTrial, TrialJob
 
 ENGINES = ("auto", "local", "batched", "ray")
@@ -42,12 +43,12 @@ def run_sweep(
     A full disk or a lost cluster is not a failure of its trials: RunError is raised, and the next call plays them. Only
     one process plays a sweep at a time. A finished trial is never played again.
     """
-    if engine not in ENGINES:
-        raise UnknownName("engine", engine, ENGINES)
+    check_names([engine], ENGINES, "engine")
     if address is not None and engine != "ray":
         raise InvalidInput(f"An address is that of a Ray cluster (--engine ray). Got the engine '{engine}' instead.")
     processes = workers or os.cpu_count() or 1
-    limit = plan.time_limit if time_limit is None else check_limit(time_limit, "time limit of a trial")
+    check(time_limit, Seconds | None, "time limit of a trial")
+    limit = plan.time_limit if time_limit is None else float(time_limit)
     with folder.playing():
         count, missing = _count(plan, folder)
         report = progress or (lambda count: None)
