@@ -39,6 +39,9 @@ from resetfree.studies.workers import Workers
 MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them
 READ = ("k", "s1", "reward", "reset", "steps", "v_r", "v_c", "original_return")
 WORDS = ("trial", "configuration", "problem", "problem_options", "primal", "dual", "settings", "feedback", "engine")
+WHOLE = ("episodes", "seed", "k", "n")
+RESULTS = [*WORDS, "episodes", "seed", "seconds", "k", *MEASURES]  # columns of results.parquet
+SUMMARY = [*WORDS[1:], "episodes", "k", "measure", "n", *STATISTICS]  # columns of summary.parquet
 AT_ONCE = 100  # trials of one job
 BATCH = 10_000  # rounds read at once
 FEW = 400  # fewer trials are read faster by this process than by new ones
@@ -76,8 +79,8 @@ def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None
         with (
             drafted(folder.results) as first,
             drafted(folder.summary) as second,
-            pq.ParquetWriter(first, _schema(pa, "k", *MEASURES), compression="zstd") as results,
-            pq.ParquetWriter(second, _summary_schema(pa), compression="zstd") as summary,
+            pq.ParquetWriter(first, _schema(pa, RESULTS), compression="zstd") as results,
+            pq.ParquetWriter(second, _schema(pa, SUMMARY), compression="zstd") as summary,
         ):
             found = _curves(plan, folder, processes or os.cpu_count() or 1)
             for _, group in itertools.groupby(found, lambda curve: curve.words["configuration"]):
@@ -184,7 +187,7 @@ def _table(pa: Any, curves: Sequence[TrialCurve]) -> Any:
     columns["k"] = np.concatenate([marked(curve.episodes) for curve in curves])
     values = np.concatenate([curve.values for curve in curves])
     columns |= {name: pa.array(values[:, i], from_pandas=True) for i, name in enumerate(MEASURES)}
-    return pa.table(columns).select(_schema(pa, "k", *MEASURES).names).cast(_schema(pa, "k", *MEASURES))
+    return pa.table(columns).select(RESULTS).cast(_schema(pa, RESULTS))
 
 
 def _summary(pa: Any, curves: Sequence[TrialCurve]) -> Any:
@@ -198,19 +201,13 @@ def _summary(pa: Any, curves: Sequence[TrialCurve]) -> Any:
     columns["measure"] = np.tile(np.array(MEASURES), len(k))[there].tolist()
     columns["n"] = n[there]
     columns |= {name: found[name][there] for name in STATISTICS}
-    return pa.table(columns).select(_summary_schema(pa).names).cast(_summary_schema(pa))
+    return pa.table(columns).select(SUMMARY).cast(_schema(pa, SUMMARY))
 
 
-def _schema(pa: Any, *numbers: str) -> Any:
-    kinds = [(name, pa.string()) for name in WORDS]
-    kinds += [("episodes", pa.int64()), ("seed", pa.int64()), ("seconds", pa.float64())]
-    return pa.schema([*kinds, *((name, pa.int64() if name == "k" else pa.float64()) for name in numbers)])
-
-
-def _summary_schema(pa: Any) -> Any:
-    kinds = [(name, pa.string()) for name in WORDS[1:]]
-    kinds += [("episodes", pa.int64()), ("k", pa.int64()), ("measure", pa.string()), ("n", pa.int64())]
-    return pa.schema([*kinds, *((name, pa.float64()) for name in STATISTICS)])
+def _schema(pa: Any, names: Sequence[str]) -> Any:
+    """The schema of a file with these columns; those that are neither words nor whole numbers are floats."""
+    kinds = {**dict.fromkeys((*WORDS, "measure"), pa.string()), **dict.fromkeys(WHOLE, pa.int64())}
+    return pa.schema([(name, kinds.get(name, pa.float64())) for name in names])
 
 
 def _values_file(folder: Path, place: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -12,7 +12,9 @@ import click
 import numpy as np
 from rich.console import Console
 
-from resetfree.core.errors import ResetFreeError
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.resolve import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,6 +28,20 @@ tensorboard_option = click.option(
 settings = click.option(
     "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option of the problem; repeat."
 )
+
+
+def out_option(default: str, replaced: str) -> Callable[[F], F]:
+    """Add the option -o of a command that writes one file."""
+    words = f"{replaced} is replaced, a file of another kind never is."
+    return click.option("-o", "--out", type=FILE, default=Path(default), show_default=True, help=words)
+
+
+def finite_model(problem: str, options: Sequence[str], what: str) -> FiniteMDP:
+    """The model of a finite problem; `what` is what only these can do, for the message about another."""
+    mdp = resolve_model(problem, parse_options(options))
+    if not isinstance(mdp, FiniteMDP):
+        raise InvalidInput(f"Only finite problems {what}. Got '{problem}', whose states are a continuum, instead.")
+    return mdp
 
 
 def problem_argument(function: F) -> F:

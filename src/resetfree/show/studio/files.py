@@ -26,7 +26,7 @@ ENDING = ".rfrun"
 SIDES = ("left", "right")
 
 
-class Folder:
+class RunFolder:
     """Holds all runs of the studio; no other file, inside or outside, is read."""
 
     def __init__(self, path: Path) -> None:

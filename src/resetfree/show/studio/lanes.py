@@ -21,7 +21,7 @@ from resetfree.runs.ledger import read, read_spec_of
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
-from resetfree.show.studio.scenes import Scene, scene_of
+from resetfree.show.studio.scenes import RunScene, scene_of
 from resetfree.studies.trial import NamedTrial
 
 WORKS = 0.01  # seconds of learning after which the thread yields to the server and to other lanes
@@ -85,7 +85,7 @@ class Live:
         self.desk = Desk()
         self.made = False  # whether this lane created the file
         self.begun = threading.Event()  # the first round is played, a reset is requested, or it failed
-        self.scene: Scene | None = None
+        self.scene: RunScene | None = None
         self.history: History | None = None
         self.picture: Picture | None = None
         self.last: dict[str, Any] | None = None

@@ -25,7 +25,7 @@ SPEC = (*RUN_KEYS, "problem", "problem_options", "horizon", "n_states", "n_actio
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class RunScene:
     """The constant part of one run; `value` and `safe` come from the oracle, None without one."""
 
     spec: dict[str, Any]
@@ -69,22 +69,22 @@ class Scene:
         }
 
 
-def scene_of(spec: dict[str, Any]) -> Scene:
+def scene_of(spec: dict[str, Any]) -> RunScene:
     """The scene of a run from its spec; only a registered problem of bounded size is made again."""
     name = spec["problem"]
     if name not in problems():
         why = f"'{name[:80]}' is not a registered problem, and a file never makes code run"
-        return Scene(spec, None, why, None, None)
+        return RunScene(spec, None, why, None, None)
     try:
         mdp = _model(name, spec["problem_options"], spec["fingerprint"])
     except ResetFreeError as error:
-        return Scene(spec, None, str(error), None, None, bounded=False)
+        return RunScene(spec, None, str(error), None, None, bounded=False)
     if mdp is None:
-        return Scene(spec, None, "the problem has changed since the run was made", None, None)
+        return RunScene(spec, None, "the problem has changed since the run was made", None, None)
     if mdp.n_states * mdp.n_actions * mdp.horizon > limits.TABLE:
-        return Scene(spec, None, "the problem is too large to be solved here", None, None, bounded=False)
+        return RunScene(spec, None, "the problem is too large to be solved here", None, None, bounded=False)
     solution = solve(mdp, starts=[])
-    return Scene(spec, mdp, "", solution.value, np.asarray(solution.safe.actions(1)))
+    return RunScene(spec, mdp, "", solution.value, np.asarray(solution.safe.actions(1)))
 
 
 def _model(name: str, options: Any, expected: str) -> FiniteMDP | None:

@@ -16,7 +16,7 @@ from resetfree.problems.registry import make
 from resetfree.runs.ledger import read_spec_of
 from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.catalogue import player_settings, problem_options
-from resetfree.show.studio.files import SIDES, Folder
+from resetfree.show.studio.files import SIDES, RunFolder
 from resetfree.show.studio.lanes import Gate, LaneRequest, Live
 from resetfree.show.studio.page_requests import GameRequest, LanePlayers
 from resetfree.studies.trial import NamedPlayers, Trial, stored_settings
@@ -27,7 +27,7 @@ FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled
 class Session:
     """Lanes behind one gate; a page watches it."""
 
-    def __init__(self, name: str, wanted: list[LaneRequest], folder: Folder, pace: float, paused: bool) -> None:
+    def __init__(self, name: str, wanted: list[LaneRequest], folder: RunFolder, pace: float, paused: bool) -> None:
         self.name, self.gate = name, Gate(pace, paused=True)
         self._paused = paused
         self.version = 0
@@ -94,7 +94,7 @@ class Session:
 class Sessions:
     """All sessions, by name."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._all: dict[str, Session] = {}
         self._lock = threading.Lock()

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -70,7 +70,7 @@ class Results:
             "seed": trial.seed,
             "episodes": trial.episodes,
             "code": code_digest(),
-            "outcome": plain(outcome.to_dict()),
+            "outcome": plain(asdict(outcome)),
         }
         try:
             self._file.write(json.dumps(line, allow_nan=False) + "\n")

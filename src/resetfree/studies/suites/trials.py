@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -69,10 +69,6 @@ class Measured:
     certificate: float = 0.0  # upper bound on Resets at the end that needs no model
     covered: bool = False  # whether that bound was above Resets after every episode
     error: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
 
 class Interrupted(Exception):

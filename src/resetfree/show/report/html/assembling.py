@@ -26,7 +26,7 @@ LONGEST_TITLE = 120
 
 
 @dataclass(frozen=True)
-class Report:
+class WrittenReport:
     """What was written."""
 
     path: Path
@@ -54,7 +54,7 @@ def write_report(
     options: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
     details: bool | None = None,
-) -> Report:
+) -> WrittenReport:
     """Write one self-contained HTML file about run files, and return what it holds.
 
     runs: run files, of one or several problems and players; those that differ by the seed only are taken together.
@@ -78,7 +78,7 @@ def write_report(
     content = text.encode()
     _write(target, content)
     n = sum(group.n for group in found.groups) + len(found.empty)
-    return Report(target, n, tuple(d.name for d in drawn), len(content), time.perf_counter() - began)
+    return WrittenReport(target, n, tuple(d.name for d in drawn), len(content), time.perf_counter() - began)
 
 
 def check_target(target: Path) -> None:
