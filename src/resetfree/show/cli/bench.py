@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from resetfree.core.certificate import plain
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check_names
 from resetfree.players.shared.method import Method
 from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
@@ -119,9 +120,7 @@ def _methods(text: str | None) -> list[Method]:
     if text is None:
         return list(known.values())
     names = split_names(text, known)
-    for name in names:
-        if name not in known:
-            raise UnknownName("method", name, known)
+    check_names(names, known, "method")
     return [method for name, method in known.items() if name in names]
 
 

@@ -109,8 +109,7 @@ class RunFolder:
             row["bytes"] += about.st_size
             row["changed"] = max(row["changed"], about.st_mtime)
             row["lanes"].append(_summary(Path(entry.path)))
-        rows = sorted(found.values(), key=lambda row: -row["changed"])
-        return rows
+        return sorted(found.values(), key=lambda row: -row["changed"])
 
     def _entries(self) -> list[os.DirEntry[str]]:
         with os.scandir(self.path) as entries:

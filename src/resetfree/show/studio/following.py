@@ -81,7 +81,7 @@ class Followed:
             "request": self._request,
         }
         if self.scene is not None:
-            result |= {"now": self._history.now, "map": self._picture.shown()}
+            result |= {"now": self._history.now, "map": self._picture.shown}
             if curves:
                 result["curves"] = self._history.curves()
         return result

@@ -99,7 +99,7 @@ class Picture:
         self._reset = np.zeros(0, dtype=np.bool_) if mdp is None else mdp.reset
         self.visits = np.zeros(self._shape[0], dtype=np.int64)
         self.entered = np.zeros(self._shape[0], dtype=np.bool_)  # reset states that were entered
-        self._shown: dict[str, Any] = {}
+        self.shown: dict[str, Any] = {}  # the newest picture
 
     def note(self, states: NDArray[Any], reset: bool) -> None:
         """Count the states of an episode."""
@@ -123,7 +123,7 @@ class Picture:
             self.visits = np.array(found["tried"], dtype=np.int64)
         known = self.entered | found["known"] if "known" in found else self.entered
         if self.drawn:
-            self._shown = {
+            self.shown = {
                 "possible": bits(possible),
                 "kind": kind,
                 "known": bits(known),
@@ -131,10 +131,6 @@ class Picture:
                 "visits": self.visits.tolist(),
             }
         return float(possible[~self._reset].sum()) if len(possible) else math.nan
-
-    def shown(self) -> dict[str, Any]:
-        """The newest picture."""
-        return self._shown
 
 
 def _table(policy: Any, shape: tuple[int, int]) -> NDArray[np.float64] | None:

@@ -94,10 +94,6 @@ class Live:
         self._marks: list[tuple[float, int]] = []  # when how many rounds were played, for the rate
         self.thread = threading.Thread(target=self._play, name=f"lane {path.stem}", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self.thread.start()
-
     @property
     def active(self) -> bool:
         """Whether it is starting, running, paused or waiting."""
@@ -122,7 +118,7 @@ class Live:
                 "request": request,
             }
             if self.history is not None and self.picture is not None:
-                result |= {"now": self.history.now, "map": self.picture.shown()}
+                result |= {"now": self.history.now, "map": self.picture.shown}
                 if curves:
                     result["curves"] = self.history.curves()
             return result

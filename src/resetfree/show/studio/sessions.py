@@ -38,7 +38,7 @@ class Session:
     def begin(self) -> None:
         """Start every lane. If one cannot play its first round, all are stopped and InvalidInput says why."""
         for lane in self.lanes:
-            lane.start()
+            lane.thread.start()
         for lane in self.lanes:
             lane.begun.wait(FIRST_ROUND)
         failed = next((lane for lane in self.lanes if lane.state == "failed"), None)
@@ -79,9 +79,6 @@ class Session:
         gate, version = self.gate, self.version  # read first: later changes have a later version
         lanes = [lane.frame(curves) for lane in self.lanes]
         return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
-
-    def poll(self) -> None:
-        """Nothing to read: lanes report their changes themselves."""
 
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""

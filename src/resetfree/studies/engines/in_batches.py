@@ -262,9 +262,8 @@ def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:
 
 def _write(batch: TrialBatch, columns: Arrays, seconds: float) -> Outcomes[TrialJob]:
     """Write the run files of a batch, with several processes if it is large."""
-    rows, n_seeds = deque(_rows(batch, columns, seconds)), len(batch.seeds)
+    rows = deque(_rows(batch, columns, seconds))
     processes = min(os.cpu_count() or 1, len(rows))
-    assert len(rows) == n_seeds * len(batch.setups)
     if processes == 1 or columns["s1"].size < FEW_ROUNDS:
         for row in rows:
             yield row.job, write_row(row)

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, get_args
 
 from resetfree.core.arguments import is_special
@@ -51,11 +50,10 @@ class Results:
             with drafted(path) as draft:
                 draft.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
             self._file = path.open("a")
-        except OSError as error:
+        except BaseException as error:
             self._lock.release()
-            raise _unwritable(path, error) from error
-        except BaseException:
-            self._lock.release()
+            if isinstance(error, OSError):
+                raise _unwritable(path, error) from error
             raise
 
     def add(self, trial: MethodTrial, outcome: Measured) -> None:
@@ -88,9 +86,7 @@ class Results:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read(self, header: dict[str, str]) -> list[dict[str, Any]]:

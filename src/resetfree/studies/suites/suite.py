@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from resetfree.core.errors import UnknownName
+from resetfree.core.settings import check_names
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
 from resetfree.studies.trial import with_settings
@@ -126,8 +127,7 @@ def find_suite(name: str, problems: Iterable[str] | None = None, seeds: int | No
     >>> [case.label for case in find_suite("smoke", ["pits-v0", "grid-v0"]).cases]
     ['grid-v0', 'pits-v0', 'pits-v0, slippery 7x7']
     """
-    if name not in SUITES:
-        raise UnknownName("suite", name, SUITES)
+    check_names([name], SUITES, "suite")
     suite = SUITES[name]
     if seeds is not None:
         suite = replace(suite, seeds=seeds)

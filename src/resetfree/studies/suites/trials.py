@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core.naming import one_line
 from resetfree.game.loop import begin, play
 from resetfree.players.shared.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
@@ -110,8 +111,7 @@ def run_trial(trial: MethodTrial, limit: float = float("inf"), stop: Callable[[]
     except (Interrupted, KeyboardInterrupt):
         raise
     except Exception as error:  # a method that fails is a result, and must not end the comparison
-        words = " ".join(str(error).split())
-        return tally.outcome("failed", f"{type(error).__name__}: {words}")
+        return tally.outcome("failed", one_line(error))
     return tally.outcome(status, None)
 
 
@@ -125,19 +125,10 @@ class _Tally:
 
     def outcome(self, status: Ending, error: str | None) -> Measured:
         upper = resets_upper(np.arange(len(self.before) + 1))
-        return Measured(
-            status=status,
-            played=self.played,
-            regret=self.regret,
-            resets=self.resets,
-            realised=len(self.before),
-            last_reset=self.last_reset,
-            seconds=self.seconds,
-            bound=self.bound,
-            certificate=float(upper[-1]),
-            covered=bool((upper >= [*self.before, self.resets]).all()),
-            error=error,
-        )
+        covered = bool((upper >= [*self.before, self.resets]).all())
+        sums = {name: value for name, value in vars(self).items() if name != "before"}
+        about: dict[str, Any] = {"realised": len(self.before), "certificate": float(upper[-1]), "covered": covered}
+        return Measured(status, error=error, **about, **sums)
 
 
 def _play(trial: MethodTrial, tally: _Tally, limit: float, stop: Callable[[], bool]) -> Ending:
