@@ -14,6 +14,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -116,17 +117,13 @@ def read_curve(trial: NamedTrial, folder: SweepFolder) -> TrialCurve | None:
     if not folder.is_finished(trial.id, trial.episodes):
         return None
     file = folder.trial_file(trial.id)
-    connection = connect(file, "ro")
-    try:
-        with sentences(file):
-            spec = read_spec(connection, file)
-            (seconds,) = connection.execute("SELECT max(seconds) FROM checkpoints").fetchone()
-            finite = start_type(connection) == "INTEGER"
-            columns = [name if name != "s1" or finite else "NULL" for name in READ]
-            cursor = connection.execute(f"SELECT {', '.join(columns)} FROM rounds ORDER BY k")
-            parts = [np.array(rows, dtype=np.float64) for rows in iter(lambda: cursor.fetchmany(BATCH), [])]
-    finally:
-        connection.close()
+    with closing(connect(file, "ro")) as connection, sentences(file):
+        spec = read_spec(connection, file)
+        (seconds,) = connection.execute("SELECT max(seconds) FROM checkpoints").fetchone()
+        finite = start_type(connection) == "INTEGER"
+        columns = [name if name != "s1" or finite else "NULL" for name in READ]
+        cursor = connection.execute(f"SELECT {', '.join(columns)} FROM rounds ORDER BY k")
+        parts = [np.array(rows, dtype=np.float64) for rows in iter(lambda: cursor.fetchmany(BATCH), [])]
     table = dict(zip(READ, np.concatenate(parts).T, strict=True))
     if len(table["k"]) != trial.episodes or (spec["seed"], spec["problem"]) != (trial.seed, trial.problem):
         raise damaged(file, ValueError("it is of another trial"))

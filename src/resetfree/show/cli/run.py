@@ -214,6 +214,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
     players = f"{data['primal']} against {data['dual']}"
+    recently = f"{data['recent']['bound']:.4g} in the last {data['recent']['episodes']} episodes"
     rows = [
         ("problem", f"{data['problem']}, episodes of {data['horizon']} actions"),
         ("players", f"{players}, feedback {data['feedback']}, seed {data['seed']}{bound}"),
@@ -221,7 +222,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("regret", _per_episode(data["regret"], k)),
         ("resets, expected", _per_episode(data["resets"], k)),
         ("resets, realised", _per_episode(data["realised_resets"], k)),
-        ("resets, bound", _bounds(data)),
+        ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
     if data["realised_resets"]:
         apart = duration(data["mean_seconds_between_resets"])
@@ -245,14 +246,6 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     for name, text in rows:
         table.add_row(Text(name), Text(str(text)))
     console.print(table)
-
-
-def _bounds(data: Mapping[str, Any]) -> str:
-    recent = data["recent"]
-    return (
-        f"expected at most {data['resets_bound']:.4g} in all, {recent['bound']:.4g} in the last {recent['episodes']} "
-        "episodes (95 % each)"
-    )
 
 
 def _per_episode(value: float | None, k: int) -> str:

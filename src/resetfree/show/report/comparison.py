@@ -52,7 +52,7 @@ def cells(row: Row) -> list[str]:
         span(m["resets"]),
         f"{span(m['realised'])} ({row.most_realised})",
         span(m["last_reset"]),
-        _seconds(m["seconds"]),
+        span(Interval(*(float(f"{x:.2g}") for x in vars(m["seconds"]).values()))),
         f"{m['certificate'].mean:.3g}, {row.covered or 0.0:.0%}",
     ]
 
@@ -65,10 +65,6 @@ def span(x: Interval) -> str:
     """
     mean, low, high = (f"{v:.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in (x.mean, x.low, x.high))
     return mean if low == high else f"{mean} [{low}, {high}]"
-
-
-def _seconds(x: Interval) -> str:
-    return span(Interval(*(float(f"{v:.2g}") for v in (x.mean, x.low, x.high))))
 
 
 def remarks(row: Row) -> str | None:

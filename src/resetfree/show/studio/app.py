@@ -75,7 +75,7 @@ class Studio:
             Route("/api/catalogue", _json(catalogue)),
             Route("/api/runs", _json(self._runs)),
             Route("/api/check", _posted(drawing.check), methods=["POST"]),
-            Route("/api/start", _posted(self._start), methods=["POST"]),
+            Route("/api/start", _posted(lambda body: {"name": self.sessions.start(body).name}), methods=["POST"]),
             Route("/api/control", _posted(self._control), methods=["POST"]),
             Route("/api/answer", _posted(self._answer), methods=["POST"]),
             Route("/api/watch", self._watch),
@@ -109,9 +109,6 @@ class Studio:
         active = self.sessions.active()
         rows = [{**row, "here": active.get(row["name"])} for row in self.folder.listing()]
         return {"folder": self.folder.path.name, "runs": rows}
-
-    def _start(self, body: Any) -> dict[str, Any]:
-        return {"name": self.sessions.start(body).name}
 
     def _control(self, body: Any) -> dict[str, Any]:
         given = record(Control, body, "request")

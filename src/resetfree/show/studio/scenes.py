@@ -15,7 +15,7 @@ from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import make, problems
 from resetfree.runs.result import Run
-from resetfree.runs.statements import Statements, unknown
+from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -37,12 +37,10 @@ class RunScene:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data for the page."""
-        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
+        # Statements of the players themselves, never those stored in a file.
+        said = unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
+        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": said}
         return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
-
-    def _statements(self) -> Statements:
-        """Statements of the players themselves, never those stored in a file."""
-        return unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
 
     def _map(self) -> dict[str, Any] | None:
         mdp = self.mdp

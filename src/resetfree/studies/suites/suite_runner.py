@@ -11,17 +11,7 @@ from typing import NamedTuple
 
 from resetfree.players.shared.method import Method
 from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import (
-    AGAIN,
-    Count,
-    InProcess,
-    Outcome,
-    Progress,
-    Runner,
-    Stop,
-    outcomes,
-    stoppable,
-)
+from resetfree.studies.engines.runner import Count, InProcess, Outcome, Progress, Runner, Stop, outcomes, stoppable
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.suite import Suite
 from resetfree.studies.suites.trials import Interrupted, Measured, MethodTrial, key_of, run_trial
@@ -33,7 +23,7 @@ class Attempt(NamedTuple):
 
     trial: MethodTrial
     limit: float
-    again: str = AGAIN
+    again: str = ""  # no runner ends it: it has its own limit
 
     @property
     def id(self) -> str:
