@@ -21,7 +21,7 @@ from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.standings import Summary, compare
+from resetfree.studies.suites.standings import compare
 from resetfree.studies.suites.suite import SUITES, find_suite, split_names
 from resetfree.studies.suites.suite_runner import run_suite
 
@@ -75,13 +75,14 @@ def bench(
             stop(stopped)
         others = results.others
     summary = compare(played)
-    drawn = _draw(summary, picture, suite)
+    title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
+    drawn = draw_pareto(summary, picture, title)
     words = ["resetfree", "bench", suite]
     for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):
         words += [] if value is None else [option, str(value)]
     note = f"{others} trials in the results file were played by an earlier state of the code." if others else ""
     if docs is not None:
-        beside = _draw(summary, docs.parent / "images" / f"{docs.stem}.png", suite)  # the page keeps its own copy
+        beside = draw_pareto(summary, docs.parent / "images" / f"{docs.stem}.png", title)  # the page keeps its own copy
         seen = None if beside is None else f"images/{beside.name}"
         comparison.write_page(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
     data = plain(
@@ -122,11 +123,3 @@ def _methods(text: str | None) -> list[Method]:
     names = split_names(text, known)
     check_names(names, known, "method")
     return [method for name, method in known.items() if name in names]
-
-
-def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
-    """Draw the picture; None if there is nothing to draw."""
-    if not any(row.complete for rows in summary.rows.values() for row in rows):
-        return None
-    title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
-    return draw_pareto(summary, path, title)

@@ -40,7 +40,6 @@ from resetfree.studies.workers import Workers
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
 SAVE_EVERY = 60.0  # seconds
 FEW_ROUNDS = 2**17  # fewer are written faster by this process than by new ones
-EXACT = ("v_r", "v_c")
 
 Arrays = dict[str, NDArray[Any]]
 
