@@ -9,7 +9,7 @@ import resetfree as rf
 from resetfree.runs.ledger import read
 from resetfree.runs.runfile import connect
 from resetfree.studies import SweepFolder, SweepPlan, parse_plan
-from resetfree.studies.trial import Trial
+from resetfree.studies.trial import NamedTrial
 
 SMALL = """
 [sweep]
@@ -54,7 +54,7 @@ primal = "linear-ucb"
 """
 
 
-def assert_alone(trial: Trial, folder: SweepFolder, **changes: object) -> None:
+def assert_alone(trial: NamedTrial, folder: SweepFolder, **changes: object) -> None:
     """The trial's run file holds what `learn` plays on its own, bit for bit."""
     alone = rf.learn(**{"problem": trial.problem, **trial.arguments, **changes})
     kept = read(folder.trial_file(trial.id))
@@ -63,7 +63,7 @@ def assert_alone(trial: Trial, folder: SweepFolder, **changes: object) -> None:
         assert kept.columns[name].tobytes() == column.tobytes(), name
 
 
-def resumed_at(folder: SweepFolder, trial: Trial) -> list[int]:
+def resumed_at(folder: SweepFolder, trial: NamedTrial) -> list[int]:
     """The rounds after which a trial went on."""
     connection = connect(folder.trial_file(trial.id), "ro")
     rows = connection.execute("SELECT json_extract(json, '$.k') FROM meta WHERE key = 'resumed'").fetchall()

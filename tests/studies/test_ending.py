@@ -99,7 +99,7 @@ def test_a_limit_is_a_positive_number_of_seconds(tmp_path: Path, limit: Any) -> 
     with pytest.raises(InvalidInput, match="must be a positive number of seconds"):
         run_sweep(plan, folder, engine="local", time_limit=limit)
     written = json.dumps(limit).replace("NaN", "nan").replace("Infinity", "inf")
-    with pytest.raises(InvalidInput, match=r"'time_limit' of \[sweep\] must be a positive number of seconds"):
+    with pytest.raises(InvalidInput, match=r"'time_limit' of the \[sweep\] must be a positive number of seconds"):
         parse_plan(f"[sweep]\nepisodes = 1\ntime_limit = {written}\n{GOOD}")
 
 

@@ -55,7 +55,12 @@ def test_every_finished_trial_is_there_once_with_the_sums_of_its_run(sweep: tupl
         assert rows.original_return.isna().all()
         first = rows.iloc[0]
         assert json.loads(first.problem_options) == trial.options
-        assert (first.seed, first.episodes, first.primal, first.engine) == (trial.seed, 60, trial.primal, "local")
+        assert (first.seed, first.episodes, first.primal, first.engine) == (
+            trial.seed,
+            60,
+            trial.players.primal,
+            "local",
+        )
         assert (first.dual, first.feedback) == ("projected-gradient", "optimistic")
         assert first.configuration == trial.configuration
 

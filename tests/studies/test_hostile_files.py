@@ -18,6 +18,7 @@ from resetfree.studies.plan import read_plan
 HEAD = "[sweep]\nepisodes = 1\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'
 MANY = str(list(range(1000)))
+NAMES = str([str(i) for i in range(1000)])
 ROOM = 2 * 2**30  # bytes of memory
 SECONDS = 60  # until the test gives up; the answers take one
 
@@ -26,16 +27,16 @@ SECONDS = 60  # until the test gives up; the answers take one
     ("text", "sentence"),
     [
         (f"{HEAD}seeds = 1000000000\n{GRID}", "at most 1,000,000 trials. Got 1,000,000,000 instead"),
-        (f"{HEAD}seeds = {10**30}\n{GRID}", "must be below 2^63"),
+        (f"{HEAD}seeds = {10**30}\n{GRID}", "below 2^63"),
         (f"{HEAD}seeds = {{first = 5, count = {2**62}}}\n{GRID}", "at most 1,000,000 trials"),
-        (f"{HEAD}seeds = {{first = {2**63 - 1}, count = 1}}\n{GRID}", "must be below 2^63"),
-        (f"{HEAD}seeds = [{2**70}]\n{GRID}", "must be below 2^63"),
+        (f"{HEAD}seeds = {{first = {2**63 - 1}, count = 1}}\n{GRID}", "below 2^63"),
+        (f"{HEAD}seeds = [{2**70}]\n{GRID}", "below 2^63"),
         (f"{HEAD}{GRID}options.a = {MANY}\noptions.b = {MANY}\noptions.c = {MANY}\n", "Got 1,000,000,000 instead"),
-        (f"{HEAD}{GRID}[[players]]\nprimal = {MANY}\nsettings.primal.a = {MANY}\nbound = {MANY}\n", "at most"),
+        (f"{HEAD}{GRID}[[players]]\nprimal = {NAMES}\nsettings.primal.a = {MANY}\nbound = {MANY}\n", "at most"),
         (f"{HEAD}{GRID}" + "".join(f"options.o{i} = [0, 1]\n" for i in range(2000)), "Got more instead"),
-        (f"{HEAD}[[trial]]\nproblem = 'grid-v0'\noptions.a = {MANY}\nprimal = {MANY}\nbound = {MANY}\n", "at most"),
-        (f"[sweep]\nepisodes = {2**63}\n{GRID}", "'episodes' of [sweep] must be below 2^63"),
-        (f"{HEAD}{GRID}[[players]]\nbound = {10**400}\n", "'bound' of [[players]] must be a number"),
+        (f"{HEAD}[[trial]]\nproblem = 'grid-v0'\noptions.a = {MANY}\nprimal = {NAMES}\nbound = {MANY}\n", "at most"),
+        (f"[sweep]\nepisodes = {2**63}\n{GRID}", "'episodes' of the [sweep] must be a positive integer below 2^63"),
+        (f"{HEAD}{GRID}[[players]]\nbound = {10**400}\n", "'bound' of the [[players]] must be a number"),
         ("a = " + "[" * 100_000, "tables and lists"),
         ("a" + ".a" * 400_000 + " = 1", "tables and lists"),
         ("[" + "a . " * 100_000 + "a]", "tables and lists"),

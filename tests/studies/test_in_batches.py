@@ -12,9 +12,9 @@ from tests.studies.common import started
 
 import resetfree as rf
 from resetfree.runs.ledger import read
-from resetfree.studies import SweepStopped, gather, run_sweep
+from resetfree.studies import StudyStopped, gather, run_sweep
 from resetfree.studies.engines import in_batches
-from resetfree.studies.engines.in_batches import choose_batches, play_batches
+from resetfree.studies.engines.in_batches import InBatches, choose_batches
 from resetfree.studies.trial import TrialJob
 
 pytest.importorskip("jax")
@@ -74,7 +74,7 @@ def test_a_stopped_batch_goes_on_where_it_stood(tmp_path: Path, monkeypatch: pyt
             raise KeyboardInterrupt
 
     monkeypatch.setattr(in_batches, "_keep_piece", interrupted)
-    with pytest.raises(SweepStopped):
+    with pytest.raises(StudyStopped):
         run_sweep(plan, folder, engine="batched")
     assert len(list(folder.path.glob("batches/*/*.npz"))) == 2
     assert run_sweep(plan, folder, engine="batched").done == 6
@@ -94,7 +94,7 @@ def test_what_the_engine_refuses_fails_with_a_sentence_or_goes_to_others(tmp_pat
     queue = deque(TrialJob(trial, folder.path) for trial in plan.trials)
     batches, _ = choose_batches(queue, everything=True)
     assert not queue
-    assert list(play_batches(batches, queue)) == []
+    assert list(InBatches(batches, everything=False).play(queue)) == []
     assert [job.trial for job in queue] == list(plan.trials)
 
 

@@ -15,7 +15,7 @@ from tests.studies.common import SMALL, assert_alone, fragile, resumed_at, start
 
 from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.lock import WriterLock
-from resetfree.studies import Count, SweepFolder, SweepStopped, run_sweep
+from resetfree.studies import Count, StudyStopped, SweepFolder, run_sweep
 from resetfree.studies.engines import local
 from resetfree.studies.sweep_runner import standing
 from resetfree.studies.trial import TrialJob
@@ -130,7 +130,7 @@ def test_the_user_stops_a_sweep_and_goes_on(tmp_path: Path) -> None:
         if count.done == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(SweepStopped, match="Stopped after 3 of 8 trials, saved in"):
+    with pytest.raises(StudyStopped, match="Stopped after 3 of 8 trials, saved in"):
         run_sweep(plan, folder, engine="local", workers=2, progress=stop)
     stood = standing(plan, folder)
     assert 3 <= stood.done < 8

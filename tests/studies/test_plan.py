@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.studies.plan import check_plan, parse_plan, read_plan
-from resetfree.studies.trial import Trial
+from resetfree.studies.trial import NamedPlayers, Trial
 
 HEAD = "[sweep]\nepisodes = 10\n"
 GRID = '[[problem]]\nid = "grid-v0"\n'
@@ -40,9 +40,9 @@ def test_every_choice_is_a_trial_and_seeds_are_fastest() -> None:
     assert len(plan.configurations) == 4 * 7
     assert [t.seed for t in plan.trials] == [7, 3] * 28
     assert plan.trials[0] == Trial(
-        "grid-v0", {}, "linear-ucb", "auto", "realised", 40.0, {"primal": {"scale": 0.1}}, 10, 7
+        "grid-v0", {}, NamedPlayers("linear-ucb", "auto", "realised", 40.0, {"primal": {"scale": 0.1}}), 10, 7
     )
-    assert plan.trials[-1] == Trial("pits-v0", {"n": 7, "slip": 0.1}, "uniform", "auto", "auto", None, {}, 20, 3)
+    assert plan.trials[-1] == Trial("pits-v0", {"n": 7, "slip": 0.1}, NamedPlayers("uniform"), 20, 3)
     assert len({t.id for t in plan.trials}) == len(plan.trials)
 
 
@@ -55,8 +55,8 @@ def test_the_number_of_trials_is_the_product(sizes: list[int], seeds: int) -> No
 
 
 def test_a_list_in_a_list_is_one_value() -> None:
-    plan = parse_plan(HEAD + '[[problem]]\nid = "m:f"\noptions.walls = [[1, 2], [3]]\n')
-    assert [t.options["walls"] for t in plan.trials] == [[1, 2], [3]]
+    plan = parse_plan(HEAD + '[[problem]]\nid = "m:f"\noptions.walls = [[1, 2], [3], []]\n')
+    assert [t.options["walls"] for t in plan.trials] == [[1, 2], [3], []]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_what_is_asked_for_twice_is_played_once() -> None:
 
 
 def test_the_identity_is_that_of_what_is_asked_for() -> None:
-    one = Trial("grid-v0", {"slip": 0.1, "horizon": 4}, "auto", "auto", "auto", None, {}, 10, 0)
-    same = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, "auto", "auto", "auto", None, {}, 10, 0)
-    other = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, "auto", "auto", "auto", None, {}, 10, 1)
+    one = Trial("grid-v0", {"slip": 0.1, "horizon": 4}, NamedPlayers(), 10, 0)
+    same = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, NamedPlayers(), 10, 0)
+    other = Trial("grid-v0", {"horizon": 4, "slip": 0.1}, NamedPlayers(), 10, 1)
     assert one.id == same.id != other.id
     assert one.configuration == other.configuration
 
@@ -98,20 +98,20 @@ def test_the_identity_is_that_of_what_is_asked_for() -> None:
         (HEAD, "must have at least one trial"),
         (HEAD + "seed = 3\n" + GRID, "There is no key of [sweep] 'seed'. Did you mean 'seeds'?"),
         (GRID, "must have 'episodes'"),
-        ("[sweep]\nepisodes = 0\n" + GRID, "'episodes' of [sweep] must be a positive integer. Got 0 instead."),
-        ("[sweep]\nepisodes = true\n" + GRID, "'episodes' of [sweep] must be a positive integer. Got True"),
+        (HEAD.replace("10", "0") + GRID, "'episodes' of the [sweep] must be a positive integer below 2^63. Got 0"),
+        (HEAD.replace("10", "true") + GRID, "of the [sweep] must be a positive integer below 2^63. Got True"),
         (HEAD + "seeds = []\n" + GRID, "must name at least one seed"),
-        (HEAD + "seeds = [-1]\n" + GRID, "must be integers from 0. Got -1"),
-        (HEAD + "seeds = {first = 2}\n" + GRID, "'count' in 'seeds' of [sweep] must be a positive integer"),
-        (HEAD + '[problem]\nid = "grid-v0"\n', "must be written [[problem]], with two brackets"),
-        (HEAD + '[[problem]]\noptions = {n = 5}\n', "must have an 'id'"),
+        (HEAD + "seeds = [-1]\n" + GRID, "must be an integer from 0 and below 2^63. Got -1"),
+        (HEAD + "seeds = {first = 2}\n" + GRID, "'count' of the 'seeds' of [sweep] must be a positive integer"),
+        (HEAD + '[problem]\nid = "grid-v0"\n', "must be a list of tables, written with two brackets as [[problem]]"),
+        (HEAD + '[[problem]]\noptions = {n = 5}\n', "'id' of the [[problem]] must be a name or a list of names. Got"),
         (HEAD + '[[problem]]\nid = 5\n', "must be a name or a list of names. Got 5"),
-        (HEAD + GRID + "options = 5\n", "must be a table. Got 5"),
-        (HEAD + GRID + "options.slip = []\n", "must have at least one value. Got an empty list"),
-        (HEAD + GRID + "options.slip = 2020-01-01\n", "must be numbers, text or lists of them. Got date"),
+        (HEAD + GRID + "options = 5\n", "'options' of the [[problem]] must be a table of which each"),
+        (HEAD + GRID + "options.slip = []\n", "or a list of them, not empty. Got {'slip': []}"),
+        (HEAD + GRID + "options.slip = 2020-01-01\n", "or a list of them, not empty. Got {'slip': datetime.date("),
         (HEAD + GRID + '[[players]]\nprimary = "x"\n', "There is no key of [[players]] 'primary'. Did you mean"),
         (HEAD + GRID + '[[players]]\nfeedback = "loud"\n', "There is no feedback 'loud'"),
-        (HEAD + GRID + '[[players]]\nbound = "large"\n', "'bound' of [[players]] must be a number"),
+        (HEAD + GRID + '[[players]]\nbound = "large"\n', "'bound' of the [[players]] must be a number"),
         (HEAD + GRID + "[[players]]\nsettings.third.x = 1\n", "There is no group of settings of [[players]] 'third'"),
         (HEAD + '[[players]]\nprimal = "uniform"\n', "must have at least one [[problem]]"),
         (HEAD + "[[trial]]\nprimal = 'uniform'\n", "must have a 'problem'"),

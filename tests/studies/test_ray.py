@@ -17,7 +17,7 @@ from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_
 
 from resetfree.core.errors import RunError
 from resetfree.runs.ledger import read
-from resetfree.studies import Count, SweepFolder, SweepPlan, SweepStopped, parse_plan, run_sweep
+from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
 from resetfree.studies.engines import on_ray
 from resetfree.studies.engines.on_ray import _on_loopback
 
@@ -52,7 +52,7 @@ episodes = 400000
         if (count.done, count.failed) == (2, 1):
             raise KeyboardInterrupt
 
-    with pytest.raises(SweepStopped, match="Stopped after 2 of 4 trials"):
+    with pytest.raises(StudyStopped, match="Stopped after 2 of 4 trials"):
         run_sweep(plan, folder, engine="ray", workers=2, progress=stop)
     assert (tmp_path / "marker").read_text() == "killed here"
     assert [0 < k < 100 for k in resumed_at(folder, killed)] == [True]  # on another worker

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from resetfree.core.drafts import drafted, sweep_out
@@ -118,16 +118,10 @@ class SweepFolder:
         if not file.exists() or Path(f"{file}-wal").exists():
             return False
         try:
-            connection = connect(file, "ro")
-        except RunError:
-            return False
-        try:
-            with sentences(file):
+            with closing(connect(file, "ro")) as connection, sentences(file):
                 (k,) = connection.execute("SELECT max(k) FROM checkpoints").fetchone()
         except RunError:
             return False
-        finally:
-            connection.close()
         return isinstance(k, int) and k >= episodes
 
     def is_held(self, id: str) -> bool:

@@ -14,6 +14,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -33,12 +34,15 @@ from resetfree.runs.tracking.tracker import best_values, cumulative
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.plan import SweepPlan
 from resetfree.studies.statistics import STATISTICS, summarise
-from resetfree.studies.trial import Trial
+from resetfree.studies.trial import NamedTrial
 from resetfree.studies.workers import Workers
 
 MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them
 READ = ("k", "s1", "reward", "reset", "steps", "v_r", "v_c", "original_return")
 WORDS = ("trial", "configuration", "problem", "problem_options", "primal", "dual", "settings", "feedback", "engine")
+WHOLE = ("episodes", "seed", "k", "n")
+RESULTS = [*WORDS, "episodes", "seed", "seconds", "k", *MEASURES]  # columns of results.parquet
+SUMMARY = [*WORDS[1:], "episodes", "k", "measure", "n", *STATISTICS]  # columns of summary.parquet
 AT_ONCE = 100  # trials of one job
 BATCH = 10_000  # rounds read at once
 FEW = 400  # fewer trials are read faster by this process than by new ones
@@ -76,8 +80,8 @@ def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None
         with (
             drafted(folder.results) as first,
             drafted(folder.summary) as second,
-            pq.ParquetWriter(first, _schema(pa, "k", *MEASURES), compression="zstd") as results,
-            pq.ParquetWriter(second, _summary_schema(pa), compression="zstd") as summary,
+            pq.ParquetWriter(first, _schema(pa, RESULTS), compression="zstd") as results,
+            pq.ParquetWriter(second, _schema(pa, SUMMARY), compression="zstd") as summary,
         ):
             found = _curves(plan, folder, processes or os.cpu_count() or 1)
             for _, group in itertools.groupby(found, lambda curve: curve.words["configuration"]):
@@ -93,12 +97,12 @@ def gather(plan: SweepPlan, folder: SweepFolder, *, processes: int | None = None
 
 def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None:
     """Compute V* of each problem with an oracle, once for the whole sweep, and save it in the folder."""
-    for problem, options in {(one.problem, json.dumps(one.options)): None for one in plan.configurations}:
-        file = _values_file(folder.path, problem, json.loads(options))
-        if file.exists() or (":" in problem and not run_code):
+    for place, one in {trial.place: trial for trial in plan.configurations}.items():
+        file = _values_file(folder.path, place)
+        if file.exists() or (":" in one.problem and not run_code):
             continue
         try:
-            world = find_world(problem, json.loads(options))
+            world = find_world(one.problem, one.options)
         except ResetFreeError:  # reported by its trials
             continue
         with world:
@@ -108,26 +112,22 @@ def keep_values(plan: SweepPlan, folder: SweepFolder, *, run_code: bool) -> None
             np.savez(out, value=np.empty(0) if best is None else best, fingerprint=np.array(world.fingerprint))
 
 
-def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
+def read_curve(trial: NamedTrial, folder: SweepFolder) -> TrialCurve | None:
     """A trial at its marked episodes, None if it is not finished; sums are added term by term as in a run."""
     if not folder.is_finished(trial.id, trial.episodes):
         return None
     file = folder.trial_file(trial.id)
-    connection = connect(file, "ro")
-    try:
-        with sentences(file):
-            spec = read_spec(connection, file)
-            (seconds,) = connection.execute("SELECT max(seconds) FROM checkpoints").fetchone()
-            finite = start_type(connection) == "INTEGER"
-            columns = [name if name != "s1" or finite else "NULL" for name in READ]
-            cursor = connection.execute(f"SELECT {', '.join(columns)} FROM rounds ORDER BY k")
-            parts = [np.array(rows, dtype=np.float64) for rows in iter(lambda: cursor.fetchmany(BATCH), [])]
-    finally:
-        connection.close()
+    with closing(connect(file, "ro")) as connection, sentences(file):
+        spec = read_spec(connection, file)
+        (seconds,) = connection.execute("SELECT max(seconds) FROM checkpoints").fetchone()
+        finite = start_type(connection) == "INTEGER"
+        columns = [name if name != "s1" or finite else "NULL" for name in READ]
+        cursor = connection.execute(f"SELECT {', '.join(columns)} FROM rounds ORDER BY k")
+        parts = [np.array(rows, dtype=np.float64) for rows in iter(lambda: cursor.fetchmany(BATCH), [])]
     table = dict(zip(READ, np.concatenate(parts).T, strict=True))
     if len(table["k"]) != trial.episodes or (spec["seed"], spec["problem"]) != (trial.seed, trial.problem):
         raise damaged(file, ValueError("it is of another trial"))
-    best = _best(folder.path, trial.problem, json.dumps(trial.options), spec["fingerprint"]) if finite else None
+    best = _best(folder.path, trial.place, spec["fingerprint"]) if finite else None
     sums = [
         *cumulative(table, best).values(),
         *(np.cumsum(table[name]) for name in ("reward", "steps", "original_return")),
@@ -140,7 +140,7 @@ def read_curve(trial: Trial, folder: SweepFolder) -> TrialCurve | None:
         "problem_options": json.dumps(trial.options, sort_keys=True),
         "primal": spec["primal"]["name"],
         "dual": spec["dual"]["name"],
-        "settings": json.dumps(trial.settings, sort_keys=True),
+        "settings": json.dumps(trial.players.settings, sort_keys=True),
         "feedback": spec["feedback"],
         "engine": str(spec.get("engine", "local")),
     }
@@ -169,7 +169,7 @@ def _curves(plan: SweepPlan, folder: SweepFolder, processes: int) -> Iterator[Tr
                 turn += 1
 
 
-def _read_piece(piece: tuple[int, Sequence[Trial]], folder: Path) -> tuple[int, list[TrialCurve]]:
+def _read_piece(piece: tuple[int, Sequence[NamedTrial]], folder: Path) -> tuple[int, list[TrialCurve]]:
     found = (read_curve(trial, SweepFolder(folder)) for trial in piece[1])
     return piece[0], [curve for curve in found if curve is not None]
 
@@ -184,7 +184,7 @@ def _table(pa: Any, curves: Sequence[TrialCurve]) -> Any:
     columns["k"] = np.concatenate([marked(curve.episodes) for curve in curves])
     values = np.concatenate([curve.values for curve in curves])
     columns |= {name: pa.array(values[:, i], from_pandas=True) for i, name in enumerate(MEASURES)}
-    return pa.table(columns).select(_schema(pa, "k", *MEASURES).names).cast(_schema(pa, "k", *MEASURES))
+    return pa.table(columns).select(RESULTS).cast(_schema(pa, RESULTS))
 
 
 def _summary(pa: Any, curves: Sequence[TrialCurve]) -> Any:
@@ -198,31 +198,24 @@ def _summary(pa: Any, curves: Sequence[TrialCurve]) -> Any:
     columns["measure"] = np.tile(np.array(MEASURES), len(k))[there].tolist()
     columns["n"] = n[there]
     columns |= {name: found[name][there] for name in STATISTICS}
-    return pa.table(columns).select(_summary_schema(pa).names).cast(_summary_schema(pa))
+    return pa.table(columns).select(SUMMARY).cast(_schema(pa, SUMMARY))
 
 
-def _schema(pa: Any, *numbers: str) -> Any:
-    kinds = [(name, pa.string()) for name in WORDS]
-    kinds += [("episodes", pa.int64()), ("seed", pa.int64()), ("seconds", pa.float64())]
-    return pa.schema([*kinds, *((name, pa.int64() if name == "k" else pa.float64()) for name in numbers)])
+def _schema(pa: Any, names: Sequence[str]) -> Any:
+    """The schema of a file with these columns; those that are neither words nor whole numbers are floats."""
+    kinds = {**dict.fromkeys((*WORDS, "measure"), pa.string()), **dict.fromkeys(WHOLE, pa.int64())}
+    return pa.schema([(name, kinds.get(name, pa.float64())) for name in names])
 
 
-def _summary_schema(pa: Any) -> Any:
-    kinds = [(name, pa.string()) for name in WORDS[1:]]
-    kinds += [("episodes", pa.int64()), ("k", pa.int64()), ("measure", pa.string()), ("n", pa.int64())]
-    return pa.schema([*kinds, *((name, pa.float64()) for name in STATISTICS)])
-
-
-def _values_file(folder: Path, problem: str, options: dict[str, Any]) -> Path:
-    key = json.dumps([problem, options], sort_keys=True)
-    return folder / "values" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
+def _values_file(folder: Path, place: str) -> Path:
+    return folder / "values" / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.npz"
 
 
 @lru_cache(maxsize=64)
-def _best(folder: Path, problem: str, options: str, fingerprint: str) -> Floats | None:
+def _best(folder: Path, place: str, fingerprint: str) -> Floats | None:
     """[S] V* as saved in the folder; None if there is no oracle, or the problem has changed since."""
     try:
-        kept = unpack(_values_file(folder, problem, json.loads(options)).read_bytes())
+        kept = unpack(_values_file(folder, place).read_bytes())
         value: NDArray[np.float64] = kept["value"]
         return value if value.ndim == 1 and len(value) and str(kept["fingerprint"]) == fingerprint else None
     except (OSError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""One trial of a sweep: its arguments, its id, and the job that plays it in any process."""
+"""One trial of a study: its arguments and its id; and the job that plays a trial of a sweep in any process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.naming import one_line
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.players import BASES, Role
 from resetfree.problems.world import World, find_world
 from resetfree.runs.learn import Progress, Stopped, learn
 from resetfree.runs.setup import Setup, prepare
@@ -26,21 +27,38 @@ from resetfree.runs.tracking import tracked
 from resetfree.studies.engines.runner import Outcome, Stop
 from resetfree.studies.folder import SweepFolder
 
+P = TypeVar("P")
 LOOK = 0.1  # seconds between two polls of `stop`
 PATIENCE = 1.0  # seconds that a worker waits while another process writes its run file
 
 
 @dataclass(frozen=True)
-class Trial:
-    """The arguments of one call of `learn`; trials with equal arguments have the same id."""
+class NamedPlayers:
+    """Two players by name, as `learn` takes them."""
+
+    primal: str = "auto"
+    dual: str = "auto"
+    feedback: str = "auto"
+    bound: float | None = None
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the primal and the dual player
+
+    def __str__(self) -> str:
+        words = [with_settings(getattr(self, role), self.settings.get(role, {})) for role in BASES]
+        words += [f"feedback {self.feedback}"] if self.feedback != "auto" else []
+        words += [f"B = {self.bound:g}"] if self.bound is not None else []
+        return ", against ".join([words[0], ", ".join(words[1:])])
+
+
+@dataclass(frozen=True)
+class Trial(Generic[P]):
+    """One game of a study: players on a problem, for some episodes, with a seed.
+
+    players: NamedPlayers in a sweep, a method of the comparison in a suite.
+    """
 
     problem: str
     options: dict[str, Any]
-    primal: str
-    dual: str
-    feedback: str
-    bound: float | None
-    settings: dict[str, dict[str, Any]]  # of the primal and the dual player
+    players: P
     episodes: int
     seed: int
 
@@ -52,30 +70,35 @@ class Trial:
     @cached_property
     def configuration(self) -> str:
         """A hash of all its fields but the seed."""
-        return _digest({one.name: getattr(self, one.name) for one in fields(self) if one.name != "seed"})
+        return _digest({name: value for name, value in self.to_dict().items() if name != "seed"})
 
-    def with_seeds(self, seeds: Iterable[int]) -> Iterator[Trial]:
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "players"}
+        return {**own, **vars(self.players)}
+
+    def with_seeds(self, seeds: Iterable[int]) -> Iterator[Trial[P]]:
         """The trials of this configuration; its hash is computed only once."""
-        shared = {one.name: getattr(self, one.name) for one in fields(self)}
         for seed in seeds:
-            trial = Trial(**{**shared, "seed": seed})
+            trial = replace(self, seed=seed)
             trial.__dict__["configuration"] = self.configuration  # fills the `cached_property`
             yield trial
 
     @property
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self: NamedTrial) -> dict[str, Any]:
         """The arguments of `learn` and `prepare` besides the problem."""
+        players = self.players
         return {
-            "primal": self.primal,
-            "dual": self.dual,
+            "primal": players.primal,
+            "dual": players.dual,
             "episodes": self.episodes,
             "seed": self.seed,
-            "feedback": self.feedback,
-            "B": self.bound,
-            "settings": {**self.settings, "problem": self.options},
+            "feedback": players.feedback,
+            "B": players.bound,
+            "settings": {**players.settings, "problem": self.options},
         }
 
-    def prepared(self, worlds: dict[str, World], before: Mapping[str, Any] | None = None) -> Setup:
+    def prepared(self: NamedTrial, worlds: dict[str, World], before: Mapping[str, Any] | None = None) -> Setup:
         """Its players on its problem, which is made once for all trials that share `worlds`.
 
         before: the spec of another trial of the problem: a bound B by the oracle is taken from it.
@@ -90,17 +113,17 @@ class Trial:
         return json.dumps([self.problem, self.options], sort_keys=True)
 
     def __str__(self) -> str:
-        words = [_with(self.problem, self.options), _with(self.primal, self.settings.get("primal", {}))]
-        words.append(f"against {_with(self.dual, self.settings.get('dual', {}))}")
-        words += [f"feedback {self.feedback}"] if self.feedback != "auto" else []
-        words += [f"B = {self.bound:g}"] if self.bound is not None else []
-        return ", ".join([*words, f"{self.episodes} episodes, seed {self.seed}"])
+        where = with_settings(self.problem, self.options)
+        return f"{where}, {self.players}, {self.episodes} episodes, seed {self.seed}"
+
+
+NamedTrial: TypeAlias = Trial[NamedPlayers]
 
 
 class TrialJob(NamedTuple):
     """The job of a worker: a trial, the folder of its sweep, and the folder for TensorBoard files, if any."""
 
-    trial: Trial
+    trial: NamedTrial
     folder: Path
     tensorboard: Path | None = None
 
@@ -119,7 +142,8 @@ class TrialJob(NamedTuple):
         """The folder of its TensorBoard files, with a readable name."""
         if self.tensorboard is None:
             return None
-        words = f"{self.trial.problem}-{self.trial.primal}-{self.trial.dual}-seed{self.trial.seed}-{self.id[:8]}"
+        trial, players = self.trial, self.trial.players
+        words = f"{trial.problem}-{players.primal}-{players.dual}-seed{trial.seed}-{self.id[:8]}"
         return self.tensorboard / re.sub(r"[^\w.-]+", "-", words)
 
     def play(self, stop: Stop = lambda: False) -> Outcome:
@@ -151,7 +175,7 @@ class TrialJob(NamedTuple):
         if lacks_room(error):
             return Outcome("lost", str(error) if isinstance(error, ResetFreeError) else f"{sentence}.")
         trace = "".join(traceback.format_exception(error))
-        text = f"{sentence}\n\n{trial}\n{json.dumps(asdict(trial), sort_keys=True)}\n\n{trace}"
+        text = f"{sentence}\n\n{trial}\n{json.dumps(trial.to_dict(), sort_keys=True)}\n\n{trace}"
         try:
             SweepFolder(self.folder).keep_error(trial.id, text)
         except OSError as failure:
@@ -174,9 +198,27 @@ def _interrupted_by(stop: Stop) -> Progress:
     return note
 
 
+def stored_settings(spec: Mapping[str, Any], role: Role, defaults: Mapping[str, Any], bound: bool) -> dict[str, Any]:
+    """The settings of a player that the spec of a run holds and that must be given again to resume it.
+
+    The others are defaults, or computed by the oracle. bound: whether a bound B that was given counts.
+    """
+    keep_bound = bound and spec["B_source"] == "given"
+    return {
+        name: value
+        for name, value in spec[role]["settings"].items()
+        if (keep_bound or name != "B") and isinstance(value, bool | int | float | str) and value != defaults.get(name)
+    }
+
+
+def with_settings(name: str, settings: Mapping[str, Any]) -> str:
+    """A problem with its options, or a player with its settings, in words.
+
+    >>> with_settings("pits-v0", {"n": 7, "slip": 0.1})
+    'pits-v0 n=7 slip=0.1'
+    """
+    return " ".join([name, *(f"{key}={value}" for key, value in settings.items())])
+
+
 def _digest(values: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _with(name: str, settings: dict[str, Any]) -> str:
-    return " ".join([name, *(f"{key}={value}" for key, value in settings.items())])

@@ -16,8 +16,8 @@ import pytest
 from tests.show.studio.serving import Served, until
 
 import resetfree as rf
+from resetfree.core.web_guard import LOOPBACK
 from resetfree.show.cli import main
-from resetfree.show.studio.security import is_loopback
 
 # Reports and certificates that would take ten minutes.
 FOREVER = """
@@ -126,7 +126,7 @@ def test_a_host_beyond_this_machine_comes_with_a_warning(tmp_path: Path, host: s
     if said == "" and host == "::":
         pytest.skip("this machine has no IPv6")
     warned = f"everyone who can reach {host} and has the token" in errors and "can start runs" in errors
-    assert warned == ("token=" in said) == (not is_loopback(host))
+    assert warned == ("token=" in said) == (host not in LOOPBACK)
     assert errors.count("\n") == int(warned)
     assert process.returncode == 0  # however soon the signal came
 

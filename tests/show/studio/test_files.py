@@ -16,17 +16,17 @@ from tests.show.studio.serving import until
 import resetfree as rf
 from resetfree.problems.operators import OperatorReset
 from resetfree.show.studio import limits
-from resetfree.show.studio.files import Folder
+from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.operators import Distant
 from resetfree.show.studio.sessions import Sessions
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> RunFolder:
     (tmp_path / "secret.rfrun").write_text("outside")
     rf.learn("grid-v0", episodes=60, path=tmp_path / "runs" / "mine.rfrun")
-    return Folder(tmp_path / "runs")
+    return RunFolder(tmp_path / "runs")
 
 
 NOT_NAMES: list[Any] = ["../secret", "..", ".", "", "/etc/passwd", "a/b", "a\\b", "mine\x00", "mine\n"]
@@ -34,12 +34,14 @@ NOT_NAMES += ["%2e%2e%2fsecret", ".hidden", "~", "a..b", "x" * 121, None, 5, ["m
 
 
 @pytest.mark.parametrize("name", NOT_NAMES)
-def test_a_name_is_never_a_path(folder: Folder, name: Any) -> None:
+def test_a_name_is_never_a_path(folder: RunFolder, name: Any) -> None:
     with pytest.raises(rf.InvalidInput, match="name of a run"):
         folder.file(name)
 
 
-def test_links_folders_pipes_and_huge_files_are_not_run_files(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_folders_pipes_and_huge_files_are_not_run_files(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder.path / "link.rfrun").symlink_to(folder.path.parent / "secret.rfrun")
     (folder.path / "folder.rfrun").mkdir()
     os.mkfifo(folder.path / "pipe.rfrun")
@@ -76,7 +78,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_damaged_file_is_one_sentence_and_the_list_stays(folder: Folder, kind: str) -> None:
+def test_a_damaged_file_is_one_sentence_and_the_list_stays(folder: RunFolder, kind: str) -> None:
     path = folder.path / "bad.rfrun"
     path.write_bytes((folder.path / "mine.rfrun").read_bytes())
     HOSTILE[kind](path)
@@ -104,7 +106,7 @@ def test_a_damaged_file_is_one_sentence_and_the_list_stays(folder: Folder, kind:
     ],
 )
 def test_a_file_that_names_something_huge_or_code_makes_nothing(
-    folder: Folder, problem: str, options: dict[str, Any]
+    folder: RunFolder, problem: str, options: dict[str, Any]
 ) -> None:
     path = folder.path / "bad.rfrun"
     path.write_bytes((folder.path / "mine.rfrun").read_bytes())
@@ -127,7 +129,7 @@ def _fresh(place: Path) -> Path:
     return place
 
 
-def test_a_copy_is_whole_while_the_file_is_being_written(folder: Folder, tmp_path: Path) -> None:
+def test_a_copy_is_whole_while_the_file_is_being_written(folder: RunFolder, tmp_path: Path) -> None:
     copies = []
 
     def look(game: Any, this: Any) -> None:
@@ -143,7 +145,7 @@ def test_a_copy_is_whole_while_the_file_is_being_written(folder: Folder, tmp_pat
         assert len(rf.learn("grid-v0", episodes=500, path=file, resume=True)) == 500  # and it can go on
 
 
-def test_two_lanes_are_one_entry_and_one_report(folder: Folder) -> None:
+def test_two_lanes_are_one_entry_and_one_report(folder: RunFolder) -> None:
     session = Sessions(folder).start(
         {"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {"primal": "constant-safe"}], "episodes": 30}
     )
@@ -169,7 +171,7 @@ def test_two_lanes_are_one_entry_and_one_report(folder: Folder) -> None:
         {"url": "http://127.0.0.1:9", "token": "a\r\nb"},
     ],
 )
-def test_an_address_file_can_only_name_loopback(folder: Folder, said: Any) -> None:
+def test_an_address_file_can_only_name_loopback(folder: RunFolder, said: Any) -> None:
     (folder.path / "mine.rfrun.operator.json").write_text(json.dumps(said))
     distant = Distant(folder.path / "mine.rfrun")
     assert distant.show() is None
@@ -177,7 +179,7 @@ def test_an_address_file_can_only_name_loopback(folder: Folder, said: Any) -> No
         distant.reply({"id": "x"})
 
 
-def test_a_request_of_a_run_that_is_followed_is_shown_and_answered(folder: Folder) -> None:
+def test_a_request_of_a_run_that_is_followed_is_shown_and_answered(folder: RunFolder) -> None:
     path = folder.path / "hand.rfrun"
     operator = OperatorReset(by="http", address=path.with_name("hand.rfrun.operator.json"))
     done: list[rf.Run] = []

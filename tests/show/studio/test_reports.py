@@ -19,7 +19,7 @@ import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
 from resetfree.show.studio.children import ChildFailed, Children
-from resetfree.show.studio.files import Folder
+from resetfree.show.studio.files import RunFolder
 
 SLEEPS = "import time; time.sleep(600)"
 
@@ -182,5 +182,5 @@ def test_whatever_becomes_of_a_report_the_game_goes_on(
 def test_a_report_is_made_by_another_process(tmp_path: Path) -> None:
     rf.learn("grid-v0", "uniform", episodes=30, path=tmp_path / "mine.rfrun")
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    assert Folder(tmp_path).report("mine", tmp_path).read_text().startswith("<!doctype html>")
+    assert RunFolder(tmp_path).report("mine", tmp_path).read_text().startswith("<!doctype html>")
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > before

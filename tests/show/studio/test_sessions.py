@@ -15,7 +15,7 @@ import resetfree as rf
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.drawing import options_of
-from resetfree.show.studio.files import Folder
+from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.frames import History
 from resetfree.show.studio.scenes import scene_of
@@ -27,7 +27,7 @@ TWO = [{"primal": "support-elimination"}, {"primal": "linear-ucb"}]
 
 @pytest.fixture
 def sessions(tmp_path: Path) -> Any:
-    made = Sessions(Folder(tmp_path))
+    made = Sessions(RunFolder(tmp_path))
     yield made
     made.stop_all()
 
@@ -257,7 +257,7 @@ def test_a_file_shows_what_the_live_run_showed(sessions: Sessions) -> None:
 
 
 def test_only_new_rounds_of_a_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, path = Folder(tmp_path), tmp_path / "mine.rfrun"
+    folder, path = RunFolder(tmp_path), tmp_path / "mine.rfrun"
     rf.learn("grid-v0", episodes=300, path=path, max_resets=2)
     before = len(rf.load(path))
     view = Following("mine", folder)

@@ -14,7 +14,7 @@ from tests.show.studio.serving import Served, served, until
 
 import resetfree as rf
 from resetfree.show.studio import limits
-from resetfree.show.studio.files import Folder
+from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.sessions import Session, Sessions
 
 ROUNDS = 6
@@ -79,7 +79,7 @@ def test_one_run_goes_on_once_however_many_resume_it(tmp_path: Path) -> None:
 
 
 def test_a_name_is_held_only_until_its_files_are_there(tmp_path: Path) -> None:
-    folder, other = Folder(tmp_path), Folder(tmp_path)
+    folder, other = RunFolder(tmp_path), RunFolder(tmp_path)
     with folder.reserved("game") as name, other.reserved("game") as next_name:
         assert (name, next_name) == ("game-1", "game-2")
         folder.free("game-2-left").write_text("")
@@ -93,7 +93,7 @@ def test_a_name_is_held_only_until_its_files_are_there(tmp_path: Path) -> None:
 
 def test_cleaning_up_leaves_what_somebody_else_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal that takes the name of one of two lanes in the last moment keeps its file; ours are removed."""
-    sessions, theirs = Sessions(Folder(tmp_path)), list[Path]()
+    sessions, theirs = Sessions(RunFolder(tmp_path)), list[Path]()
     usual = Session.begin
 
     def begin(self: Session) -> None:
@@ -118,7 +118,7 @@ def stopped(sessions: Sessions) -> Iterator[Sessions]:
 
 
 def test_nothing_begins_when_the_studio_ends(tmp_path: Path) -> None:
-    with stopped(Sessions(Folder(tmp_path))) as sessions:
+    with stopped(Sessions(RunFolder(tmp_path))) as sessions:
         asked = {"problem": "grid-v0", "lanes": [{"primal": "uniform"}], "episodes": 1000, "paused": True}
         session = sessions.start(asked)
         assert sessions.end() == [session]

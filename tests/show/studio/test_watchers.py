@@ -19,7 +19,7 @@ from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.sessions import Session
-from resetfree.show.studio.watching import Channel, Sent
+from resetfree.show.studio.watching import FrameChannel, Sent
 
 WATCHERS = 16
 STEPS = 8
@@ -107,7 +107,7 @@ def test_what_waits_for_a_watcher_is_one_frame_of_each_kind(tmp_path: Path) -> N
     here = Studio(tmp_path)
 
     async def look() -> None:
-        channel = Channel(Following("mine", here.folder), lambda: False)
+        channel = FrameChannel(Following("mine", here.folder), lambda: False)
         assert channel.since(0) == []
         for i in range(1, 1001):
             channel._publish(b"%d" % i, "newest", *(["curves"] if i % 7 == 0 else []))

@@ -17,7 +17,7 @@ from resetfree.players.shared.method import Method, Setting, penalised
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.runs.learn import learn
-from resetfree.studies.engines.runner import Stop
+from resetfree.studies.engines.runner import Stop, StudyStopped
 from resetfree.studies.statistics import Interval, interval
 from resetfree.studies.suites import methods as suite_methods
 from resetfree.studies.suites import suite_runner as running
@@ -26,9 +26,10 @@ from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.standings import compare, dominates, front
 from resetfree.studies.suites.suite import SUITES, Case, Suite, find_suite, instance
-from resetfree.studies.suites.suite_runner import BenchStopped, PlayedEntry, run_suite
-from resetfree.studies.suites.trials import Measured, MethodTrial, ground, run_trial
+from resetfree.studies.suites.suite_runner import PlayedEntry, run_suite
+from resetfree.studies.suites.trials import Measured, MethodPlayers, MethodTrial, ground, key_of, run_trial
 from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, score, tuning_trials
+from resetfree.studies.trial import Trial
 from resetfree.theory.certificates.anytime import resets_upper
 
 NAMES = ("algorithm 1", "fixed penalty B")
@@ -44,8 +45,8 @@ def short(**changes: Any) -> Suite:
     return replace(find_suite("smoke", ["grid-v0", "doors-v0"]), **changes)
 
 
-def trial(method: str = "algorithm 1", **changes: Any) -> MethodTrial:
-    return replace(MethodTrial("grid-v0", method, True, 0.1, False, GRID, 3, 40), **changes)
+def trial(method: str = "algorithm 1", pooled: bool = True, **changes: Any) -> MethodTrial:
+    return replace(Trial("grid-v0", {}, MethodPlayers("grid-v0", method, pooled, 0.1, False), 40, 3), **changes)
 
 
 @pytest.fixture
@@ -246,14 +247,16 @@ def test_widths_are_chosen_on_tuning_trials_only() -> None:
     this = entry(two()[0], case)
     tuning = tuning_trials(this, suite)
     assert len(tuning) == 4 * suite.tuning_instances * suite.tuning_seeds
-    assert not {t.instance for t in tuning} & set(case.reported)
-    assert all(t.tuning and t.episodes < case.episodes for t in tuning)
-    reported = {t.key: t for width in this.method.widths for t in reported_trials(this, suite, width)}
+    assert not {instance(t.problem, **t.options) for t in tuning} & set(case.reported)
+    assert all(t.players.tuning and t.episodes < case.episodes for t in tuning)
+    reported = {key_of(t): t for width in this.method.widths for t in reported_trials(this, suite, width)}
     assert not {t.seed for t in tuning} & {t.seed for t in reported.values()}
-    assert not {t.key for t in tuning} & set(reported)
+    assert not {key_of(t) for t in tuning} & set(reported)
     # On the tuning trials 0.1 is best; reported ones that speak for another width change nothing.
-    outcomes = {t.key: Measured("done", t.episodes, regret=abs(t.width - 0.1), bound=2.0) for t in tuning}
-    outcomes |= {key: Measured("done", t.episodes, regret=-1e9 * (t.width == 0.2)) for key, t in reported.items()}
+    outcomes = {key_of(t): Measured("done", t.episodes, regret=abs(t.players.width - 0.1), bound=2.0) for t in tuning}
+    outcomes |= {
+        key: Measured("done", t.episodes, regret=-1e9 * (t.players.width == 0.2)) for key, t in reported.items()
+    }
     assert choose_width(this, suite, outcomes) == 0.1
     assert choose_width(entry(replace(two()[0], widths=())), suite, {}) == 0.0
     assert choose_width(entry(replace(two()[0], widths=(0.3,))), suite, {}) == 0.3
@@ -270,7 +273,7 @@ def test_seeds_take_turns_on_the_instances() -> None:
     case = next(case for case in suite.cases if case.label == "random-linear-v0")
     found = reported_trials(entry(two()[0], case), suite, 0.1)
     assert [t.seed for t in found] == list(range(20))
-    assert [t.instance for t in found] == [*case.reported] * 4
+    assert [instance(t.problem, **t.options) for t in found] == [*case.reported] * 4
 
 
 # -- the file
@@ -281,7 +284,7 @@ def test_what_is_in_the_file_is_not_played_again(counted: list[MethodTrial], tmp
     with Results(file, "smoke") as results:
         first = run_suite(short(), two(), results, jobs=1)
     n = len(counted)
-    assert n == len({t.key for t in counted}) == 2 * 3 * (4 + 2)
+    assert n == len({key_of(t) for t in counted}) == 2 * 3 * (4 + 2)
     with Results(file, "smoke") as results:
         assert results.others == 0
         again = run_suite(short(), two(), results, jobs=1)
@@ -292,7 +295,7 @@ def test_what_is_in_the_file_is_not_played_again(counted: list[MethodTrial], tmp
     assert [t.seed for t in counted[n:]] == [2] * 6
     with Results(file, "smoke", redo=["algorithm 1"]) as results:
         run_suite(short(seeds=3), two(), results, jobs=1)
-    assert {t.method for t in counted[n + 6 :]} == {"algorithm 1"}
+    assert {t.players.method for t in counted[n + 6 :]} == {"algorithm 1"}
     assert len(counted) == n + 6 + 3 * (4 + 3)
 
 
@@ -309,14 +312,14 @@ def test_an_interrupted_comparison_goes_on(
 
     with Results(file, "smoke") as results, monkeypatch.context() as patch:
         patch.setattr(running, "run_trial", interrupted)
-        with pytest.raises(BenchStopped, match="Stopped after 7 of 36 trials, saved in"):
+        with pytest.raises(StudyStopped, match="Stopped after 7 of 36 trials, saved in"):
             run_suite(short(), two(), results, jobs=1)
     with file.open("a") as half:
         half.write('{"key": "cut sho')  # as a crash would leave it
     with Results(file, "smoke") as results:
         assert len(results.outcomes) == 7
         run_suite(short(), two(), results, jobs=1)
-    assert len(counted) == len({t.key for t in counted}) == 36
+    assert len(counted) == len({key_of(t) for t in counted}) == 36
     assert len(file.read_text().splitlines()) == 37
 
 

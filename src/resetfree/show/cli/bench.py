@@ -7,22 +7,23 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from resetfree.core.certificate import plain
-from resetfree.core.errors import InvalidInput, UnknownName
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import check_names
 from resetfree.players.shared.method import Method
 from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.progress import OnTerminal
+from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
+from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.results import Results
-from resetfree.studies.suites.standings import Summary, compare
+from resetfree.studies.suites.standings import compare
 from resetfree.studies.suites.suite import SUITES, find_suite, split_names
-from resetfree.studies.suites.suite_runner import BenchStopped, run_suite
+from resetfree.studies.suites.suite_runner import run_suite
 
 WIDTH = 128  # characters that a table takes at least
 
@@ -66,21 +67,22 @@ def bench(
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
     with (
         Results(file, suite, overwrite=overwrite, redo=[method.name for method in again]) as results,
-        _BenchDisplay() as on,
+        TrialsDisplay(quiet=True) as on,
     ):
         try:
             played = run_suite(what, players, results, jobs=jobs, progress=on)
-        except BenchStopped as stopped:
+        except StudyStopped as stopped:
             stop(stopped)
         others = results.others
     summary = compare(played)
-    drawn = _draw(summary, picture, suite)
+    title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
+    drawn = draw_pareto(summary, picture, title)
     words = ["resetfree", "bench", suite]
     for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):
         words += [] if value is None else [option, str(value)]
     note = f"{others} trials in the results file were played by an earlier state of the code." if others else ""
     if docs is not None:
-        beside = _draw(summary, docs.parent / "images" / f"{docs.stem}.png", suite)  # the page keeps its own copy
+        beside = draw_pareto(summary, docs.parent / "images" / f"{docs.stem}.png", title)  # the page keeps its own copy
         seen = None if beside is None else f"images/{beside.name}"
         comparison.write_page(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
     data = plain(
@@ -119,39 +121,5 @@ def _methods(text: str | None) -> list[Method]:
     if text is None:
         return list(known.values())
     names = split_names(text, known)
-    for name in names:
-        if name not in known:
-            raise UnknownName("method", name, known)
+    check_names(names, known, "method")
     return [method for name, method in known.items() if name in names]
-
-
-def _draw(summary: Summary, path: Path, suite: str) -> Path | None:
-    """Draw the picture; None if there is nothing to draw."""
-    if not any(row.complete for rows in summary.rows.values() for row in rows):
-        return None
-    title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
-    return draw_pareto(summary, path, title)
-
-
-class _BenchDisplay(OnTerminal):
-    """A progress line on standard error; does nothing without a terminal."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._progress: Progress | None = None
-        if console.is_terminal:
-            self._progress = Progress(
-                TextColumn("trials"),
-                MofNCompleteColumn(),
-                BarColumn(bar_width=24),
-                TimeRemainingColumn(compact=True),
-                TextColumn("left · {task.description}", markup=False),
-                console=console,
-                transient=True,
-            )
-            self._task = self._progress.add_task("", total=None)
-
-    def __call__(self, done: int, total: int, word: str) -> None:
-        """Show a finished trial."""
-        if self._progress is not None:
-            self._progress.update(self._task, completed=done, total=total, description=word)

@@ -8,9 +8,7 @@ import click
 from rich.console import Console
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput
-from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import emit, problem_argument
+from resetfree.show.cli.common import emit, finite_model, problem_argument
 
 
 @click.command()
@@ -19,11 +17,7 @@ from resetfree.show.cli.common import emit, problem_argument
 @click.option("--strict", is_flag=True, help="Exit with status 1 if something does not hold.")
 def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
     """Check the paper's assumptions; what fails comes with a witness."""
-    mdp = resolve_model(problem, parse_options(options))
-    if not isinstance(mdp, rf.FiniteMDP):
-        raise InvalidInput(
-            f"Only finite problems can be checked. Got '{problem}', whose states are a continuum, instead."
-        )
+    mdp = finite_model(problem, options, "can be checked")
     report = rf.check(mdp)
     claims = rf.certify_problem(mdp) if theorems else []
     holds = bool(report) and all(c.holds for c in claims if c.applies)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -12,8 +12,10 @@ import click
 import numpy as np
 from rich.console import Console
 
-from resetfree.core.errors import ResetFreeError
+from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.players import BASES
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.resolve import parse_options, resolve_model
 from resetfree.theory.oracle.dynamic_programming import Solution
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,6 +37,20 @@ def player_options(function: F) -> F:
         words = f"The class of the run's {role} player if it is not registered: module:Class."
         function = click.option(f"--{role}", metavar="CLASS", help=words)(function)
     return function
+
+
+def out_option(default: str, replaced: str) -> Callable[[F], F]:
+    """Add the option -o of a command that writes one file."""
+    words = f"{replaced} is replaced, a file of another kind never is."
+    return click.option("-o", "--out", type=FILE, default=Path(default), show_default=True, help=words)
+
+
+def finite_model(problem: str, options: Sequence[str], what: str) -> FiniteMDP:
+    """The model of a finite problem; `what` is what only these can do, for the message about another."""
+    mdp = resolve_model(problem, parse_options(options))
+    if not isinstance(mdp, FiniteMDP):
+        raise InvalidInput(f"Only finite problems {what}. Got '{problem}', whose states are a continuum, instead.")
+    return mdp
 
 
 def problem_argument(function: F) -> F:

@@ -11,21 +11,14 @@ from rich.text import Text
 
 import resetfree as rf
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
+from resetfree.show.cli.common import FILE, as_json, emit, out_option, player_options, settings
 from resetfree.use.exporting import describe_file
 
 
 @click.command()
 @click.argument("runfile", type=FILE)
 @click.argument("problem", required=False)
-@click.option(
-    "-o",
-    "--out",
-    type=FILE,
-    default=Path("policy.npz"),
-    show_default=True,
-    help="The file; an older policy is replaced, a file of another kind never is.",
-)
+@out_option("policy.npz", "The file; an older policy")
 @settings
 @player_options
 @as_json

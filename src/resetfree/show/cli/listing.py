@@ -23,12 +23,19 @@ from resetfree.studies.suites.methods import METHODS, methods
 from resetfree.studies.suites.suite import SUITES
 
 SIZES = ("states", "actions", "horizon", "reset_states")
-KINDS = ["problems", "players", "features", "operators", "families", "methods", "suites"]
-GRID: Any = {"box": None, "padding": (0, 2, 0, 0)}  # how tables look
+HEADINGS = {
+    "problems": ("id", *"SAH", "resets", "what it shows, and its options"),
+    "players": ("role", "name", "what it does, and its settings"),
+    "features": ("features", "what they are, and their settings"),
+    "operators": ("operators", "what they are"),
+    "families": ("families", "what they are"),
+    "methods": ("method", "kind", "pools", "theorem", "what it is, and its widths"),
+    "suites": ("suite", "seeds", "problem and its episodes"),
+}
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(KINDS), default="problems")
+@click.argument("kind", type=click.Choice(list(HEADINGS)), default="problems")
 @as_json
 def list_(kind: str, as_json: bool) -> None:
     """List problems, players and feature maps with their options, operators, families of environments, methods and
@@ -38,40 +45,31 @@ def list_(kind: str, as_json: bool) -> None:
     unavailable = _unavailable(kind)
 
     def show(console: Console) -> None:
-        if kind == "problems":
-            table = Table("id", *"SAH", "resets", "what it shows, and its options", **GRID)
-            for row in rows:
-                known = row["horizon"] is not None
-                sizes = [("∞" if known else "") if row[size] is None else str(row[size]) for size in SIZES]
-                table.add_row(f"[bold]{row['id']}[/]", *sizes, _with_options(row["summary"], row["options"]))
-        elif kind == "methods":
-            table = Table("method", "kind", "pools", "theorem", "what it is, and its widths", **GRID)
-            for row in rows:
-                marks = ("yes" if row[key] else "no" for key in ("pools", "guaranteed"))
-                text = _with_options(row["summary"], {"width": row["widths"]} if row["widths"] else {})
-                table.add_row(f"[bold]{escape(row['name'])}[/]", row["kind"], *marks, text)
-        elif kind == "suites":
-            table = Table("suite", "seeds", "problem and its episodes", **GRID)
-            for row in rows:
-                cases = " · ".join(f"{case['label']} {case['episodes']:,}" for case in row["cases"])
-                table.add_row(f"[bold]{row['name']}[/]", str(row["seeds"]), f"{row['summary']} [dim]{cases}[/]")
-        elif kind == "features":
-            table = Table("features", "what they are, and their settings", **GRID)
-            for row in rows:
-                table.add_row(f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
-        elif kind in ("operators", "families"):
-            table = Table(kind, "what they are", **GRID)
-            for row in rows:
-                table.add_row(f"[bold]{escape(row['name'])}[/]", escape(row["summary"]))
-        else:
-            table = Table("role", "name", "what it does, and its settings", **GRID)
-            for row in rows:
-                table.add_row(row["role"], f"[bold]{row['name']}[/]", _with_options(row["summary"], row["settings"]))
+        table = Table(*HEADINGS[kind], box=None, padding=(0, 2, 0, 0))
+        for row in rows:
+            table.add_row(*_cells(kind, row))
         console.print(table)
         for row in unavailable:
             console.print(f"{row['kind']} '{row['name']}' is not available: it {row['why']}.", markup=False)
 
     emit({kind: rows, "unavailable": unavailable}, as_json, show)
+
+
+def _cells(kind: str, row: dict[str, Any]) -> list[str]:
+    """A row of the table, under `HEADINGS`."""
+    name = f"[bold]{escape(row.get('name') or row['id'])}[/]"
+    if kind == "suites":
+        cases = " · ".join(f"{case['label']} {case['episodes']:,}" for case in row["cases"])
+        return [name, str(row["seeds"]), f"{row['summary']} [dim]{cases}[/]"]
+    options = row.get("options") or row.get("settings") or ({"width": row["widths"]} if row.get("widths") else {})
+    text = " ".join(f"{key}={value}" for key, value in options.items())
+    about = escape(row["summary"]) + (f" [dim]\\[{escape(text)}][/]" if text else "")
+    if kind == "problems":
+        known = row["horizon"] is not None
+        return [name, *(("∞" if known else "") if row[size] is None else str(row[size]) for size in SIZES), about]
+    if kind == "methods":
+        return [name, row["kind"], *("yes" if row[key] else "no" for key in ("pools", "guaranteed")), about]
+    return [row["role"], name, about] if kind == "players" else [name, about]
 
 
 def _problems() -> list[dict[str, Any]]:
@@ -145,29 +143,16 @@ def _methods() -> list[dict[str, Any]]:
 
 
 def _suites() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": suite.name,
-            "summary": suite.summary,
-            "seeds": suite.seeds,
-            "trial_limit_s": suite.limit,
-            "cases": [
-                {
-                    "label": case.label,
-                    "episodes": case.episodes,
-                    "reported": list(map(str, case.reported)),
-                    "tuning": list(map(str, case.tuning[: suite.tuning_instances])),
-                }
-                for case in suite.cases
-            ],
-        }
-        for suite in SUITES.values()
-    ]
+    rows = []
+    for suite in SUITES.values():
+        cases = [
+            {"label": case.label, "episodes": case.episodes, "reported": [*map(str, case.reported)]}
+            | {"tuning": [*map(str, case.tuning[: suite.tuning_instances])]}
+            for case in suite.cases
+        ]
+        about = {"name": suite.name, "summary": suite.summary, "seeds": suite.seeds, "trial_limit_s": suite.limit}
+        rows.append({**about, "cases": cases})
+    return rows
 
 
-def _with_options(summary: str, options: dict[str, Any]) -> str:
-    text = " ".join(f"{key}={value}" for key, value in options.items())
-    return escape(summary) + (f" [dim]\\[{escape(text)}][/]" if text else "")
-
-
-ROWS = dict(zip(KINDS, (_problems, _players, _features, _operators, _families, _methods, _suites), strict=True))
+ROWS = dict(zip(HEADINGS, (_problems, _players, _features, _operators, _families, _methods, _suites), strict=True))

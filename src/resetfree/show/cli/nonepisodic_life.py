@@ -9,11 +9,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-import resetfree as rf
-from resetfree.core.errors import AssumptionViolated, InvalidInput
+from resetfree.core.errors import AssumptionViolated
 from resetfree.players.nonepisodic import Life, live, optimal_gain
-from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import emit, problem_argument
+from resetfree.show.cli.common import emit, finite_model, problem_argument
 
 
 @click.command()
@@ -27,22 +25,17 @@ def nonepisodic(
 ) -> None:
     """Learn in one unbroken life: no episodes, a reset only on arrival in a reset state."""
     began = time.perf_counter()
-    mdp = resolve_model(problem, parse_options(options))
-    if not isinstance(mdp, rf.FiniteMDP):
-        raise InvalidInput(
-            f"Only finite problems have a life without episodes. Got '{problem}', whose states are a continuum."
-        )
+    mdp = finite_model(problem, options, "have a life without episodes")
     life = live(mdp, steps, seed=seed, width=width, scale=scale)
     best, why = _best(life)
     reward, average = float(life.rewards.sum()), float(life.rewards.mean())
-    data: dict[str, Any] = {
-        "problem": problem,
-        "steps": steps,
-        "seed": seed,
-        "width": width,
+    data: dict[str, Any] = {"problem": problem, "steps": steps, "seed": seed, "width": width}
+    data |= {
         "constants": life.constants,
+        "resets": life.resets,
+        "most_resets": life.bound,
+        "safe_states": int(life.safe.sum()),
     }
-    data |= {"resets": life.resets, "most_resets": life.bound, "safe_states": int(life.safe.sum())}
     data |= {"reward": reward, "average_reward": average, "best_average_reward": best}
     data |= {"regret": None if best is None else float(life.regret[-1]), "epochs": life.epochs}
     data["seconds"] = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Progress of a run on a terminal: rate, resets, bounds on them, time left.
+"""Progress on a terminal: of a run (rate, resets, bounds on them, time left) and of the trials of a study.
 
 Legend: k episodes so far, N resets in them, V_c of an episode its probability of a reset given its policy and start.
 """
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+import click
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -23,10 +23,12 @@ from resetfree.game.loop import Game
 from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.result import Run
+from resetfree.studies.engines.runner import Count
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.asked import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
+LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
 DELTA = 0.05  # probability with which a bound may fail at any round
 WIDEST = 100  # columns
 
@@ -106,9 +108,7 @@ class OnTerminal:
             self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.stop()
 
@@ -192,6 +192,45 @@ class Display(OnTerminal):
             return
         self._tally = Tally.of(contents.columns, contents.k)
         self._before = max(contents.seconds - sum(one.seconds for one in contents.interventions), 0.0)
+
+
+class TrialsDisplay(OnTerminal):
+    """Trials done and the time left: a line that changes on a terminal; elsewhere lines, or nothing if `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        console = Console(stderr=True)
+        self._due, self._engine, self._quiet = 0.0, "", quiet
+        self._progress: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("trials"), MofNCompleteColumn(), BarColumn(bar_width=24))
+            self._progress = Progress(
+                *columns, TextColumn("{task.description}", markup=False), console=console, transient=True
+            )
+            self._task = self._progress.add_task("", total=None)
+
+    def __call__(self, count: Count) -> None:
+        """Show the progress of a study."""
+        now = time.monotonic()
+        if count.engine != self._engine:
+            self._engine, self._due = count.engine, 0.0
+            self._print(f"Engine {count.engine}: {count.why}." if count.why else f"Engine {count.engine}.")
+        if now < self._due and count.done + count.failed < count.total:
+            return
+        self._due = now + (LINES_EVERY if self._progress is None else EVERY)
+        words = [] if self._quiet else [f"{count.running} running", f"{count.failed} failed"]
+        words += [] if count.seconds_left is None else [f"{duration(count.seconds_left)} left"]
+        line = " · ".join([*words, count.last] if count.last else words)
+        if self._progress is not None:
+            done = count.done + count.failed
+            self._progress.update(self._task, completed=done, total=count.total, description=line)
+        elif not self._quiet:
+            self._print(f"{count.done} of {count.total} trials done · {line}")
+
+    def _print(self, line: str) -> None:
+        if self._progress is None:
+            click.echo(line, err=True)
+        else:
+            self._progress.console.print(Text(line))
 
 
 class _Lines(Progress):

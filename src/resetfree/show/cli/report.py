@@ -10,20 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from resetfree.problems.resolve import parse_options
-from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, settings
+from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, out_option, settings
 from resetfree.show.report.html import write_report
 
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=FILE)
-@click.option(
-    "-o",
-    "--out",
-    type=FILE,
-    default=Path("report.html"),
-    show_default=True,
-    help="The page; an older report is replaced, a file of another kind never is.",
-)
+@out_option("report.html", "The page; an older report")
 @click.option("--problem", help="The problem of the runs, if it is not registered: module:factory.")
 @click.option(
     "--figures",

@@ -24,9 +24,8 @@ from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import Display, Tally, duration
-from resetfree.show.cli.run_request import RunRequest, find_operator, opened, require_operator, resumed
-
-FIELDS = ("primal", "dual", "episodes", "seed", "feedback")  # what a resumed run takes from its file
+from resetfree.show.cli.run_request import FIELDS, default_file, find_operator, opened, require_operator, resumed
+from resetfree.studies.trial import NamedPlayers, Trial
 
 
 @click.command()
@@ -94,10 +93,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
-    request = RunRequest(
-        problem=problem, primal=primal, dual=dual, episodes=episodes, seed=seed, feedback=feedback, bound=bound
-    )
-    file = out or request.default_file
+    request = Trial(problem, {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
+    file = out or default_file(request)
     operator = find_operator(reached, operator_deadline, file)
     if resume:
         silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
@@ -109,7 +106,7 @@ def run(
             f"The run file '{file}' exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)."
         )
     again = ["resetfree", "run", request.problem, "--resume", "--out", str(file)]
-    for role, player in (("--primal", request.primal), ("--dual", request.dual)):
+    for role, player in (("--primal", request.players.primal), ("--dual", request.players.dual)):
         again += [role, player] if ":" in player else []  # a class is imported only if the command names it
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
@@ -125,9 +122,7 @@ def run(
         ):
             done = rf.learn(
                 world,
-                **{name: getattr(request, name) for name in FIELDS},
-                B=request.bound,
-                settings=settings,
+                **{**request.arguments, "settings": settings},
                 path=file,
                 resume=resume,
                 overwrite=overwrite,
@@ -219,6 +214,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
     players = f"{data['primal']} against {data['dual']}"
+    recently = f"{data['recent']['bound']:.4g} in the last {data['recent']['episodes']} episodes"
     rows = [
         ("problem", f"{data['problem']}, episodes of {data['horizon']} actions"),
         ("players", f"{players}, feedback {data['feedback']}, seed {data['seed']}{bound}"),
@@ -226,7 +222,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("regret", _per_episode(data["regret"], k)),
         ("resets, expected", _per_episode(data["resets"], k)),
         ("resets, realised", _per_episode(data["realised_resets"], k)),
-        ("resets, bound", _bounds(data)),
+        ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
     if data["realised_resets"]:
         apart = duration(data["mean_seconds_between_resets"])
@@ -250,14 +246,6 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     for name, text in rows:
         table.add_row(Text(name), Text(str(text)))
     console.print(table)
-
-
-def _bounds(data: Mapping[str, Any]) -> str:
-    recent = data["recent"]
-    return (
-        f"expected at most {data['resets_bound']:.4g} in all, {recent['bound']:.4g} in the last {recent['episodes']} "
-        "episodes (95 % each)"
-    )
 
 
 def _per_episode(value: float | None, k: int) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,53 +22,42 @@ from resetfree.problems.world import World, find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.setup import GROUPS
+from resetfree.studies.trial import NamedTrial, stored_settings
 
+PLAYERS = ("primal", "dual", "feedback")  # fields of the players that a resumed run takes from its file
+FIELDS = (*PLAYERS, "episodes", "seed")
 Settings = dict[str, dict[str, Any]]
 
 
-@dataclasses.dataclass(frozen=True)
-class RunRequest:
-    """A run to make or resume; `opened` makes its problem."""
-
-    problem: str
-    primal: str
-    dual: str
-    episodes: int
-    seed: int
-    feedback: str
-    bound: float | None = None
-    settings: Settings = dataclasses.field(default_factory=dict)
-
-    @property
-    def default_file(self) -> Path:
-        """The default run file, named after problem, players and seed."""
-        players = "auto" if self.primal == self.dual == "auto" else f"{self.primal}-{self.dual}"
-        words = f"{self.problem}-{players}-seed{self.seed}"
-        return Path("runs") / (re.sub(r"[^\w.-]+", "-", words) + ".rfrun")
+def default_file(request: NamedTrial) -> Path:
+    """The default run file, named after problem, players and seed."""
+    primal, dual = request.players.primal, request.players.dual
+    players = "auto" if primal == dual == "auto" else f"{primal}-{dual}"
+    return Path("runs") / (re.sub(r"[^\w.-]+", "-", f"{request.problem}-{players}-seed{request.seed}") + ".rfrun")
 
 
 @contextmanager
-def opened(request: RunRequest, pairs: Sequence[str]) -> Iterator[tuple[World, Settings]]:
+def opened(request: NamedTrial, pairs: Sequence[str]) -> Iterator[tuple[World, Settings]]:
     """The problem of a run, made once and closed at the end, and the settings of its players.
 
     pairs: KEY=VALUE settings that the request does not hold yet. The choice of `auto` depends on the problem, and the
     owner of a bare key on the players: a key that both may have must be qualified, as problem.KEY.
     """
-    names = option_names(request.problem)
-    before = {group: request.settings.get(group, {}) for group in GROUPS}
-    if request.primal != "auto":
-        primal = player_class("primal", request.primal)
-        dual = partner_of(primal).dual if request.dual == "auto" else request.dual
-        given = split_settings(pairs, names, request.primal, dual)
-        with find_world(request.problem, before["problem"] | given["problem"]) as world:
+    names, players = option_names(request.problem), request.players
+    before = {role: players.settings.get(role, {}) for role in BASES}
+    if players.primal != "auto":
+        primal = player_class("primal", players.primal)
+        dual = partner_of(primal).dual if players.dual == "auto" else players.dual
+        given = split_settings(pairs, names, players.primal, dual)
+        with find_world(request.problem, request.options | given["problem"]) as world:
             yield world, {role: before[role] | given[role] for role in BASES}
         return
-    if request.dual != "auto":
-        player_class("dual", request.dual)  # an unknown name is refused before the problem is made
+    if players.dual != "auto":
+        player_class("dual", players.dual)  # an unknown name is refused before the problem is made
     own = _options_of_problem(pairs, names)
-    with find_world(request.problem, before["problem"] | own) as world:
+    with find_world(request.problem, request.options | own) as world:
         found = choose(world.problem, discover("primal").own, bound_known=True)
-        dual = found.dual if request.dual == "auto" else request.dual
+        dual = found.dual if players.dual == "auto" else players.dual
         given = split_settings(pairs, names, found.primal, dual)
         for key in given["problem"].keys() - own.keys():
             ways = " or ".join(f"{group}.{key}" for group in GROUPS)
@@ -121,17 +110,16 @@ def _settings_of_players() -> set[str]:
     return {name for role in BASES for player in discover(role).values() for name in defaults_of(player)}
 
 
-def resumed(request: RunRequest, file: Path, pairs: Sequence[str], silent: Sequence[str]) -> RunRequest:
+def resumed(request: NamedTrial, file: Path, pairs: Sequence[str], silent: Sequence[str]) -> NamedTrial:
     """The request with the fields that were not given (`silent`) taken from the file."""
     spec = read_spec_of(file)
     if spec["problem"] != request.problem:
         raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{request.problem}'.")
     stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
     given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
-    own = followed(spec, given, file)
-    settings: Settings = {"problem": {key: own[key] for key in spec["problem_options"]}}
+    own, players = followed(spec, given, file), request.players
+    settings: Settings = {}
     for role in BASES:
-        # What is left out is a default or comes from the oracle, and will be the same again.
         if role in silent:
             if stored[role] not in discover(role):
                 raise InvalidInput(
@@ -140,18 +128,19 @@ def resumed(request: RunRequest, file: Path, pairs: Sequence[str], silent: Seque
                 )
             defaults = defaults_of(discover(role)[stored[role]])
         else:
-            named = getattr(request, role)
+            named = getattr(players, role)
             defaults = {} if named == "auto" else defaults_of(player_class(role, named))
-        skip = () if request.bound is None and spec["B_source"] == "given" else ("B",)
-        settings[role] = {
-            name: value
-            for name, value in spec[role]["settings"].items()
-            if name not in skip and isinstance(value, bool | int | float | str) and value != defaults.get(name)
-        }
-    return dataclasses.replace(request, **{name: stored[name] for name in silent}, settings=settings)
+        settings[role] = stored_settings(spec, role, defaults, bound=players.bound is None)
+    kept = {name: stored[name] for name in silent}
+    return replace(
+        request,
+        options={key: own[key] for key in spec["problem_options"]},
+        players=replace(players, settings=settings, **{key: kept.pop(key) for key in PLAYERS if key in kept}),
+        **kept,
+    )
 
 
-def require_operator(request: RunRequest, file: Path) -> None:
+def require_operator(request: NamedTrial, file: Path) -> None:
     """Refuse to resume without --operator a run whose resets a person performed."""
     if in_family(request.problem) and any(one.who != "environment" for one in read(file).interventions):
         raise InvalidInput(

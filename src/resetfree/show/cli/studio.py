@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.web_guard import LOOPBACK
 from resetfree.show.cli.common import FOLDER
 
 
@@ -38,12 +39,11 @@ def studio(folder: Path, port: int, host: str, token: str, no_browser: bool) -> 
     missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise InvalidInput(f"The studio needs {' and '.join(missing)}: install resetfree with its extra 'studio'.")
-    from resetfree.show.studio.security import is_loopback
     from resetfree.show.studio.server import serve  # other commands need not load a web server
 
     def ready(address: str) -> None:
         click.echo(f"The studio is at {address}   (runs are in '{folder}'; Ctrl-C saves them and ends)")
-        if not is_loopback(host):
+        if host not in LOOPBACK:
             click.echo(
                 f"Warning: everyone who can reach {host} and has the token, which is sent unencrypted, can start runs "
                 f"here and read all run files in '{folder}'.",

@@ -8,22 +8,20 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
-from resetfree.show.cli.progress import OnTerminal, duration
+from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
+from resetfree.studies.engines.runner import Count, StudyStopped
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import Gathered, arrow, gather
 from resetfree.studies.plan import SweepPlan, check_plan, parse_plan, read_plan
-from resetfree.studies.sweep_runner import ENGINES, Count, SweepStopped, run_sweep, standing
+from resetfree.studies.sweep_runner import ENGINES, run_sweep, standing
 
 WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows
-EVERY = 10.0  # seconds between two lines without a terminal
-DRAW = 0.1  # seconds between two updates on a terminal
 
 
 class SweepGroup(click.Group):
@@ -145,9 +143,9 @@ def _play(plan: SweepPlan, folder: SweepFolder, engine: dict[str, Any], strict: 
     """Play the trials, write the report and print both; engine: the values of `engine_options`."""
     began = time.perf_counter()
     try:
-        with _SweepDisplay() as display:
+        with TrialsDisplay() as display:
             count = run_sweep(plan, folder, **engine, progress=display)
-    except SweepStopped as stopped:
+    except StudyStopped as stopped:
         stop(stopped)
     found = gather(plan, folder, processes=engine["workers"], run_code=True)
     shown = _write_report(folder, found, len(plan.trials))
@@ -234,42 +232,3 @@ def _show_errors(console: Console, count: Count, folder: SweepFolder) -> None:
     if count.failed:
         words = f"Tracebacks: '{folder.path / 'errors'}'. Try again: resetfree sweep retry {folder.path}"
         console.print(Text(words), soft_wrap=True)
-
-
-class _SweepDisplay(OnTerminal):
-    """Trials done, running and failed and the time left: a line that changes on a terminal, lines elsewhere."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._due, self._engine = 0.0, ""
-        self._progress: Progress | None = None
-        if console.is_terminal:
-            self._progress = Progress(
-                TextColumn("trials"),
-                MofNCompleteColumn(),
-                BarColumn(bar_width=24),
-                TextColumn("{task.description}", markup=False),
-                console=console,
-                transient=True,
-            )
-            self._task = self._progress.add_task("", total=None)
-
-    def __call__(self, count: Count) -> None:
-        """Show the state of the sweep."""
-        now = time.monotonic()
-        if count.engine != self._engine:
-            self._engine, self._due = count.engine, 0.0
-            words = f"Engine {count.engine}: {count.why}." if count.why else f"Engine {count.engine}."
-            if self._progress is None:
-                click.echo(words, err=True)
-            else:
-                self._progress.console.print(Text(words))
-        if now < self._due and count.waiting:
-            return
-        self._due = now + (EVERY if self._progress is None else DRAW)
-        left = "" if count.seconds_left is None else f" · {duration(count.seconds_left)} left"
-        words = f"{count.running} running · {count.failed} failed{left}"
-        if self._progress is None:
-            click.echo(f"{count.done} of {count.total} trials done · {words}", err=True)
-        else:
-            self._progress.update(self._task, completed=count.done + count.failed, total=count.total, description=words)

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from resetfree.core.errors import InvalidInput
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE, PINK, save
 from resetfree.studies.suites.standings import SUBJECT, Row, Summary
 
@@ -18,15 +17,15 @@ LABELS = 4  # of the front that are named, its ends among them
 SPREAD = 20.0  # from the smallest to the largest, above which a scale is logarithmic
 
 
-def draw_pareto(summary: Summary, path: Path, title: str) -> Path:
-    """Write the picture (PNG, SVG or PDF by the name's ending) and return its path."""
+def draw_pareto(summary: Summary, path: Path, title: str) -> Path | None:
+    """Write the picture (PNG, SVG or PDF by the name's ending) and return its path; None if no method was finished."""
     from matplotlib.figure import Figure  # half a second to import: only when a picture is wanted
     from matplotlib.lines import Line2D
 
     cases = {case: [row for row in rows if row.complete] for case, rows in summary.rows.items()}
     cases = {case: rows for case, rows in cases.items() if rows}
     if not cases:
-        raise InvalidInput("A comparison must have a method that was played to the end to be drawn. Got none instead.")
+        return None
     n_cols = min(COLUMNS, len(cases))
     n_rows = math.ceil(len(cases) / n_cols)
     figure = Figure(figsize=(max(3.6 * n_cols, 7.0), 3.2 * n_rows + 0.9), layout="constrained")

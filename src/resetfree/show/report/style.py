@@ -70,13 +70,20 @@ def round_number(x: float, _: object = None) -> str:
     return f"{x:.3g}"
 
 
-def save(figure: Any, path: Path, *, make_folder: bool = False) -> Path:
-    """Write a figure (PNG, SVG or PDF by the name's ending) and return its path; `make_folder`: its folder too."""
+@contextmanager
+def written(path: Path, what: str, *, make_folder: bool = False) -> Iterator[Path]:
+    """A draft that becomes the file, whole or not at all; raises InvalidInput about `what` if it cannot be written."""
     try:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         with drafted(path) as draft:
-            figure.savefig(draft, dpi=DPI, format=path.suffix.removeprefix(".") or "png")
+            yield draft
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"The picture must go to a file that can be written. Got '{path}': {error}.") from error
+        raise InvalidInput(f"The {what} must go to a file that can be written. Got '{path}': {error}.") from error
+
+
+def save(figure: Any, path: Path, *, make_folder: bool = False) -> Path:
+    """Write a figure (PNG, SVG or PDF by the name's ending) and return its path; `make_folder`: its folder too."""
+    with written(path, "picture", make_folder=make_folder) as draft:
+        figure.savefig(draft, dpi=DPI, format=path.suffix.removeprefix(".") or "png")
     return path

@@ -13,6 +13,7 @@ from rich.table import Table
 from resetfree.show.report.style import line, look, round_number, save
 from resetfree.studies.folder import SweepFolder, write_text
 from resetfree.studies.gathering import arrow
+from resetfree.studies.trial import with_settings
 
 SHOWN = ("resets", "regret", "realised_resets")  # Regret never without Resets beside it
 HEADINGS = {"resets": "Resets", "regret": "Regret", "realised_resets": "realised resets"}
@@ -34,17 +35,13 @@ class SummaryLine:
     def label(self) -> str:
         """Players, settings, feedback and episodes, which distinguish it within its problem."""
         settings = json.loads(self.words["settings"])
-        sides = [
-            " ".join([self.words[role], *(f"{k}={v}" for k, v in settings.get(role, {}).items())])
-            for role in ("primal", "dual")
-        ]
+        sides = [with_settings(self.words[role], settings.get(role, {})) for role in ("primal", "dual")]
         return f"{sides[0]} / {sides[1]}, {self.words['feedback']}, K = {self.words['episodes']}"
 
     @property
     def problem(self) -> str:
         """Its problem with its options."""
-        options = json.loads(self.words["problem_options"])
-        return " ".join([self.words["problem"], *(f"{key}={value}" for key, value in options.items())])
+        return with_settings(self.words["problem"], json.loads(self.words["problem_options"]))
 
     def last(self, measure: str) -> dict[str, Any] | None:
         """Its statistics after the last episode, None if the measure does not exist."""

@@ -26,18 +26,18 @@ from resetfree.core.settings import record
 from resetfree.runs.learn import load
 from resetfree.runs.ledger import read_spec_of
 from resetfree.show.report import style
-from resetfree.show.report.html.page import PALETTE
+from resetfree.show.report.html.page import PALETTE, palette
 from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.aside import aside
 from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.children import ChildFailed
-from resetfree.show.studio.files import NAME, Folder, rounds_in
+from resetfree.show.studio.files import NAME, RunFolder, rounds_in
 from resetfree.show.studio.following import Followed, Following
 from resetfree.show.studio.page_requests import Control, Reply
 from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.security import Guard, TooLarge, body_of, refuse
 from resetfree.show.studio.sessions import Sessions, pace_of
-from resetfree.show.studio.watching import Channel, View
+from resetfree.show.studio.watching import FrameChannel, View
 
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 CELLS = {  # on a light and on a dark page
@@ -54,11 +54,11 @@ class Studio:
     """The routes and what they share: the folder, the sessions and the watchers."""
 
     def __init__(self, folder: Path, token: str = "") -> None:
-        self.folder = Folder(folder)
+        self.folder = RunFolder(folder)
         self.sessions = Sessions(self.folder)
         self.watching = 0
         self._places: set[Path] = set()  # temporary folders of downloads
-        self._channels: dict[View, Channel] = {}  # of watched views
+        self._channels: dict[View, FrameChannel] = {}  # of watched views
         self._opening = threading.Lock()
         self._certifying, self._claimed = asyncio.Lock(), dict[str, asyncio.Task[dict[str, Any]]]()
         self._followed: WeakValueDictionary[str, Following] = WeakValueDictionary()  # while they are watched
@@ -68,20 +68,20 @@ class Studio:
             for one in files("resetfree.show.studio").joinpath("static").iterdir()
             if Path(one.name).suffix in KINDS
         }
-        self._assets["theme.css"] = (theme().encode(), KINDS[".css"])
+        self._assets["theme.css"] = (palette({**PALETTE, **CELLS}).encode(), KINDS[".css"])
         routes = [
-            Route("/", self._page),
+            Route("/", self._asset),
             Route("/static/{name}", self._asset),
             Route("/api/catalogue", _json(catalogue)),
             Route("/api/runs", _json(self._runs)),
             Route("/api/check", _posted(drawing.check), methods=["POST"]),
-            Route("/api/start", _posted(self._start), methods=["POST"]),
+            Route("/api/start", _posted(lambda body: {"name": self.sessions.start(body).name}), methods=["POST"]),
             Route("/api/control", _posted(self._control), methods=["POST"]),
             Route("/api/answer", _posted(self._answer), methods=["POST"]),
             Route("/api/watch", self._watch),
             Route("/api/certificates", self._certificates),
-            Route("/api/file", self._file),
-            Route("/api/report", self._report),
+            Route("/api/file", self._download(self.folder.copy, "rfrun")),
+            Route("/api/report", self._download(self.folder.report, "html")),
         ]
         self._routes = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
         self.app = Guard(self._routes, token)
@@ -101,21 +101,14 @@ class Studio:
         for place in list(self._places):
             self._remove(place)
 
-    async def _page(self, request: Request) -> Response:
-        content, kind = self._assets["index.html"]
-        return Response(content, media_type=kind)
-
     async def _asset(self, request: Request) -> Response:
-        found = self._assets.get(request.path_params["name"])
+        found = self._assets.get(request.path_params.get("name", "index.html"))
         return refuse(404, "There is no such file.") if found is None else Response(found[0], media_type=found[1])
 
     def _runs(self) -> dict[str, Any]:
         active = self.sessions.active()
         rows = [{**row, "here": active.get(row["name"])} for row in self.folder.listing()]
         return {"folder": self.folder.path.name, "runs": rows}
-
-    def _start(self, body: Any) -> dict[str, Any]:
-        return {"name": self.sessions.start(body).name}
 
     def _control(self, body: Any) -> dict[str, Any]:
         given = record(Control, body, "request")
@@ -162,7 +155,7 @@ class Studio:
             view = await aside(self._view, request.query_params.get("name"))
             channel = self._channels.get(view)
             if channel is None or channel.ended:
-                channel = self._channels[view] = Channel(view, lambda: self._replaced(view))
+                channel = self._channels[view] = FrameChannel(view, lambda: self._replaced(view))
             channel.join()
             return _Stream(channel.stream(), lambda: self._left(channel))
         except BaseException as error:
@@ -171,7 +164,7 @@ class Studio:
                 return refuse(400, str(error))
             raise
 
-    def _left(self, channel: Channel) -> None:
+    def _left(self, channel: FrameChannel) -> None:
         self.watching -= 1
         if channel.leave() and self._channels.get(channel.view) is channel:
             del self._channels[channel.view]
@@ -215,40 +208,27 @@ class Studio:
         self._certified = {**dict(list(self._certified.items())[-limits.KEPT :]), path.name: (*stamp, result)}
         return result
 
-    async def _file(self, request: Request) -> Response:
-        name = request.query_params.get("name", "")
-        return await self._download(self.folder.copy, name, f"{name}.rfrun")
-
-    async def _report(self, request: Request) -> Response:
-        name = request.query_params.get("name", "")
-        return await self._download(self.folder.report, name, f"{name}.html")
-
-    async def _download(self, make: Callable[[str, Path], Path], name: str, shown: str) -> Response:
+    def _download(self, make: Callable[[str, Path], Path], ending: str) -> Any:
         """Send a file that is made in a temporary folder; as a download, never as a page of this origin."""
-        place = Path(tempfile.mkdtemp(prefix="resetfree-"))
-        self._places.add(place)
-        try:
-            made = await aside(make, name, place)
-        except BaseException as error:
-            self._remove(place)
-            if isinstance(error, ResetFreeError):
-                return refuse(error.status if isinstance(error, ChildFailed) else 400, str(error))
-            raise
-        gone = BackgroundTask(self._remove, place)
-        return FileResponse(made, media_type="application/octet-stream", filename=shown, background=gone)
+
+        async def answer(request: Request) -> Response:
+            name, place = request.query_params.get("name", ""), Path(tempfile.mkdtemp(prefix="resetfree-"))
+            self._places.add(place)
+            try:
+                made = await aside(make, name, place)
+            except BaseException as error:
+                self._remove(place)
+                if isinstance(error, ResetFreeError):
+                    return refuse(error.status if isinstance(error, ChildFailed) else 400, str(error))
+                raise
+            how: dict[str, Any] = {"filename": f"{name}.{ending}", "background": BackgroundTask(self._remove, place)}
+            return FileResponse(made, media_type="application/octet-stream", **how)
+
+        return answer
 
     def _remove(self, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
         self._places.discard(place)
-
-
-def theme() -> str:
-    """Style sheet with the colours of the report and of map cells, light and dark."""
-    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in {**PALETTE, **CELLS}.items()) for i in (0, 1))
-    return (
-        f':root{{{light}}}\n[data-theme="dark"]{{{dark}}}\n'
-        f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
-    )
 
 
 class _Stream(StreamingResponse):

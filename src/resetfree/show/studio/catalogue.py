@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import typing
 from functools import cache
 from typing import Any
@@ -18,6 +17,7 @@ from resetfree.players.algorithm1 import algorithm1
 from resetfree.problems.fingerprint import describe
 from resetfree.problems.registry import make, problems
 from resetfree.problems.zoo.drawn import SYMBOLS
+from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
 from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES
 from resetfree.show.studio.page_requests import Option, Seed, ShortText
@@ -33,7 +33,7 @@ def catalogue() -> dict[str, Any]:
     }
     players = {
         role: {
-            name: {"summary": _summary(cls), "settings": _fields(cls, settings(cls))}
+            name: {"summary": summary_line(cls), "settings": _fields(cls, settings(cls))}
             for name, cls in discover(role).items()
         }
         for role in BASES
@@ -103,8 +103,3 @@ def _fields(owner: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return result
-
-
-def _summary(cls: type) -> str:
-    """The first line of a player's file."""
-    return (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip().split("\n")[0]

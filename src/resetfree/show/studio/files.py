@@ -26,7 +26,7 @@ ENDING = ".rfrun"
 SIDES = ("left", "right")
 
 
-class Folder:
+class RunFolder:
     """Holds all runs of the studio; no other file, inside or outside, is read."""
 
     def __init__(self, path: Path) -> None:
@@ -109,8 +109,7 @@ class Folder:
             row["bytes"] += about.st_size
             row["changed"] = max(row["changed"], about.st_mtime)
             row["lanes"].append(_summary(Path(entry.path)))
-        rows = sorted(found.values(), key=lambda row: -row["changed"])
-        return rows
+        return sorted(found.values(), key=lambda row: -row["changed"])
 
     def _entries(self) -> list[os.DirEntry[str]]:
         with os.scandir(self.path) as entries:

@@ -20,10 +20,10 @@ from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.lock import is_held
 from resetfree.runs.runfile import READ_BATCH, connect, damaged, read_checkpoint, read_spec, sentences, start_type
 from resetfree.show.studio import limits
-from resetfree.show.studio.files import Folder
+from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Distant
-from resetfree.show.studio.scenes import Scene, scene_of
+from resetfree.show.studio.scenes import RunScene, scene_of
 
 EVERY = 0.5  # seconds between two reads of a file
 COLUMNS = "k, s1, lam, reset, v_r, v_c, next_start"
@@ -34,7 +34,7 @@ class Followed:
 
     def __init__(self, path: Path) -> None:
         self.path, self._distant = path, Distant(path)
-        self.scene: Scene | None = None
+        self.scene: RunScene | None = None
         self.error, self.k, self._stamp = "", 0, (0, 0, 0.0, 0, 0.0)
         self._finite = False
         self._request: dict[str, Any] | None = None
@@ -81,7 +81,7 @@ class Followed:
             "request": self._request,
         }
         if self.scene is not None:
-            result |= {"now": self._history.now, "map": self._picture.shown()}
+            result |= {"now": self._history.now, "map": self._picture.shown}
             if curves:
                 result["curves"] = self._history.curves()
         return result
@@ -160,7 +160,7 @@ class Followed:
 class Following:
     """The files of a session, read once for all watchers."""
 
-    def __init__(self, name: str, folder: Folder) -> None:
+    def __init__(self, name: str, folder: RunFolder) -> None:
         self.name, self.version, self._seen = name, 0, 0.0
         self._looking = threading.Lock()
         self.lanes = [Followed(path) for path in folder.lanes(name)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from resetfree.game.contract import Round
 from resetfree.problems.finite.transitions import Bools
 from resetfree.show.studio import limits
-from resetfree.show.studio.scenes import Scene, bits
+from resetfree.show.studio.scenes import RunScene, bits
 from resetfree.theory.certificates.anytime import resets_upper
 
 PLAYED = 0.01  # probability from which an action counts as played by a policy
@@ -26,7 +26,7 @@ SERIES = ("regret", "expected", "realised", "lam", "pairs")
 class History:
     """Every round of a run as cumulative curves; nothing is dropped, and what is sent is a sample of it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: RunScene) -> None:
         self._value = scene.value
         self._data = np.zeros((len(SERIES), 1024))
         self.k, self._now = 0, [0.0] * 3
@@ -92,14 +92,14 @@ def knowledge(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> dic
 class Picture:
     """The map at one moment: actions not ruled out, the policy, and visits."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: RunScene) -> None:
         mdp = scene.mdp
         self.drawn = mdp is not None and mdp.n_states <= limits.SHOWN
         self._shape = (0, 0) if mdp is None else (mdp.n_states, mdp.n_actions)
         self._reset = np.zeros(0, dtype=np.bool_) if mdp is None else mdp.reset
         self.visits = np.zeros(self._shape[0], dtype=np.int64)
         self.entered = np.zeros(self._shape[0], dtype=np.bool_)  # reset states that were entered
-        self._shown: dict[str, Any] = {}
+        self.shown: dict[str, Any] = {}  # the newest picture
 
     def note(self, states: NDArray[Any], reset: bool) -> None:
         """Count the states of an episode."""
@@ -123,7 +123,7 @@ class Picture:
             self.visits = np.array(found["tried"], dtype=np.int64)
         known = self.entered | found["known"] if "known" in found else self.entered
         if self.drawn:
-            self._shown = {
+            self.shown = {
                 "possible": bits(possible),
                 "kind": kind,
                 "known": bits(known),
@@ -131,10 +131,6 @@ class Picture:
                 "visits": self.visits.tolist(),
             }
         return float(possible[~self._reset].sum()) if len(possible) else math.nan
-
-    def shown(self) -> dict[str, Any]:
-        """The newest picture."""
-        return self._shown
 
 
 def _table(policy: Any, shape: tuple[int, int]) -> NDArray[np.float64] | None:

@@ -9,9 +9,8 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError
@@ -22,7 +21,8 @@ from resetfree.runs.ledger import read, read_spec_of
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
-from resetfree.show.studio.scenes import Scene, scene_of
+from resetfree.show.studio.scenes import RunScene, scene_of
+from resetfree.studies.trial import NamedTrial
 
 WORKS = 0.01  # seconds of learning after which the thread yields to the server and to other lanes
 RESTS = 0.0005
@@ -32,18 +32,10 @@ LATELY = 2.0  # seconds over which the rate is measured
 ACTIVE = ("starting", "running", "paused", "waiting")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The arguments of `learn` for one lane."""
+class LaneRequest(NamedTuple):
+    """A run to start, or to resume from its file."""
 
-    problem: str
-    primal: str
-    dual: str
-    episodes: int
-    seed: int
-    feedback: str
-    B: float | None
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    trial: NamedTrial
     resume: bool = False
 
 
@@ -86,13 +78,14 @@ class Gate:
 class Live:
     """A lane: the thread, and its state as shown."""
 
-    def __init__(self, wanted: Wanted, path: Path, gate: Gate, changed: Callable[[], None]) -> None:
-        self.wanted, self.path, self._gate, self._notify = wanted, path, gate, changed
+    def __init__(self, wanted: LaneRequest, path: Path, gate: Gate, changed: Callable[[], None]) -> None:
+        self.trial, self.resumes = wanted
+        self.path, self._gate, self._notify = path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
         self.desk = Desk()
         self.made = False  # whether this lane created the file
         self.begun = threading.Event()  # the first round is played, a reset is requested, or it failed
-        self.scene: Scene | None = None
+        self.scene: RunScene | None = None
         self.history: History | None = None
         self.picture: Picture | None = None
         self.last: dict[str, Any] | None = None
@@ -100,10 +93,6 @@ class Live:
         self._lock = threading.Lock()
         self._marks: list[tuple[float, int]] = []  # when how many rounds were played, for the rate
         self.thread = threading.Thread(target=self._play, name=f"lane {path.stem}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self.thread.start()
 
     @property
     def active(self) -> bool:
@@ -129,20 +118,20 @@ class Live:
                 "request": request,
             }
             if self.history is not None and self.picture is not None:
-                result |= {"now": self.history.now, "map": self.picture.shown()}
+                result |= {"now": self.history.now, "map": self.picture.shown}
                 if curves:
                     result["curves"] = self.history.curves()
             return result
 
     def _play(self) -> None:
-        wanted = self.wanted
-        by_hand = wanted.problem.endswith("by-hand-v0")
+        trial = self.trial
         try:
-            if wanted.resume:
+            if self.resumes:
                 self._open()
-            operator = _ReportingDesk(self) if by_hand else None
-            run = learn(**vars(wanted), path=self.path, progress=self._progress, operator=operator)
-            self._end("done" if len(run) >= wanted.episodes else "stopped")
+            how: dict[str, Any] = {"path": self.path, "resume": self.resumes, "progress": self._progress}
+            operator = _ReportingDesk(self) if trial.problem.endswith("by-hand-v0") else None
+            run = learn(trial.problem, **trial.arguments, **how, operator=operator)
+            self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
             self._end("stopped")
         except ResetFreeError as error:
@@ -163,10 +152,10 @@ class Live:
         with self._lock:
             if self.history is not None:
                 return
-            self.made = not self.wanted.resume  # `learn` has called back, so the file exists
+            self.made = not self.resumes  # `learn` has called back, so the file exists
             self.scene = scene_of(read_spec_of(self.path))
             self.history, self.picture = History(self.scene), Picture(self.scene)
-            if self.wanted.resume:
+            if self.resumes:
                 contents = read(self.path)
                 c, k = contents.columns, contents.k
                 for row in zip(c["s1"][:k], c["lam"][:k], c["reset"][:k], c["v_r"][:k], c["v_c"][:k], strict=True):
@@ -187,7 +176,7 @@ class Live:
             self.picture.note(episode.states, episode.reset)
         self.k = this.k
         now = time.monotonic()
-        if now >= self._due or this.k >= self.wanted.episodes:  # the last one stays on the page
+        if now >= self._due or this.k >= self.trial.episodes:  # the last one stays on the page
             self._due = now + 1.0 / limits.FRAMES
             self._show(game, this)
         if not self.begun.is_set():

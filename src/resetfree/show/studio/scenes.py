@@ -15,7 +15,7 @@ from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import make, problems
 from resetfree.runs.result import Run
-from resetfree.runs.statements import Statements, unknown
+from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.oracle.dynamic_programming import solve
@@ -25,7 +25,7 @@ SPEC = (*RUN_KEYS, "problem", "problem_options", "horizon", "n_states", "n_actio
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class RunScene:
     """The constant part of one run; `value` and `safe` come from the oracle, None without one."""
 
     spec: dict[str, Any]
@@ -37,12 +37,10 @@ class Scene:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data for the page."""
-        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
+        # Statements of the players themselves, never those stored in a file.
+        said = unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
+        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": said}
         return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
-
-    def _statements(self) -> Statements:
-        """Statements of the players themselves, never those stored in a file."""
-        return unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
 
     def _map(self) -> dict[str, Any] | None:
         mdp = self.mdp
@@ -69,22 +67,22 @@ class Scene:
         }
 
 
-def scene_of(spec: dict[str, Any]) -> Scene:
+def scene_of(spec: dict[str, Any]) -> RunScene:
     """The scene of a run from its spec; only a registered problem of bounded size is made again."""
     name = spec["problem"]
     if name not in problems():
         why = f"'{name[:80]}' is not a registered problem, and a file never makes code run"
-        return Scene(spec, None, why, None, None)
+        return RunScene(spec, None, why, None, None)
     try:
         mdp = _model(name, spec["problem_options"], spec["fingerprint"])
     except ResetFreeError as error:
-        return Scene(spec, None, str(error), None, None, bounded=False)
+        return RunScene(spec, None, str(error), None, None, bounded=False)
     if mdp is None:
-        return Scene(spec, None, "the problem has changed since the run was made", None, None)
+        return RunScene(spec, None, "the problem has changed since the run was made", None, None)
     if mdp.n_states * mdp.n_actions * mdp.horizon > limits.TABLE:
-        return Scene(spec, None, "the problem is too large to be solved here", None, None, bounded=False)
+        return RunScene(spec, None, "the problem is too large to be solved here", None, None, bounded=False)
     solution = solve(mdp, starts=[])
-    return Scene(spec, mdp, "", solution.value, np.asarray(solution.safe.actions(1)))
+    return RunScene(spec, mdp, "", solution.value, np.asarray(solution.safe.actions(1)))
 
 
 def _model(name: str, options: Any, expected: str) -> FiniteMDP | None:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.web_guard import LOOPBACK, body_size, has_token, origin_refusal
+from resetfree.core.web_guard import body_size, has_token, origin_refusal
 from resetfree.show.studio import limits
 
 POLICY = (
@@ -31,11 +31,6 @@ HEADERS = {
     "cache-control": "no-store",
     "x-frame-options": "DENY",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a server that binds to this host can be reached from this machine only."""
-    return host in LOOPBACK
 
 
 class Guard:

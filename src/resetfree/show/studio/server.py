@@ -18,12 +18,12 @@ import uvicorn
 
 from resetfree.core import settings
 from resetfree.core.errors import InvalidInput
-from resetfree.core.web_guard import PortNumber
+from resetfree.core.web_guard import LOOPBACK, PortNumber
 from resetfree.show.studio import limits
 from resetfree.show.studio.app import Studio
 from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.drawing import TEMPLATES, check
-from resetfree.show.studio.security import Protocol, is_loopback
+from resetfree.show.studio.security import Protocol
 
 SWITCH = 0.001  # seconds after which a learning thread yields to the server
 GRACE = 0.3  # seconds for pending responses when the server ends
@@ -49,13 +49,12 @@ def serve(
         raise InvalidInput(
             f"The '--token' must be at least 8 printable characters without spaces. Got {len(token)} instead."
         )
-    if not is_loopback(host) and not token:
+    if host not in LOOPBACK and not token:
         token = secrets.token_urlsafe(24)
     listening = _bind(host, port)
     try:
         studio = Studio(folder, token)
-        shown = "localhost" if host == "localhost" else host
-        address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/"
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         server = Server(studio)
         warm_up()
         if threading.current_thread() is threading.main_thread():

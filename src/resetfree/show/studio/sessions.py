@@ -10,15 +10,16 @@ from typing import Any
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check_names, record
-from resetfree.players import discover
+from resetfree.players import BASES, discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
 from resetfree.runs.ledger import read_spec_of
 from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.catalogue import player_settings, problem_options
-from resetfree.show.studio.files import SIDES, Folder
-from resetfree.show.studio.lanes import Gate, Live, Wanted
+from resetfree.show.studio.files import SIDES, RunFolder
+from resetfree.show.studio.lanes import Gate, LaneRequest, Live
 from resetfree.show.studio.page_requests import GameRequest, LanePlayers
+from resetfree.studies.trial import NamedPlayers, Trial, stored_settings
 
 FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled
 
@@ -26,7 +27,7 @@ FIRST_ROUND = 120.0  # seconds to wait for it: kernels may have to be compiled
 class Session:
     """Lanes behind one gate; a page watches it."""
 
-    def __init__(self, name: str, wanted: list[Wanted], folder: Folder, pace: float, paused: bool) -> None:
+    def __init__(self, name: str, wanted: list[LaneRequest], folder: RunFolder, pace: float, paused: bool) -> None:
         self.name, self.gate = name, Gate(pace, paused=True)
         self._paused = paused
         self.version = 0
@@ -37,7 +38,7 @@ class Session:
     def begin(self) -> None:
         """Start every lane. If one cannot play its first round, all are stopped and InvalidInput says why."""
         for lane in self.lanes:
-            lane.start()
+            lane.thread.start()
         for lane in self.lanes:
             lane.begun.wait(FIRST_ROUND)
         failed = next((lane for lane in self.lanes if lane.state == "failed"), None)
@@ -79,9 +80,6 @@ class Session:
         lanes = [lane.frame(curves) for lane in self.lanes]
         return {"version": version, "live": True, "paused": gate.paused, "pace": gate.pace, "lanes": lanes}
 
-    def poll(self) -> None:
-        """Nothing to read: lanes report their changes themselves."""
-
     def answer(self, lane: int, data: dict[str, Any]) -> None:
         """Answer a lane's reset request."""
         self.lanes[lane].desk.reply(data)
@@ -93,7 +91,7 @@ class Session:
 class Sessions:
     """All sessions, by name."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._all: dict[str, Session] = {}
         self._lock = threading.Lock()
@@ -112,9 +110,8 @@ class Sessions:
     def start(self, request: Any) -> Session:
         """Start the game that a request of the page describes."""
         wanted, pace, paused = parse_request(request)
-        first = wanted[0]
-        players = " vs ".join(one.primal for one in wanted)
-        with self.folder.reserved(f"{first.problem}-{players}") as name:
+        players = " vs ".join(one.trial.players.primal for one in wanted)
+        with self.folder.reserved(f"{wanted[0].trial.problem}-{players}") as name:
             return self._begin(name, wanted, pace, paused)
 
     def resume(self, name: str, pace: float, paused: bool) -> Session:
@@ -135,7 +132,7 @@ class Sessions:
         for session in self.end():
             session.stop()
 
-    def _begin(self, name: str, wanted: list[Wanted], pace: float, paused: bool) -> Session:
+    def _begin(self, name: str, wanted: list[LaneRequest], pace: float, paused: bool) -> Session:
         session = Session(name, wanted, self.folder, pace, paused)
         with self._lock:
             before = self._all.get(name)
@@ -161,20 +158,20 @@ class Sessions:
         return session
 
 
-def parse_request(request: Any) -> tuple[list[Wanted], float, bool]:
+def parse_request(request: Any) -> tuple[list[LaneRequest], float, bool]:
     """A request of the page, checked: its one or two lanes, the pace, and whether to start paused."""
     given = record(GameRequest, request, "request")
     problem, options = _problem(given)
     bound = None if given.bound is None else float(given.bound)
-    common: dict[str, Any] = {name: getattr(given, name) for name in ("episodes", "seed", "feedback")}
-    common |= {"problem": problem, "B": bound}
     wanted = []
     for lane in given.lanes:
         pair = record(LanePlayers, lane, "lane")
-        names: dict[str, Any] = {"primal": pair.primal, "dual": pair.dual}
-        check_names(pair.settings, names, "player with settings")
-        chosen = {role: player_settings(role, names[role], pair.settings.get(role, {})) for role in names}
-        wanted.append(Wanted(**common, **names, settings={"problem": options, **chosen}))
+        check_names(pair.settings, BASES, "player with settings")
+        chosen: dict[str, dict[str, Any]] = {
+            role: player_settings(role, getattr(pair, role), pair.settings.get(role, {})) for role in BASES
+        }
+        players = NamedPlayers(pair.primal, pair.dual, given.feedback, bound, chosen)
+        wanted.append(LaneRequest(Trial(problem, options, players, given.episodes, given.seed)))
     return wanted, pace_of(given.pace), given.paused
 
 
@@ -202,26 +199,19 @@ def _problem(given: GameRequest) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def resumed(spec: Mapping[str, Any]) -> Wanted:
+def resumed(spec: Mapping[str, Any]) -> LaneRequest:
     """What resumes the run of this spec. A file is untrusted data: all of it is checked again."""
     options = problem_options(spec["problem"], spec["problem_options"])
-    given = spec["B_source"] == "given"
-    settings: dict[str, dict[str, Any]] = {"problem": options}
-    for role in ("primal", "dual"):
-        name, stored = spec[role]["name"], spec[role]["settings"]
+    settings: dict[str, dict[str, Any]] = {}
+    for role in BASES:
+        name = spec[role]["name"]
         known = discover(role).get(name)
         defaults = {} if known is None else defaults_of(known)
-        kept = {
-            key: value
-            for key, value in stored.items()
-            if (given or key != "B") and isinstance(value, bool | int | float | str) and value != defaults.get(key)
-        }
-        settings[role] = player_settings(role, name, kept)
-    if len(json.dumps(settings)) > limits.BODY:
+        settings[role] = player_settings(role, name, stored_settings(spec, role, defaults, bound=True))
+    if len(json.dumps({"problem": options, **settings})) > limits.BODY:
         raise RunError(
             f"The settings of the run file take more than {limits.BODY:,} bytes: use the command line for it."
         )
-    players = {role: spec[role]["name"] for role in ("primal", "dual")}
-    same = {name: spec[name] for name in ("problem", "seed", "feedback")}
+    players = NamedPlayers(spec["primal"]["name"], spec["dual"]["name"], spec["feedback"], None, settings)
     episodes = whole(spec["episodes"], "number of episodes", 1, limits.EPISODES)
-    return Wanted(**same, **players, episodes=episodes, B=None, settings=settings, resume=True)
+    return LaneRequest(Trial(spec["problem"], options, players, episodes, spec["seed"]), resume=True)

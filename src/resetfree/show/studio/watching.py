@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from resetfree.show.studio import limits
 from resetfree.show.studio.aside import aside
 from resetfree.show.studio.following import Following
-from resetfree.show.studio.scenes import Scene
+from resetfree.show.studio.scenes import RunScene
 from resetfree.show.studio.sessions import Session
 
 View: TypeAlias = Session | Following
@@ -26,7 +26,7 @@ class Sent(NamedTuple):
     data: bytes
 
 
-class Channel:
+class FrameChannel:
     """One game and its watchers. Used in the event loop only; views are read in a thread.
 
     Nothing is queued: a watcher takes the newest frame, and before that the newest one with curves, if it is another.
@@ -39,7 +39,7 @@ class Channel:
         self._changed = asyncio.Event()
         self.ended = False
         self._task: asyncio.Task[None] | None = None
-        self._stage: list[Scene | None] = []
+        self._stage: list[RunScene | None] = []
         self._scene = b""
 
     def join(self) -> None:

@@ -40,7 +40,6 @@ from resetfree.studies.workers import Workers
 MOST_ROUNDS = 2**24  # of all rows of a batch: about two gigabytes of columns
 SAVE_EVERY = 60.0  # seconds
 FEW_ROUNDS = 2**17  # fewer are written faster by this process than by new ones
-EXACT = ("v_r", "v_c")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -88,7 +87,11 @@ def choose_batches(queue: deque[TrialJob], *, everything: bool) -> tuple[list[Tr
         except ResetFreeError:  # reported by the engine that plays it
             continue
         groups.setdefault(_kind(setup, jobs), []).append((setup, jobs))
-    chosen = [group for group in groups.values() if everything or _faster(group)]
+    chosen = []
+    for group in groups.values():
+        first, rows = group[0][0], sum(len(jobs) for _, jobs in group)
+        faster = first.world.mdp is not None and faster_engine(rows, first.primal, first.dual) == "batched"
+        chosen += [group] if everything or faster else []
     taken = {job.trial.id for group in chosen for _, jobs in group for job in jobs}
     left = [job for job in queue if job.trial.id not in taken]
     n = len(queue)
@@ -110,39 +113,33 @@ class InBatches:
 
     def play(self, jobs: deque[TrialJob]) -> Outcomes[TrialJob]:
         """Outcomes, batch by batch."""
-        return play_batches(self._batches, None if self._everything else jobs)
+        waiting = deque(self._batches)
+        while waiting:
+            batch = waiting.popleft()
+            try:
+                columns, seconds = _play(batch)
+            except ResetFreeError as error:
+                if lacks_room(error):
+                    yield batch.jobs[0], Outcome("lost", str(error))
+                    return
+                if len(batch.setups) > 1:  # their settings differ in more than numbers: split them
+                    n = len(batch.seeds)
+                    waiting.extendleft(
+                        TrialBatch(batch.jobs[i * n : i * n + n], [setup], batch.seeds)
+                        for i, setup in enumerate(batch.setups)
+                    )
+                elif self._everything:
+                    yield from ((job, job.failed(error)) for job in batch.jobs)
+                else:
+                    jobs.extend(batch.jobs)
+                continue
+            yield from _write(batch, columns, seconds)
+            shutil.rmtree(batch.place, ignore_errors=True)
+        for folder in {batch.place.parent for batch in self._batches}:
+            shutil.rmtree(folder, ignore_errors=True)  # left by a killed driver with other batches
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-def play_batches(batches: Sequence[TrialBatch], queue: deque[TrialJob] | None) -> Outcomes[TrialJob]:
-    """Outcomes, batch by batch; trials that the engine refuses go into the queue, or fail if it is None."""
-    waiting = deque(batches)
-    while waiting:
-        batch = waiting.popleft()
-        try:
-            columns, seconds = _play(batch)
-        except ResetFreeError as error:
-            if lacks_room(error):
-                yield batch.jobs[0], Outcome("lost", str(error))
-                return
-            if len(batch.setups) > 1:  # their settings differ in more than numbers: split them
-                n = len(batch.seeds)
-                waiting.extendleft(
-                    TrialBatch(batch.jobs[i * n : i * n + n], [setup], batch.seeds)
-                    for i, setup in enumerate(batch.setups)
-                )
-                continue
-            if queue is not None:
-                queue.extend(batch.jobs)
-                continue
-            yield from ((job, job.failed(error)) for job in batch.jobs)
-            continue
-        yield from _write(batch, columns, seconds)
-        shutil.rmtree(batch.place, ignore_errors=True)
-    for folder in {batch.place.parent for batch in batches}:
-        shutil.rmtree(folder, ignore_errors=True)  # left by a killed driver with other batches
 
 
 def write_row(row: RunRow) -> Outcome:
@@ -171,11 +168,6 @@ def _kind(setup: Setup, jobs: Sequence[TrialJob]) -> str:
     }
     seeds = [job.trial.seed for job in jobs]
     return json.dumps([spec["fingerprint"], spec["feedback"], spec["episodes"], fixed, seeds], sort_keys=True)
-
-
-def _faster(group: Sequence[tuple[Setup, list[TrialJob]]]) -> bool:
-    rows = sum(len(jobs) for _, jobs in group)
-    return group[0][0].world.mdp is not None and faster_engine(rows, group[0][0].primal, group[0][0].dual) == "batched"
 
 
 def _cut(group: Sequence[tuple[Setup, list[TrialJob]]]) -> Iterator[TrialBatch]:
@@ -262,9 +254,8 @@ def _pieces(place: Path) -> tuple[list[tuple[Arrays, float]], Arrays | None]:
 
 def _write(batch: TrialBatch, columns: Arrays, seconds: float) -> Outcomes[TrialJob]:
     """Write the run files of a batch, with several processes if it is large."""
-    rows, n_seeds = deque(_rows(batch, columns, seconds)), len(batch.seeds)
+    rows = deque(_rows(batch, columns, seconds))
     processes = min(os.cpu_count() or 1, len(rows))
-    assert len(rows) == n_seeds * len(batch.setups)
     if processes == 1 or columns["s1"].size < FEW_ROUNDS:
         for row in rows:
             yield row.job, write_row(row)

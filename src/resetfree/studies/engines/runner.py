@@ -1,15 +1,23 @@
-"""The interface of engines: a runner plays jobs, wherever and with however many processes."""
+"""The interface of engines: a runner plays jobs, wherever and with however many processes; and their progress."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from resetfree.core.errors import ResetFreeError, RunError
 
 # "busy": another process is writing its file, so it is retried; "stopped": ended on request, and saved; "lost": not
 # played because of a full disk, a lost cluster or the like, which is not a failure of the job: it remains to be played.
 Status: TypeAlias = Literal["done", "failed", "busy", "stopped", "lost"]
 Stop: TypeAlias = Callable[[], bool]  # polled: whether to end
+RECENT = 20  # errors of failed trials that a count holds
+AGAIN = "Run the same command again to continue."
 
 
 class Outcome(NamedTuple):
@@ -50,6 +58,71 @@ class Runner(Protocol[J]):
 
     def close(self) -> None:
         """End processes that are kept between two calls."""
+
+
+class StudyStopped(ResetFreeError):
+    """The user stopped a sweep or a comparison (Ctrl-C); what was played is saved."""
+
+
+@dataclass
+class Count:
+    """The progress of a study."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    running: int = 0
+    waiting: int = 0  # neither done nor failed; while a study is played, running ones included
+    engine: str = ""
+    why: str = ""  # the reason for this engine
+    engines: list[str] = field(default_factory=list)  # all engines so far
+    errors: list[tuple[str, str]] = field(default_factory=list)  # ids and errors of some failed trials
+    began: float = field(default_factory=time.monotonic)
+    played: int = 0  # episodes of trials that this call finished
+    left: int = 0  # episodes of trials that are not finished
+    last: str = ""  # the last trial, in words
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate from the time per episode so far; None before the first trial is finished."""
+        return None if self.played == 0 else (time.monotonic() - self.began) * self.left / self.played
+
+    def add_done(self, episodes: int) -> None:
+        """Count a trial that this call finished."""
+        self.done += 1
+        self.played += episodes
+        self.left -= episodes
+
+    def add_failed(self, id: str, error: str) -> None:
+        """Count a failed trial, and hold its error if there is room."""
+        self.failed += 1
+        if len(self.errors) < RECENT:
+            self.errors.append((id, error))
+
+
+Progress: TypeAlias = Callable[[Count], object]
+
+
+@contextmanager
+def stoppable(count: Count, saved_in: Path) -> Iterator[None]:
+    """Turn Ctrl-C into StudyStopped."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = f"Stopped after {count.done} of {count.total} trials, saved in '{saved_in}'. {AGAIN}"
+        raise StudyStopped(words) from None
+
+
+def outcomes(runner: Runner[J], jobs: deque[J], count: Count, saved_in: Path) -> Iterator[tuple[J, Outcome]]:
+    """The jobs that were done or failed; raises RunError for one that could not be played."""
+    with closing(runner.play(jobs)) as found:  # an error ends the jobs at once
+        for job, outcome in found:
+            if outcome.status == "stopped":  # only the user stops a trial
+                raise KeyboardInterrupt
+            if outcome.status == "lost":
+                words = f"So far {count.done} of {count.total} trials are done, saved in '{saved_in}'."
+                raise RunError(f"{outcome.sentence} {words} {AGAIN}")
+            yield job, outcome
 
 
 class InProcess:

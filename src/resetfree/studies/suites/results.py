@@ -9,10 +9,9 @@ import hashlib
 import json
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, get_args
 
 from resetfree.core.arguments import is_special
@@ -20,7 +19,8 @@ from resetfree.core.certificate import plain
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
-from resetfree.studies.suites.trials import Ending, Measured, MethodTrial
+from resetfree.studies.suites.trials import Ending, Measured, MethodTrial, key_of
+from resetfree.studies.trial import with_settings
 
 FORMAT = "resetfree bench 1"
 
@@ -50,36 +50,32 @@ class Results:
             with drafted(path) as draft:
                 draft.write_text("".join(json.dumps(line) + "\n" for line in [header, *kept]))
             self._file = path.open("a")
-        except OSError as error:
+        except BaseException as error:
             self._lock.release()
-            raise _unwritable(path, error) from error
-        except BaseException:
-            self._lock.release()
+            if isinstance(error, OSError):
+                raise _unwritable(path, error) from error
             raise
 
     def add(self, trial: MethodTrial, outcome: Measured) -> None:
         """Append an outcome; it is in the file when this returns."""
-        if trial.key in self.outcomes:
-            raise RunError(f"A trial is kept once. Got '{trial.key}' twice.")
+        key = key_of(trial)
+        if key in self.outcomes:
+            raise RunError(f"A trial is kept once. Got '{key}' twice.")
         line = {
-            "key": trial.key,
-            "case": trial.case,
-            "method": trial.method,
-            "pooled": trial.pooled,
-            "width": trial.width,
-            "tuning": trial.tuning,
-            "instance": str(trial.instance),
+            "key": key,
+            **vars(trial.players),
+            "instance": with_settings(trial.problem, trial.options),
             "seed": trial.seed,
             "episodes": trial.episodes,
             "code": code_digest(),
-            "outcome": plain(outcome.to_dict()),
+            "outcome": plain(asdict(outcome)),
         }
         try:
             self._file.write(json.dumps(line, allow_nan=False) + "\n")
             self._file.flush()
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        self.outcomes[trial.key] = outcome
+        self.outcomes[key] = outcome
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -90,9 +86,7 @@ class Results:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read(self, header: dict[str, str]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,6 @@ class Row:
         """Whether every seed was played to the end: only then is the row compared with others."""
         return self.trials > 0 and self.done == self.trials
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Dominator:
@@ -71,7 +67,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "cases": {case: [row.to_dict() for row in rows] for case, rows in self.rows.items()},
+            "cases": {case: [asdict(row) for row in rows] for case, rows in self.rows.items()},
             "subject": SUBJECT,
             "dominators": {case: [asdict(d) for d in found] for case, found in self.dominators.items()},
         }
@@ -88,7 +84,7 @@ def compare(played: Sequence[PlayedEntry]) -> Summary:
         learners = [i for i in ours if found[i].kind != "oracle"]  # a method that knows the model does not compete
         best = front([(_mean(found[i], "resets"), _mean(found[i], "regret")) for i in learners])
         on_front = {i for i, is_best in zip(learners, best, strict=True) if is_best}
-        rows[label] = [_with_front(row, i in on_front) for i, row in enumerate(found)]
+        rows[label] = [replace(row, front=i in on_front) for i, row in enumerate(found)]
         complete = [here[i] for i in ours]
         subject = [p for p in complete if p.entry.method.name == SUBJECT]
         if subject:  # its pooled version, if any
@@ -152,10 +148,6 @@ def _row(p: PlayedEntry) -> Row:
         covered=float(np.mean([o.covered for o in done])) if done else None,
         note=note,
     )
-
-
-def _with_front(row: Row, on_front: bool) -> Row:
-    return Row(**{**row.__dict__, "front": on_front})
 
 
 def _mean(row: Row, name: str) -> float:

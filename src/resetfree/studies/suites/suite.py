@@ -4,50 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from resetfree.core.errors import UnknownName
+from resetfree.core.settings import check_names
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
+from resetfree.studies.trial import with_settings
 
 
-@dataclass(frozen=True)
-class Instance:
-    """One finite problem: a registered one with its options.
+class Instance(NamedTuple):
+    """One finite problem: a registered one with its options, to which `make` adds two.
 
-    cells: the number of cells of the discretisation (0: the problem is finite).
+    cells: the number of cells of the discretisation (default: the problem is finite).
     pay: a factor on all rewards, which gives other instances of a family without options.
     """
 
     id: str
     options: tuple[tuple[str, Any], ...] = ()
-    cells: int = 0
-    pay: float = 1.0
 
     def make(self) -> FiniteMDP:
         """The problem itself.
 
         >>> instance("pits-v0", n=7, slip=0.1).make()
         FiniteMDP(49 states, 4 actions, horizon 14, 2 reset states)
-        >>> float(Instance("thresholds-v0", pay=0.5).make().reward.max())
+        >>> float(instance("thresholds-v0", pay=0.5).make().reward.max())
         0.5
         """
-        made = make(self.id, **dict(self.options))
-        mdp: FiniteMDP = made.discretise(self.cells) if self.cells else made
-        if self.pay != 1.0:
-            reward = mdp.reward * self.pay
+        options = dict(self.options)
+        cells, pay = options.pop("cells", 0), options.pop("pay", 1.0)
+        made = make(self.id, **options)
+        mdp: FiniteMDP = made.discretise(cells) if cells else made
+        if pay != 1.0:
+            reward = mdp.reward * pay
             mdp = mdp.replace(reward=reward[0] if len(reward) == 1 else reward)
         return mdp
 
     def __str__(self) -> str:
-        words = [f"{key}={value}" for key, value in self.options]
-        words += [f"cells={self.cells}"] * (self.cells > 0) + [f"pay={self.pay:g}"] * (self.pay != 1.0)
-        return " ".join([self.id, *words])
+        return with_settings(self.id, dict(self.options))
 
 
 def instance(id: str, **options: Any) -> Instance:
     """A registered problem with options."""
-    return Instance(id, tuple(sorted(options.items())))
+    return Instance(id, tuple(options.items()))
 
 
 @dataclass(frozen=True)
@@ -78,85 +77,39 @@ class Suite:
     tuning_share: float = 0.5  # the share of the episodes that a tuning trial plays
 
 
-# Label, reported instances, tuning instances, and the episodes in smoke, small and full.
-_CASES: list[tuple[str, list[Instance], list[Instance], tuple[int, int, int]]] = [
+_DRAWS, _OTHERS = ([{"seed": seed} for seed in seeds] for seeds in ((1, 2, 3, 4, 5), (101, 102)))
+_PAYS: list[dict[str, Any]] = [{"pay": 0.5}, {"pay": 0.75}]
+_PITS: list[dict[str, Any]] = [{"density": 0.4, "n": 5, "seed": seed} for seed in (11, 15)]
+_SLIPPERY: list[dict[str, Any]] = [{"n": 7, "seed": seed, "slip": 0.1} for seed in (1, 4)]
+# Problem, what its label adds, options of the reported and of the tuning instances, and the episodes in smoke, small
+# and full. Results files name options in the order of this table.
+_CASES: list[tuple[str, str, list[dict[str, Any]], list[dict[str, Any]], tuple[int, int, int]]] = [
+    ("grid-v0", "", [{}], [{"slip": 0.1}, {"slip": 0.3}], (30, 400, 4000)),
+    ("thresholds-v0", "", [{}], _PAYS, (30, 400, 2000)),
+    ("politex-trap-v0", "", [{}], _PAYS, (30, 400, 4000)),
+    ("doors-v0", "", [{}], [{"horizon": 8, "length": 2}, {"horizon": 12, "length": 4}], (30, 300, 3000)),
+    ("coin-chain-v0", ", m=3", [{"m": 3}], [{"m": 2}, {"m": 4}], (30, 400, 4000)),
+    ("coin-chain-v0", "", [{}], [{"m": 4}, {"m": 5}], (30, 400, 4000)),
+    ("random-linear-v0", "", _DRAWS, _OTHERS, (20, 250, 6000)),
     (
-        "grid-v0",
-        [instance("grid-v0")],
-        [instance("grid-v0", slip=0.1), instance("grid-v0", slip=0.3)],
-        (30, 400, 4000),
-    ),
-    (
-        "thresholds-v0",
-        [instance("thresholds-v0")],
-        [Instance("thresholds-v0", pay=0.5), Instance("thresholds-v0", pay=0.75)],
-        (30, 400, 2000),
-    ),
-    (
-        "politex-trap-v0",
-        [instance("politex-trap-v0")],
-        [Instance("politex-trap-v0", pay=0.5), Instance("politex-trap-v0", pay=0.75)],
-        (30, 400, 4000),
-    ),
-    (
-        "doors-v0",
-        [instance("doors-v0")],
-        [instance("doors-v0", length=2, horizon=8), instance("doors-v0", length=4, horizon=12)],
-        (30, 300, 3000),
-    ),
-    (
-        "coin-chain-v0, m=3",
-        [instance("coin-chain-v0", m=3)],
-        [instance("coin-chain-v0", m=2), instance("coin-chain-v0", m=4)],
-        (30, 400, 4000),
-    ),
-    (
-        "coin-chain-v0",
-        [instance("coin-chain-v0")],
-        [instance("coin-chain-v0", m=4), instance("coin-chain-v0", m=5)],
-        (30, 400, 4000),
-    ),
-    (
-        "random-linear-v0",
-        [instance("random-linear-v0", seed=seed) for seed in (1, 2, 3, 4, 5)],
-        [instance("random-linear-v0", seed=seed) for seed in (101, 102)],
-        (20, 250, 6000),
-    ),
-    (
-        "continuous-linear-v0 in 40 cells",
-        [Instance("continuous-linear-v0", cells=40)],
-        [Instance("continuous-linear-v0", (("seed", seed),), cells=40) for seed in (11, 12)],
+        "continuous-linear-v0",
+        " in 40 cells",
+        [{"cells": 40}],
+        [{"seed": seed, "cells": 40} for seed in (11, 12)],
         (20, 250, 4000),
     ),
-    (
-        "contexts-v0",
-        [instance("contexts-v0")],
-        [instance("contexts-v0", m=2), instance("contexts-v0", m=4, order="random")],
-        (20, 200, 4000),
-    ),
-    (
-        "drifting-v0",
-        [instance("drifting-v0", seed=seed) for seed in (1, 2, 3, 4, 5)],
-        [instance("drifting-v0", seed=seed) for seed in (101, 102)],
-        (20, 200, 6000),
-    ),
-    (
-        "pits-v0",
-        [instance("pits-v0")],
-        [instance("pits-v0", n=5, density=0.4, seed=seed) for seed in (11, 15)],
-        (20, 300, 20_000),
-    ),
-    (
-        "pits-v0, slippery 7x7",
-        [instance("pits-v0", n=7, slip=0.1)],
-        [instance("pits-v0", n=7, slip=0.1, seed=seed) for seed in (1, 4)],
-        (10, 100, 4000),
-    ),
+    ("contexts-v0", "", [{}], [{"m": 2}, {"m": 4, "order": "random"}], (20, 200, 4000)),
+    ("drifting-v0", "", _DRAWS, _OTHERS, (20, 200, 6000)),
+    ("pits-v0", "", [{}], _PITS, (20, 300, 20_000)),
+    ("pits-v0", ", slippery 7x7", [{"n": 7, "slip": 0.1}], _SLIPPERY, (10, 100, 4000)),
 ]
 
 
 def _cases(size: int) -> tuple[Case, ...]:
-    return tuple(Case(label, tuple(reported), tuple(tuning), k[size]) for label, reported, tuning, k in _CASES)
+    def each(id: str, options: list[dict[str, Any]]) -> tuple[Instance, ...]:
+        return tuple(instance(id, **one) for one in options)
+
+    return tuple(Case(id + more, each(id, first), each(id, other), k[size]) for id, more, first, other, k in _CASES)
 
 
 _SMOKE, _SMALL = "Does everything run? Some seconds.", "20 seeds, few episodes: about five minutes on two cores."
@@ -174,8 +127,7 @@ def find_suite(name: str, problems: Iterable[str] | None = None, seeds: int | No
     >>> [case.label for case in find_suite("smoke", ["pits-v0", "grid-v0"]).cases]
     ['grid-v0', 'pits-v0', 'pits-v0, slippery 7x7']
     """
-    if name not in SUITES:
-        raise UnknownName("suite", name, SUITES)
+    check_names([name], SUITES, "suite")
     suite = SUITES[name]
     if seeds is not None:
         suite = replace(suite, seeds=seeds)

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.players.shared.method import Method
 from resetfree.studies.engines.local import Local
-from resetfree.studies.engines.runner import InProcess, Outcome, Runner, Stop
+from resetfree.studies.engines.runner import Count, InProcess, Outcome, Progress, Runner, Stop, outcomes, stoppable
 from resetfree.studies.suites.results import Results
 from resetfree.studies.suites.suite import Suite
-from resetfree.studies.suites.trials import Interrupted, Measured, MethodTrial, run_trial
+from resetfree.studies.suites.trials import Interrupted, Measured, MethodTrial, key_of, run_trial
 from resetfree.studies.suites.tuning import Entry, choose_width, entries, reported_trials, tuning_trials
-
-Progress: TypeAlias = Callable[[int, int, str], object]  # trials done, trials in all, case and method of the last one
-
-
-class BenchStopped(ResetFreeError):
-    """The user stopped a comparison (Ctrl-C); finished trials are in the file."""
 
 
 class Attempt(NamedTuple):
@@ -30,16 +23,12 @@ class Attempt(NamedTuple):
 
     trial: MethodTrial
     limit: float
+    again: str = ""  # no runner ends it: it has its own limit
 
     @property
     def id(self) -> str:
         """The key of the trial."""
-        return self.trial.key
-
-    @property
-    def again(self) -> str:
-        """What to type to continue it."""
-        return "Finished trials are saved: run the same command again to continue; --jobs 1 takes the least memory."
+        return key_of(self.trial)
 
     def play(self, stop: Stop) -> Outcome:
         """Play the trial; nothing is kept of one that is stopped."""
@@ -50,7 +39,8 @@ class Attempt(NamedTuple):
 
     def failed(self, error: BaseException) -> Outcome:
         """Its process died, which is not a result of the method: the comparison ends."""
-        return Outcome("lost", f"A process of the comparison was killed, perhaps for want of memory. {self.again}")
+        why = "perhaps for want of memory: --jobs 1 takes the least memory."
+        return Outcome("lost", f"A process of the comparison was killed, {why}")
 
 
 @dataclass(frozen=True)
@@ -73,41 +63,37 @@ def run_suite(
     """Play the trials that are not in the file, and return all entries with their outcomes.
 
     jobs: processes (default: one per core; 1: this one).
-    progress: called after each trial with the number done, the number in all, and its case and method.
+    progress: called after each trial with the count so far.
     """
     rows = entries(suite, chosen)
     first = [trial for entry in rows for trial in tuning_trials(entry, suite)]
-    total = len(first) + sum(suite.seeds for entry in rows if entry.inapplicable is None)
-    note = progress or (lambda done, total, word: None)
-    done = 0
+    reported = [entry.case.episodes * suite.seeds for entry in rows if entry.inapplicable is None]
+    count = Count(len(first) + suite.seeds * len(reported))
+    count.left = sum(trial.episodes for trial in first) + sum(reported)
+    note = progress or (lambda count: None)
 
     def finish(trials: Sequence[MethodTrial], runner: Runner[Attempt]) -> None:
-        nonlocal done
-        missing = deque(Attempt(trial, suite.limit) for trial in trials if trial.key not in results.outcomes)
-        done += len(trials) - len(missing)
-        note(done, total, "")
-        for (trial, _), outcome in runner.play(missing):
-            if outcome.status == "stopped":
-                raise KeyboardInterrupt
-            if outcome.status != "done":
-                raise RunError(outcome.sentence)
+        missing = deque(Attempt(trial, suite.limit) for trial in trials if key_of(trial) not in results.outcomes)
+        count.done += len(trials) - len(missing)
+        count.left -= sum(trial.episodes for trial in trials) - sum(job.trial.episodes for job in missing)
+        note(count)
+        for job, outcome in outcomes(runner, missing, count, results.path):
+            trial = job.trial
             results.add(trial, outcome.result)
-            done += 1
-            note(done, total, f"{trial.case}, {trial.method}")
+            count.add_done(trial.episodes)
+            count.last = f"{trial.players.case}, {trial.players.method}"
+            note(count)
 
     processes = jobs or os.cpu_count() or 1
-    with closing(InProcess() if processes == 1 else Local[Attempt](processes, deaths=1)) as runner:
-        try:
-            finish(first, runner)
-            widths = [choose_width(entry, suite, results.outcomes) for entry in rows]
-            second = [reported_trials(entry, suite, width) for entry, width in zip(rows, widths, strict=True)]
-            finish([trial for trials in second for trial in trials], runner)
-        except KeyboardInterrupt:
-            raise BenchStopped(
-                f"Stopped after {done} of {total} trials, saved in '{results.path}'. Run the same command again to "
-                "continue."
-            ) from None
+    with (
+        closing(InProcess() if processes == 1 else Local[Attempt](processes, deaths=1)) as runner,
+        stoppable(count, results.path),
+    ):
+        finish(first, runner)
+        widths = [choose_width(entry, suite, results.outcomes) for entry in rows]
+        second = [reported_trials(entry, suite, width) for entry, width in zip(rows, widths, strict=True)]
+        finish([trial for trials in second for trial in trials], runner)
     return [
-        PlayedEntry(entry, width, tuple(results.outcomes[trial.key] for trial in trials))
+        PlayedEntry(entry, width, tuple(results.outcomes[key_of(trial)] for trial in trials))
         for entry, width, trials in zip(rows, widths, second, strict=True)
     ]

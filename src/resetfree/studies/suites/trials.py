@@ -1,4 +1,4 @@
-"""One trial of the comparison: a method on an instance with a width and a seed, and its outcome.
+"""Trials of the comparison: how one is played, and its outcome.
 
 All methods get the same random numbers: the generator of a game depends on the seed alone, and every episode takes the
 same number of uniforms from it.
@@ -9,48 +9,50 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.core.naming import one_line
 from resetfree.game.loop import begin, play
 from resetfree.players.shared.method import Setting
 from resetfree.problems.finite.mdp import FiniteMDP, FiniteProblem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.studies.suites.methods import methods
-from resetfree.studies.suites.suite import Instance
+from resetfree.studies.suites.suite import Instance, instance
+from resetfree.studies.trial import LOOK, Trial, with_settings
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.oracle.exact import Evaluator
 
 Ending: TypeAlias = Literal["done", "stopped", "failed"]
-LOOK = 0.1  # seconds between two polls of `stop`
 
 
 @dataclass(frozen=True)
-class MethodTrial:
-    """The arguments of one trial."""
+class MethodPlayers:
+    """The players of a method of the comparison, as they are made for a case."""
 
     case: str
     method: str
     pooled: bool
     width: float  # 0 for a method without one
     tuning: bool  # played to choose a width; never reported
-    instance: Instance
-    seed: int
-    episodes: int
 
-    @property
-    def key(self) -> str:
-        """A unique name, also in files."""
-        role = "tuning" if self.tuning else "reported"
-        pooling = "pooled" if self.pooled else "per step"
-        words = (self.case, role, self.method, pooling, f"{self.width:g}", str(self.instance))
-        return " | ".join([*words, f"seed {self.seed}", f"K {self.episodes}"])
+
+MethodTrial: TypeAlias = Trial[MethodPlayers]
+
+
+def key_of(trial: MethodTrial) -> str:
+    """A unique name, also in files."""
+    players, place = trial.players, with_settings(trial.problem, trial.options)
+    role = "tuning" if players.tuning else "reported"
+    pooling = "pooled" if players.pooled else "per step"
+    words = (players.case, role, players.method, pooling, f"{players.width:g}", place)
+    return " | ".join([*words, f"seed {trial.seed}", f"K {trial.episodes}"])
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,6 @@ class Measured:
     covered: bool = False  # whether that bound was above Resets after every episode
     error: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
-
 
 class Interrupted(Exception):
     """The trial was stopped on request; nothing of it is kept."""
@@ -89,16 +87,16 @@ class Ground:
 
 
 @cache
-def ground(instance: Instance) -> Ground:
+def ground(on: Instance) -> Ground:
     """Make an instance, once in a process, with its V* and the least B of its multipliers.
 
     >>> round(ground(Instance("grid-v0")).bound, 4)
     38.8665
     """
-    mdp = instance.make()
+    mdp = on.make()
     bound = dual_class(mdp).detail.get("B")
     if bound is None:
-        raise NotCertifiable(f"The instance '{instance}' has no bound on its multipliers that the oracle can compute.")
+        raise NotCertifiable(f"The instance '{on}' has no bound on its multipliers that the oracle can compute.")
     return Ground(mdp, mdp.problem(), solve(mdp, starts=[]).value, float(bound))
 
 
@@ -113,8 +111,7 @@ def run_trial(trial: MethodTrial, limit: float = float("inf"), stop: Callable[[]
     except (Interrupted, KeyboardInterrupt):
         raise
     except Exception as error:  # a method that fails is a result, and must not end the comparison
-        words = " ".join(str(error).split())
-        return tally.outcome("failed", f"{type(error).__name__}: {words}")
+        return tally.outcome("failed", one_line(error))
     return tally.outcome(status, None)
 
 
@@ -128,25 +125,17 @@ class _Tally:
 
     def outcome(self, status: Ending, error: str | None) -> Measured:
         upper = resets_upper(np.arange(len(self.before) + 1))
-        return Measured(
-            status=status,
-            played=self.played,
-            regret=self.regret,
-            resets=self.resets,
-            realised=len(self.before),
-            last_reset=self.last_reset,
-            seconds=self.seconds,
-            bound=self.bound,
-            certificate=float(upper[-1]),
-            covered=bool((upper >= [*self.before, self.resets]).all()),
-            error=error,
-        )
+        covered = bool((upper >= [*self.before, self.resets]).all())
+        sums = {name: value for name, value in vars(self).items() if name != "before"}
+        about: dict[str, Any] = {"realised": len(self.before), "certificate": float(upper[-1]), "covered": covered}
+        return Measured(status, error=error, **about, **sums)
 
 
 def _play(trial: MethodTrial, tally: _Tally, limit: float, stop: Callable[[], bool]) -> Ending:
-    here = ground(trial.instance)
+    here, players = ground(instance(trial.problem, **trial.options)), trial.players
     tally.bound = here.bound
-    primal, dual, feedback = methods()[trial.method].build(Setting(here.bound, trial.width, trial.pooled, here.problem))
+    setting = Setting(here.bound, players.width, players.pooled, here.problem)
+    primal, dual, feedback = methods()[players.method].build(setting)
     clock, value, evaluator = time.perf_counter, here.value, Evaluator(here.mdp)
     spent = 0.0  # by the oracle, which does not count for the method
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from resetfree.players.shared.method import Method
 from resetfree.studies.suites.suite import Case, Instance, Suite
-from resetfree.studies.suites.trials import Measured, MethodTrial, ground
+from resetfree.studies.suites.trials import Measured, MethodPlayers, MethodTrial, ground, key_of
+from resetfree.studies.trial import Trial
 
 FIRST_TUNING_SEED = 1_000_000  # far from every reported seed
 
@@ -43,7 +44,7 @@ def tuning_trials(entry: Entry, suite: Suite) -> list[MethodTrial]:
     case = entry.case
     episodes = max(1, round(suite.tuning_share * case.episodes))
     return [
-        _trial(entry, width, instance, FIRST_TUNING_SEED + i, episodes, tuning=True)
+        _trial(entry, width, instance, FIRST_TUNING_SEED + i, episodes=episodes, tuning=True)
         for width in entry.method.widths
         for instance in case.tuning[: suite.tuning_instances]
         for i in range(suite.tuning_seeds)
@@ -55,7 +56,7 @@ def reported_trials(entry: Entry, suite: Suite, width: float) -> list[MethodTria
     if entry.inapplicable is not None:
         return []
     on, k = entry.case.reported, entry.case.episodes
-    return [_trial(entry, width, on[seed % len(on)], seed, k, tuning=False) for seed in range(suite.seeds)]
+    return [_trial(entry, width, on[i % len(on)], i, episodes=k, tuning=False) for i in range(suite.seeds)]
 
 
 def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Measured]) -> float:
@@ -68,7 +69,7 @@ def choose_width(entry: Entry, suite: Suite, outcomes: Mapping[str, Measured]) -
         return widths[0] if widths else 0.0
     scores: dict[float, list[float]] = {width: [] for width in widths}
     for trial in tuning_trials(entry, suite):
-        scores[trial.width].append(score(outcomes[trial.key], trial.episodes))
+        scores[trial.players.width].append(score(outcomes[key_of(trial)], trial.episodes))
     return min(sorted(widths), key=lambda width: sum(scores[width]) / len(scores[width]))
 
 
@@ -83,6 +84,6 @@ def score(outcome: Measured, episodes: int) -> float:
     return (outcome.regret + outcome.bound * outcome.resets) * episodes / outcome.played
 
 
-def _trial(entry: Entry, width: float, instance: Instance, seed: int, episodes: int, *, tuning: bool) -> MethodTrial:
-    row = (entry.case.label, entry.method.name, entry.pooled, width)
-    return MethodTrial(*row, tuning=tuning, instance=instance, seed=seed, episodes=episodes)
+def _trial(entry: Entry, width: float, on: Instance, seed: int, *, episodes: int, tuning: bool) -> MethodTrial:
+    players = MethodPlayers(entry.case.label, entry.method.name, entry.pooled, width, tuning)
+    return Trial(on.id, dict(on.options), players, episodes, seed)

@@ -4,6 +4,6 @@ Data flow: `groups` (run files, grouped by their specs) -> `series` (the shown p
 (`learning_curves`, `players`, `maps`, `comparing`, each a `Drawing`) and `html_tables` -> `page` -> `assembling`.
 """
 
-from resetfree.show.report.html.assembling import Report, write_report
+from resetfree.show.report.html.assembling import WrittenReport, write_report
 
-__all__ = ["Report", "write_report"]
+__all__ = ["WrittenReport", "write_report"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from resetfree.core.arguments import is_special
-from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
 from resetfree.show.report.html import comparing, maps, page, players
@@ -26,7 +25,7 @@ LONGEST_TITLE = 120
 
 
 @dataclass(frozen=True)
-class Report:
+class WrittenReport:
     """What was written."""
 
     path: Path
@@ -54,7 +53,7 @@ def write_report(
     options: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
     details: bool | None = None,
-) -> Report:
+) -> WrittenReport:
     """Write one self-contained HTML file about run files, and return what it holds.
 
     runs: run files, of one or several problems and players; those that differ by the seed only are taken together.
@@ -76,9 +75,10 @@ def write_report(
         for drawing in drawn:
             drawing.write(Path(figures))
     content = text.encode()
-    _write(target, content)
+    with style.written(target, "report") as draft:
+        draft.write_bytes(content)
     n = sum(group.n for group in found.groups) + len(found.empty)
-    return Report(target, n, tuple(d.name for d in drawn), len(content), time.perf_counter() - began)
+    return WrittenReport(target, n, tuple(d.name for d in drawn), len(content), time.perf_counter() - began)
 
 
 def check_target(target: Path) -> None:
@@ -173,12 +173,3 @@ def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
         parts.append(tag("p", words, class_="soft"))
     parts += [tag("h3", "Certificates: what is guaranteed and what is tuned"), tables.certificates(group)]
     return page.section(group.name, group.label, join(parts))
-
-
-def _write(target: Path, content: bytes) -> None:
-    """The file appears whole or not at all."""
-    try:
-        with drafted(target) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise InvalidInput(f"The report '{target}' cannot be written: {error.strerror}.") from error

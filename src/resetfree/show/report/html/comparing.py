@@ -62,7 +62,7 @@ def _curves(all_groups: list[Group], groups: list[Group], name: str, number: int
     title, unit = TITLES[name]
     height = _tall(groups)
     figure, axes = canvas(height)
-    data: dict[str, list[object]] = {"group": [], "n": [], "k": [], "mean": [], "low": [], "high": []}
+    rows: list[tuple[object, ...]] = []
     for group, name_of in zip(groups, names(groups), strict=True):
         k = shown(group.rounds, log=True)
         found = curve([v[: group.rounds] for v in group.measures[name]], k)
@@ -70,11 +70,8 @@ def _curves(all_groups: list[Group], groups: list[Group], name: str, number: int
         axes.plot(k, found.mean, label=f"{name_of}, n = {group.n}", **look)
         if group.n > 1:
             axes.fill_between(k, found.low, found.high, color=look["color"], alpha=0.18, lw=0)
-        data["group"] += [group.label] * len(k)
-        data["n"] += [group.n] * len(k)
-        data["k"] += k.tolist()
-        for key, values in (("mean", found.mean), ("low", found.low), ("high", found.high)):
-            data[key] += values.tolist()
+        numbers = (part.tolist() for part in (k, found.mean, found.low, found.high))
+        rows += [(group.label, group.n, *row) for row in zip(*numbers, strict=True)]
     if name == "regret":
         axes.axhline(0, color=GREY, lw=0.8)
     dress(axes, title, unit, log="x")
@@ -84,6 +81,7 @@ def _curves(all_groups: list[Group], groups: list[Group], name: str, number: int
         f"intervals of the mean where n > 1. Unit: {unit}."
     )
     alt = f"{title} of {len(groups)} groups over the episodes."
+    data = dict(zip(("group", "n", "k", "mean", "low", "high"), zip(*rows, strict=True), strict=True))
     return Drawing(f"comparison{number}-{name}", title, caption, alt, data=data, figure=figure)
 
 
@@ -91,8 +89,7 @@ def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing
     """Regret(K) against Resets(K): the trade-off between them."""
     height = _tall(groups)
     figure, axes = canvas(height)
-    sides = [f"{what}{side}" for what in ("regret", "resets") for side in ("", "_low", "_high")]
-    data: dict[str, list[object]] = {key: [] for key in ("group", "n", "episodes", *sides)}
+    rows: list[tuple[object, ...]] = []
     for group, name_of in zip(groups, names(groups), strict=True):
         i = all_groups.index(group)
         x, y = interval(group.final("resets")), interval(group.final("regret"))
@@ -100,12 +97,7 @@ def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing
         axes.plot([x.low, x.high], [y.mean, y.mean], color=colour, lw=1.0)
         axes.plot([x.mean, x.mean], [y.low, y.high], color=colour, lw=1.0)
         axes.plot(x.mean, y.mean, MARKS[i % len(MARKS)], ms=6, color=colour, label=f"{name_of}, n = {group.n}")
-        data["group"].append(group.label)
-        data["n"].append(group.n)
-        data["episodes"].append(group.rounds)
-        for key, found in (("regret", y), ("resets", x)):
-            for suffix, value in (("", found.mean), ("_low", found.low), ("_high", found.high)):
-                data[key + suffix].append(value)
+        rows.append((group.label, group.n, group.rounds, *vars(y).values(), *vars(x).values()))
     axes.axhline(0, color=GREY, lw=0.8)
     dress(axes, "Regret against Resets", "Regret, reward", x="Resets, expected")
     _below(axes, height, len(groups))
@@ -117,6 +109,8 @@ def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing
         f"intervals.{unequal}"
     )
     alt = f"Regret against Resets of {len(groups)} groups."
+    sides = [f"{what}{side}" for what in ("regret", "resets") for side in ("", "_low", "_high")]
+    data = dict(zip(("group", "n", "episodes", *sides), zip(*rows, strict=True), strict=True))
     return Drawing(f"comparison{number}-pairs", "Regret against Resets", caption, alt, data=data, figure=figure)
 
 

@@ -24,7 +24,6 @@ from resetfree.show.report.html.series import Curve
 WIDTH, HEIGHT = 4.8, 3.3  # inches: as wide as a telephone at natural size
 LEFT, BOTTOM, RIGHT, TOP = 0.62, 0.47, 0.15, 0.32  # margins in inches: fixed, so that figures line up
 LONGEST = 60  # characters of text from a run file in a figure
-FORMATS = ("svg", "pdf", "png", "csv")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -52,9 +51,7 @@ class Drawing:
     @cached_property
     def svg(self) -> str:
         """The drawing as an element."""
-        buffer = io.StringIO()
-        self._save(buffer, "svg", metadata={"Date": None})
-        return svg.clean(buffer.getvalue(), self.name)
+        return svg.clean(self._drawn("svg", metadata={"Date": None}).decode(), self.name)
 
     @cached_property
     def pdf(self) -> bytes:
@@ -63,10 +60,8 @@ class Drawing:
 
     def _pdf(self, fonts: int) -> bytes:
         """No date, so that the same runs give the same bytes."""
-        buffer = io.BytesIO()
         about = {"CreationDate": None, "Producer": None, "Creator": None}
-        self._save(buffer, "pdf", {"pdf.fonttype": fonts}, metadata=about)
-        return buffer.getvalue()
+        return self._drawn("pdf", {"pdf.fonttype": fonts}, metadata=about)
 
     @cached_property
     def csv(self) -> str:
@@ -78,30 +73,31 @@ class Drawing:
             writer.writerow([_cell(value) for value in row])
         return buffer.getvalue()
 
-    def write(self, folder: Path) -> list[Path]:
+    def write(self, folder: Path) -> None:
         """The figure in every format and its data, as files in a folder."""
-        paths = [folder / f"{self.name}.{ending}" for ending in FORMATS]
+        contents = {
+            "svg": svg.standalone(self.svg).encode(),
+            "pdf": self._pdf(42),  # TrueType fonts, which journals require: twice the time
+            "png": self._drawn("png", dpi=300, facecolor="white"),
+            "csv": self.csv.encode(),
+        }
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with drafted(paths[0]) as draft:
-                draft.write_text(svg.standalone(self.svg), encoding="utf-8")
-            with drafted(paths[1]) as draft:
-                draft.write_bytes(self._pdf(42))  # TrueType fonts, which journals require: twice the time
-            with drafted(paths[2]) as draft, draft.open("wb") as file:
-                self._save(file, "png", dpi=300, facecolor="white")
-            with drafted(paths[3]) as draft:
-                draft.write_text(self.csv, encoding="utf-8")
+            for ending, content in contents.items():
+                with drafted(folder / f"{self.name}.{ending}") as draft:
+                    draft.write_bytes(content)
         except OSError as error:
             raise InvalidInput(
                 f"The figures must go to a folder that can be written. Got '{folder}': {error.strerror}."
             ) from error
-        return paths
 
-    def _save(self, file: Any, ending: str, settings: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> None:
+    def _drawn(self, ending: str, settings: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> bytes:
+        buffer = io.BytesIO()
         with style.look(settings), warnings.catch_warnings():
             # Letters that the font lacks are a box in PDF and PNG, and themselves in SVG.
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            self.figure.savefig(file, format=ending, **options)
+            self.figure.savefig(buffer, format=ending, **options)
+        return buffer.getvalue()
 
 
 def _cell(value: Any) -> str:

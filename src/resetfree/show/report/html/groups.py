@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -141,7 +142,8 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
             run = load(path, problem, options)
         if run.fit is not None and not run.fit.whole:
             notes.append(f"{path} was damaged or edited after it was written: {run.fit.what} does not fit its digest.")
-        key = (_key(run), int(run.spec["seed"]))
+        same = json.dumps([run.spec[name] for name in SAME], sort_keys=True, default=str)
+        key = (same, int(run.spec["seed"]))
         if key in runs:  # one seed twice would make intervals narrower than they are
             other, short = sorted((runs[key], run), key=len, reverse=True)
             notes.append(f"{short.path} is left out: it is the same run as {other.path}, seed {key[1]}.")
@@ -203,10 +205,6 @@ def _flat(spec: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         yield key, spec[key]
 
 
-def _key(run: Run) -> str:
-    return json.dumps([run.spec[name] for name in SAME], sort_keys=True, default=str)
-
-
 def _starts_fit(run: Run) -> bool:
     if run.mdp is None:
         return False
@@ -233,10 +231,6 @@ def _certificates(run: Run) -> list[Certificate]:
 def _arrays(run: Run) -> dict[str, NDArray[Any]]:
     if run.path is None:
         return {}
-    connection = runfile.connect(run.path, "ro")
-    try:
-        with runfile.sentences(run.path):
-            found = runfile.read_checkpoint(connection, run.path)
-    finally:
-        connection.close()
+    with closing(runfile.connect(run.path, "ro")) as connection, runfile.sentences(run.path):
+        found = runfile.read_checkpoint(connection, run.path)
     return {} if found is None else found.arrays

@@ -24,14 +24,10 @@ BINS = 240  # of a time line with more
 
 def figures(group: Group) -> list[Drawing]:
     """All figures of this file that can be drawn for the group."""
-    drawn = []
-    if "regret" in group.measures:
-        drawn.append(linear_regret(group))
-    drawn.append(linear_resets(group))
-    if "regret" in group.measures:
-        drawn.append(log_regret(group))
-    drawn += [log_resets(group), time_line(group)]
-    return [*drawn, *(rewards(group, name) for name in ("reward", "original") if name in group.measures)]
+    exact = "regret" in group.measures
+    drawn = [linear_regret, linear_resets, log_regret] if exact else [linear_resets]
+    per_episode = [rewards(group, name) for name in ("reward", "original") if name in group.measures]
+    return [draw_one(group) for draw_one in (*drawn, log_resets, time_line)] + per_episode
 
 
 def linear_regret(group: Group) -> Drawing:
@@ -86,9 +82,8 @@ def log_regret(group: Group) -> Drawing:
     below = f" {hidden} of {len(k)} points are not positive, and not on a logarithmic axis." if hidden else ""
     caption = f"{_growth(found, 'Regret', group)} {bound_text}{below} Unit: reward. {draw.over_seeds(group.n)}"
     alt = f"Regret on logarithmic axes. {_growth(found, 'Regret', group)}"
-    return Drawing(
-        f"{group.name}-regret-log", "Regret, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
-    )
+    words = (f"{group.name}-regret-log", "Regret, log-log", caption, alt)
+    return Drawing(*words, data=_with_bound(curves, bound), figure=figure)
 
 
 def log_resets(group: Group) -> Drawing:
@@ -116,9 +111,8 @@ def log_resets(group: Group) -> Drawing:
         f"{draw.over_seeds(group.n)}"
     )
     alt = f"Resets on logarithmic axes. {_growth(found, 'Resets', group)}"
-    return Drawing(
-        f"{group.name}-resets-log", "Resets, log-log", caption, alt, data=_with_bound(curves, bound), figure=figure
-    )
+    words = (f"{group.name}-resets-log", "Resets, log-log", caption, alt)
+    return Drawing(*words, data=_with_bound(curves, bound), figure=figure)
 
 
 def rewards(group: Group, name: str) -> Drawing:
@@ -134,14 +128,8 @@ def rewards(group: Group, name: str) -> Drawing:
         f"is in it. {draw.over_seeds(group.n)}"
     )
     alt = f"{what}, mean so far, ending at {curves[name].mean[-1]:.4g}."
-    return Drawing(
-        f"{group.name}-{name}",
-        "Returns collected" if scaled else "Rewards collected",
-        caption,
-        alt,
-        data=draw.columns(curves),
-        figure=figure,
-    )
+    words = (f"{group.name}-{name}", "Returns collected" if scaled else "Rewards collected", caption, alt)
+    return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
 def time_line(group: Group) -> Drawing:
@@ -175,14 +163,8 @@ def time_line(group: Group) -> Drawing:
         f"logarithmic axis.{binned} {total:,} resets in {draw.runs(group.n)}{ending}."
     )
     alt = f"Time line of {total:,} realised resets, {draw.runs(group.n)}."
-    return Drawing(
-        f"{group.name}-time-line",
-        "Realised resets on a time line",
-        caption,
-        alt,
-        data=_reset_data(group, at),
-        figure=figure,
-    )
+    words = (f"{group.name}-time-line", "Realised resets on a time line", caption, alt)
+    return Drawing(*words, data=_reset_data(group, at), figure=figure)
 
 
 def _thinned(ks: Any, longest: int, log: bool) -> Any:

@@ -84,14 +84,8 @@ def learned_map(group: Group, mdp: FiniteMDP, solution: Solution, left: list[Flo
         "tried yet, or without a reset so far. Red: reset states (oracle)."
     )
     alt = "Map of the actions that the player has not ruled out."
-    return Drawing(
-        f"{group.name}-learned",
-        "Actions not ruled out",
-        caption,
-        alt,
-        data={**_states(mdp, solution), "not_ruled_out_mean": mean},
-        figure=figure,
-    )
+    data = {**_states(mdp, solution), "not_ruled_out_mean": mean}
+    return Drawing(f"{group.name}-learned", "Actions not ruled out", caption, alt, data=data, figure=figure)
 
 
 def visit_map(group: Group, mdp: FiniteMDP, solution: Solution) -> Drawing:
@@ -126,41 +120,25 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
         for known in group.truths:
             hat = np.where(np.isnan(hat), known.solution.lambda_hat, hat)
     top = float(max(np.nanmax(played, initial=0.0), np.nanmax(hat, initial=0.0))) or 1.0
-    maps = [
-        (
-            "multiplier-map",
-            "Multiplier played",
-            played,
-            f"The last multiplier played at each start, mean over {runs(group.n)}; white: no episode started there.",
-            {"lam_mean": played, "episodes": episodes},
-        )
-    ]
+    played_words = (
+        f"The last multiplier played at each start, mean over {runs(group.n)}; white: no episode started there."
+    )
+    hat_words = (
+        "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; white: "
+        "none did."
+    )
+    maps = [("multiplier-map", "Multiplier played", played_words, {"lam_mean": played, "episodes": episodes})]
     if np.isfinite(hat).any():
-        maps.append(
-            (
-                "multiplier-oracle",
-                "λ̂ of the oracle",
-                hat,
-                "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; "
-                "white: none did.",
-                {"lambda_hat": hat},
-            )
-        )
+        maps.append(("multiplier-oracle", "λ̂ of the oracle", hat_words, {"lambda_hat": hat}))
     drawn = []
-    for name, title, values, words, data in maps:
+    for name, title, words, data in maps:
         figure, axes = _canvas(mdp)
+        values: Floats = next(iter(data.values()))
         _colour(axes, mdp, values, where=~mdp.reset, cmap="cividis", unit="reward per reset", top=top)
         axes.set_title(title)
-        drawn.append(
-            Drawing(
-                name=f"{group.name}-{name}",
-                title=title,
-                caption=f"{words} Unit: reward per reset. Red: reset states.",
-                alt=f"Map: {title}.",
-                data={**_states(mdp, solution), **data},
-                figure=figure,
-            )
-        )
+        about = (title, f"{words} Unit: reward per reset. Red: reset states.", f"Map: {title}.")
+        columns = {**_states(mdp, solution), **data}
+        drawn.append(Drawing(f"{group.name}-{name}", *about, data=columns, figure=figure))
     return drawn
 
 

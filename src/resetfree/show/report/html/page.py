@@ -81,7 +81,7 @@ def glossary() -> Markup:
 
 def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[Markup], footer: str) -> str:
     """The whole file. Scripts and styles are named by their hashes, and nothing else may run or load."""
-    sheet, script = _palette() + _file("page.css"), _file("page.js")
+    sheet, script = palette(PALETTE, "screen and ") + _file("page.css"), _file("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(sheet)}'; script-src '{_hash(script)}'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -107,11 +107,12 @@ def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[M
     return f'<!doctype html>\n<html lang="en">\n<head>{join(head)}</head>\n<body>{join(inner)}</body>\n</html>\n'
 
 
-def _palette() -> str:
-    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in PALETTE.items()) for i in (0, 1))
+def palette(colours: Mapping[str, tuple[str, str]], medium: str = "") -> str:
+    """A style sheet with these colours by name, on a light and on a dark page; `medium` restricts what is dark."""
+    light, dark = (";".join(f"--{name}:{pair[i]}" for name, pair in colours.items()) for i in (0, 1))
     return (
         f':root{{{light}}}\n[data-theme="dark"]{{{dark}}}\n'
-        f'@media screen and (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
+        f'@media {medium}(prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}\n'
     )
 
 

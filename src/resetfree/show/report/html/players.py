@@ -14,7 +14,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.series import curve, shown
+from resetfree.show.report.html.series import Curve, curve, shown
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 
 DOTS = 600  # multipliers that are drawn
@@ -34,63 +34,59 @@ def figures(group: Group) -> list[Drawing]:
 
 def regret_side(group: Group) -> Drawing:
     """R_p(pi*) + R_d(0) = Regret."""
-    k, m = shown(group.rounds, log=False), group.measures
-    sums = [p + d for p, d in zip(m["r_p"], m["r_zero"], strict=True)]
-    series = {"primal": m["r_p"], "dual_zero": m["r_zero"], "sum": sums, "regret": m["regret"]}
-    curves = {name: curve(values, k) for name, values in series.items()}
+    curves, gaps = _sides(group, dual_zero="r_zero", bounded="regret")
     figure, axes = draw.canvas()
     axes.axhline(0, color=GREY, lw=0.8)
     draw.plot(axes, curves["primal"], "R_p(π*), primal player", GREEN)
     draw.plot(axes, curves["dual_zero"], "R_d(0), dual player", PINK)
     draw.plot(axes, curves["sum"], "their sum", BLUE)
-    axes.plot(k, curves["regret"].mean, color=INK, ls=(0, (1, 2.5)), lw=2.2, label="Regret")
+    axes.plot(curves["regret"].k, curves["regret"].mean, color=INK, ls=(0, (1, 2.5)), lw=2.2, label="Regret")
     draw.dress(axes, "The game: Regret is the sum of both regrets", "reward")
     draw.legend_above(axes)
-    apart = max(float(np.abs(s - r).max()) for s, r in zip(sums, m["regret"], strict=True))
+    apart = max(float(np.abs(gap).max()) for gap in gaps)
     caption = (
         "R_p(π*): regret of the primal player against π*; R_d(0): of the dual player against no multiplier. Their sum "
         f"is Regret: slack 0 (largest difference over all episodes and runs {apart:.2g}, rounding). Unit: reward. "
         f"{draw.over_seeds(group.n)}"
     )
     alt = f"Regrets of both players; their sum ends at {curves['sum'].mean[-1]:.4g}, as Regret does."
-    return Drawing(
-        f"{group.name}-game-regret",
-        "The players' regrets and Regret",
-        caption,
-        alt,
-        data=draw.columns(curves),
-        figure=figure,
-    )
+    words = (f"{group.name}-game-regret", "The players' regrets and Regret", caption, alt)
+    return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
 def resets_side(group: Group) -> Drawing:
     """R_p(pi*) + R_d(lambda*) >= Resets, with the slack between them."""
-    k, m = shown(group.rounds, log=False), group.measures
-    sums = [p + d for p, d in zip(m["r_p"], m["r_star"], strict=True)]
-    slack = [s - r for s, r in zip(sums, m["resets"], strict=True)]
-    series = {"primal": m["r_p"], "dual_star": m["r_star"], "sum": sums, "resets": m["resets"], "slack": slack}
-    curves = {name: curve(values, k) for name, values in series.items()}
+    curves, gaps = _sides(group, dual_star="r_star", bounded="resets")
+    k, resets, total = curves["sum"].k, curves["resets"], curves["sum"]
+    curves["slack"] = curve(gaps, k)
     figure, axes = draw.canvas()
-    draw.plot(axes, curves["sum"], "R_p(π*) + R_d(λ*)", GREEN)
-    draw.plot(axes, curves["resets"], "Resets, expected", BLUE)
-    axes.fill_between(k, curves["resets"].mean, curves["sum"].mean, color=GREY, alpha=0.12, lw=0, label="slack")
+    draw.plot(axes, total, "R_p(π*) + R_d(λ*)", GREEN)
+    draw.plot(axes, resets, "Resets, expected", BLUE)
+    axes.fill_between(k, resets.mean, total.mean, color=GREY, alpha=0.12, lw=0, label="slack")
     axes.axhline(0, color=GREY, lw=0.8)
     draw.dress(axes, "The game: what bounds Resets", "resets (bound: reward)")
     draw.legend_above(axes)
-    least = min(float(s.min()) for s in slack)
+    least = min(float(gap.min()) for gap in gaps)
     caption = (
         f"Resets are at most R_p(π*) + R_d(λ*), λ* = λ̂ + 1; grey: the slack, {curves['slack'].mean[-1]:.4g} at the end "
         f"(mean) and never below {least:.3g} in any run. The data holds both terms. {draw.over_seeds(group.n)}"
     )
-    alt = f"The sum of both regrets ends at {curves['sum'].mean[-1]:.4g}, Resets at {curves['resets'].mean[-1]:.4g}."
-    return Drawing(
-        f"{group.name}-game-resets",
-        "The players' regrets and Resets",
-        caption,
-        alt,
-        data=draw.columns(curves),
-        figure=figure,
-    )
+    alt = f"The sum of both regrets ends at {total.mean[-1]:.4g}, Resets at {resets.mean[-1]:.4g}."
+    words = (f"{group.name}-game-resets", "The players' regrets and Resets", caption, alt)
+    return Drawing(*words, data=draw.columns(curves), figure=figure)
+
+
+def _sides(group: Group, bounded: str, **dual: str) -> tuple[dict[str, Curve], list[Floats]]:
+    """Curves of both regrets, of their sum and of what it bounds; and the gap between these two, [K] per run.
+
+    dual: the name of the dual player's curve, and of its measure.
+    """
+    k, m = shown(group.rounds, log=False), group.measures
+    ((name, measure),) = dual.items()
+    sums = [p + d for p, d in zip(m["r_p"], m[measure], strict=True)]
+    series = {"primal": m["r_p"], name: m[measure], "sum": sums, bounded: m[bounded]}
+    gaps = [total - part for total, part in zip(sums, m[bounded], strict=True)]
+    return {name: curve(values, k) for name, values in series.items()}, gaps
 
 
 def multipliers(group: Group) -> Drawing:
@@ -160,9 +156,8 @@ def by_start(group: Group) -> Drawing:
     alt = f"Multipliers at {len(order)} start states."
     data = {"state": states, "name": [draw.plain_text(n) for n in names], "episodes": counts}
     data |= {"lam_mean": mean, "lam_low": low, "lam_high": high, "lambda_hat": hat}
-    return Drawing(
-        f"{group.name}-multiplier-starts", "The multiplier over start states", caption, alt, data=data, figure=figure
-    )
+    words = (f"{group.name}-multiplier-starts", "The multiplier over start states", caption, alt)
+    return Drawing(*words, data=data, figure=figure)
 
 
 def last_multipliers(group: Group) -> tuple[Any, Any, Floats, Floats, Floats]:

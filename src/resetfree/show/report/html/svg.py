@@ -36,8 +36,9 @@ def clean(text: str, prefix: str) -> str:
 
 def standalone(drawing: str) -> str:
     """A cleaned drawing as a complete SVG file."""
-    width, height = _size(drawing)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}pt" height="{height:g}pt"'
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)
+    assert found is not None  # Matplotlib always writes one
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{float(found[1]):g}pt" height="{float(found[2]):g}pt"'
     return '<?xml version="1.0" encoding="utf-8"?>\n' + drawing.replace("<svg", head, 1) + "\n"
 
 
@@ -46,12 +47,6 @@ def themed(drawing: str) -> str:
     for colour, name in THEMED.items():
         drawing = drawing.replace(f'"{colour}"', f'"var(--{name}, {colour})"')
     return drawing
-
-
-def _size(drawing: str) -> tuple[float, float]:
-    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)
-    assert found is not None  # Matplotlib always writes one
-    return float(found[1]), float(found[2])
 
 
 def _references(root: ET.Element) -> set[str]:

@@ -13,7 +13,9 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.core.arguments import whole
+from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
+from resetfree.core.settings import check_names
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.columns import columns_of_row
 from resetfree.runs.result import Run
@@ -205,18 +207,14 @@ def _keep(
 def _columns(columns: Sequence[str] | None, evaluate: bool) -> tuple[str, ...]:
     """The columns to keep, in the order of a run."""
     there = PLAYED + EXACT if evaluate else PLAYED
-    for name in columns or ():
-        if name not in there:
-            raise UnknownName("column of a batch", name, there)
+    check_names(columns or (), there, "column of a batch")
     return tuple(there if columns is None else [name for name in there if name in columns])
 
 
 def _length(segment: int | None, episodes: int, rows: int) -> int:
     """Rounds of a segment: `segment` if given; otherwise such that all are equally long if nearly as efficient."""
     if segment is not None:
-        if isinstance(segment, bool) or not isinstance(segment, int | np.integer) or segment < 1:
-            raise InvalidInput(f"The 'segment' of a batch must be a positive integer. Got {segment!r} instead.")
-        return int(segment)
+        return whole(segment, "'segment' of a batch", 1)
     n = -(-episodes // max(1, min(LONGEST, AT_ONCE // rows)))
     for pieces in range(n, 2 * n + 1):
         if episodes % pieces == 0:

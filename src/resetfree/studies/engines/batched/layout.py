@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.players import Role, discover
 from resetfree.players.shared.batched.batched_tables import shape_of, tables_of
@@ -66,8 +67,7 @@ def settings_of(
     if len(seeds) == 0:
         raise InvalidInput("The 'seeds' of a batch must name at least one seed. Got none instead.")
     for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise InvalidInput(f"The 'seeds' of a batch must be integers from 0. Got {seed!r} instead.")
+        whole(seed, "'seeds' of a batch", 0)
     world = find_world(problem)
     pairs = zip(*(players * n if len(players) == 1 else players for players in lists), strict=True)
     setups = [prepare(world, p, d, episodes=episodes, seed=int(seeds[0]), feedback=feedback, B=B) for p, d in pairs]
