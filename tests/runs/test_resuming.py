@@ -24,7 +24,7 @@ from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
-from resetfree.runs import ledger, runfile
+from resetfree.runs import runfile
 from resetfree.runs.ledger import read
 from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.runfile import connect, read_checkpoint, read_played, read_problem
@@ -47,7 +47,7 @@ def test_resets_write_rows_and_few_checkpoints(tmp_path: Path, monkeypatch: pyte
         asked.append(len(read(path).columns["k"]))
         return ""
 
-    monkeypatch.setattr(ledger, "write_checkpoint", write)
+    monkeypatch.setattr(runfile, "write_checkpoint", write)
     run = rf.learn(
         "gym:CartPole-v1", "uniform", "constant-penalty", episodes=100, path=path, operator=OperatorReset(ask),
         settings={"problem": {"horizon": 30}, "dual": {"C": 1.0}}, checkpoint_every=1000.0,

@@ -46,13 +46,16 @@ class ProblemSpec:
         return parameters(self.factory)
 
     def sized(self, options: Mapping[str, Any]) -> Size:
-        """The size of the problem with these options, which are checked; 0 if no option changes it.
+        """The size of the problem with these options, which are checked, those of others aside; 0 if none changes it.
 
         >>> problems()["pits-v0"].sized({"n": 3000}).work
         216576000000
         """
-        check_options(self.factory, options, f"problem '{self.id}'")
-        found = 0 if self.size is None else self.size(**{**self.options, **options})
+        if self.size is None:
+            return Size(0)
+        given = {name: options.get(name, default) for name, default in self.options.items()}
+        check_options(self.factory, given, f"problem '{self.id}'")
+        found = self.size(**given)
         return found if isinstance(found, Size) else Size(0, found)
 
 
@@ -116,6 +119,7 @@ def make(id: str, **options: Any) -> Any:
     Got 4000000000000000000 instead: lower its options.
     """
     spec = PROBLEMS.find(words(id, "id of a problem"))
+    check_options(spec.factory, options, f"problem '{id}'")
     if (numbers := spec.sized(options).numbers) > LARGEST:
         raise InvalidInput(
             f"The problem '{id}' must have at most {LARGEST} numbers. Got {numbers} instead: lower its options."
