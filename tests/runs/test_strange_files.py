@@ -109,17 +109,17 @@ def test_a_line_of_results_that_is_none_is_named(line: Any, tmp_path: Path) -> N
 
 
 def test_best_values_that_are_damaged_are_computed_again(tmp_path: Path) -> None:
-    file = _values_file(tmp_path, "grid-v0", {})
+    file = _values_file(tmp_path, "grid-v0")
     file.parent.mkdir()
     np.savez(file, value=np.ones(3), fingerprint=np.array("abc"))
-    assert _best(tmp_path, "grid-v0", "{}", "abc") is not None
+    assert _best(tmp_path, "grid-v0", "abc") is not None
     with zipfile.ZipFile(file) as archive:
         at = archive.getinfo("fingerprint.npy").header_offset
     data = bytearray(file.read_bytes())
     data[at + 150] ^= 1
     file.write_bytes(bytes(data))
     _best.cache_clear()
-    assert _best(tmp_path, "grid-v0", "{}", "abc") is None
+    assert _best(tmp_path, "grid-v0", "abc") is None
 
 
 def test_a_checkpoint_that_is_refused_costs_no_round(tmp_path: Path) -> None:
