@@ -158,6 +158,8 @@ def check_fields(record: Any, owner: str) -> None:
             check(value, kind, what)
             if not _unbounded(kind):
                 _check_size(value, what)
+            elif is_whole(value) and abs(value) > LARGEST_WHOLE:  # compiled code takes integers of 64 bits only
+                object.__setattr__(record, field.name, float(value))
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
