@@ -47,6 +47,21 @@ def lines(tree: Tree) -> int:
     return sum(len(text.splitlines()) for text in tree.files.values())
 
 
+def code_lines(tree: Tree) -> int:
+    """Lines of code: without imports, docstrings, comments and blank lines."""
+    code = 0
+    for path, text in tree.files.items():
+        numbered = enumerate(text.splitlines(), 1)
+        left = {n for n, line in numbered if line.strip() and not line.strip().startswith("#")}
+        for node in ast.walk(tree.trees[path]):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+                left -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                left -= set(range(node.lineno, (node.end_lineno or 0) + 1))
+        code += len(left)
+    return code
+
+
 def shared_file_names(tree: Tree) -> int:
     """File names that are used more than once."""
     names = Counter(path.name for path in tree.files if not path.name.startswith("__"))
@@ -134,6 +149,7 @@ def largest_file(tree: Tree) -> int:
 MEASURES: tuple[Callable[[Tree], int], ...] = (
     top_nodes,
     lines,
+    code_lines,
     shared_file_names,
     shared_class_names,
     long_calls,
