@@ -19,9 +19,12 @@ from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, R
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.players.primal import machine_search
+from resetfree.players.primal.machine_search import MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
 from resetfree.players.shared.suitability import for_vectors
+from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
 from resetfree.problems.finite.transitions import Floats
@@ -98,6 +101,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
 
     name: ClassVar[str] = "model-search"
     vectors_only: ClassVar[bool] = True
+    action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
     planning: PositiveInt = 200
     caution: NonNegative = 1.0
     waves: Count = 30
@@ -108,6 +112,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
     rounds: PositiveInt = 8
     starts: Count = 8
     least: PositiveInt = 10
+    bags: PositiveInt = 4
 
     def init(self, problem: Problem, episodes: int, seed: int) -> ModelSearchState:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
@@ -116,16 +121,19 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
                 f"The player '{self.name}' needs states that are vectors. Got '{problem.name}' instead."
             )
         check_pooling(problem, self.name)
-        nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
-        return ModelSearchState(no_rows(problem), nothing, at=0, lam=0.0, stale=False, **world, models={}, found={})
+        fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
+        if isinstance(problem.actions, Box):
+            return MachineSearchState(no_rows(problem), no_policy(problem.actions, len(problem.low)), **fresh)
+        nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
+        return ModelSearchState(no_rows(problem), nothing, **fresh)
 
     def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
         lam, n, policy = check_multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
-            if int((state.rows.action[:n] != NO_ACTION).sum()) < self.least:
+            if int(state.rows.taken(n).sum()) < self.least:
                 return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action equally likely
             policy = self.search(state, n, lam)
         return Plan(policy, *self.foresee(state, n, policy, s1))
@@ -141,6 +149,8 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
 
     def search(self, state: ModelSearchState, n: int, lam: float) -> LinearScores:
         """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
+        if isinstance(state, MachineSearchState):
+            return machine_search.search(state, n, lam, self)
         if (n, lam) in state.found:
             return state.found[n, lam]
         rng = np.random.default_rng([state.seed, n])
@@ -174,7 +184,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         z, dead = scaling(rows.state[:n]), rows.dead[:n]
         rng = np.random.default_rng([state.seed, self.waves, size])
         wave, phase = rng.normal(size=(size, self.waves)) / self.bandwidth, rng.uniform(0.0, 2.0 * pi, self.waves)
-        taken = np.flatnonzero(rows.action[:n] != NO_ACTION)
+        taken = np.flatnonzero(rows.taken(n))
         height = sqrt(2.0 / max(1, self.waves))
         inputs = np.concatenate([np.ones((len(taken), 1)), z[taken], height * np.cos(z[taken] @ wave + phase)], axis=1)
         targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
@@ -200,6 +210,8 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
 
     def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
+        if isinstance(state, MachineSearchState):
+            return machine_search.foresee(state, n, policy, s1, self)
         scaling, model = self.model(state, n)
         out = np.empty(2)
         start = scaling(vectors(np.asarray([s1])))[0]

@@ -6,12 +6,15 @@ Legend: row j is a state in the order of visit; its action leads to row j + 1. T
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput
 from resetfree.players.shared.sparse_counts import longer
+from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -26,7 +29,7 @@ class StoredRows:
 
     n: int = field(metadata={"fixed": True})
     state: Floats = field(metadata=REPLAYED)  # [room, D]
-    action: NDArray[np.int64] = field(metadata=REPLAYED)  # [room] NO_ACTION where an episode ends
+    action: NDArray[Any] = field(metadata=REPLAYED)  # [room] int, or [room, A] float; none where an episode ends
     reward: Floats = field(metadata=REPLAYED)  # [room] for the action of this row
     dead: Bools = field(metadata=REPLAYED)  # [room] whether the row is a reset state
 
@@ -38,13 +41,13 @@ class StoredRows:
             setattr(self, name, longer(getattr(self, name), self.n + length, 0))
         new = slice(self.n, self.n + length)
         self.state[new] = states
-        self.action[new], self.reward[new], self.dead[new] = NO_ACTION, 0.0, False
+        self.action[new], self.reward[new], self.dead[new] = self._none, 0.0, False
         self.action[self.n : self.n + m] = episode.actions
         self.reward[self.n : self.n + m] = episode.rewards
         if episode.reset:
             self.dead[self.n + length - 1] = True
         elif length == m:  # the last action earned without moving the agent: no transition is known for it
-            self.action[self.n + length - 1] = NO_ACTION
+            self.action[self.n + length - 1] = self._none
         self.n += length
 
     def replay(self, episode: Episode) -> None:
@@ -53,13 +56,24 @@ class StoredRows:
 
     def ends_at(self, n: int) -> bool:
         """Whether an episode ends with the first n rows."""
-        return n == 0 or (n <= self.n and bool(self.action[n - 1] == NO_ACTION))
+        return n == 0 or (n <= self.n and not self.taken(n)[n - 1])
+
+    def taken(self, n: int) -> Bools:
+        """[n] whether an action was taken, whose result is the next row."""
+        action = self.action[:n]
+        return np.asarray(action != NO_ACTION if action.ndim == 1 else ~np.isnan(action).any(axis=1))
+
+    @property
+    def _none(self) -> float:
+        return NO_ACTION if self.action.ndim == 1 else nan
 
 
 def no_rows(problem: Problem) -> StoredRows:
     """Nothing seen yet."""
     size, room = 1 if problem.low is None else len(problem.low), LEAST_ROOM
-    actions, dead = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.bool_)
+    box = problem.actions
+    actions = np.zeros(room, dtype=np.int64) if isinstance(box, Choices) else np.zeros((room, box.size))
+    dead = np.zeros(room, dtype=np.bool_)
     return StoredRows(0, np.zeros((room, size)), actions, np.zeros(room), dead)
 
 
