@@ -5,7 +5,6 @@ Run: python examples/gym/rooms.py [seed]
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -82,7 +81,7 @@ class OneWorld(SupportElimination):
             for shift in range(len(FREE), len(GOALS) * len(FREE), len(FREE)):
                 there = (last + shift) % (len(GOALS) * len(FREE))
                 step = Episode(np.array([there, round.episode.states[-1]]), action, np.zeros(1), True, None)
-                state = super().update(state, dataclasses.replace(round, episode=step))
+                state = super().update(state, round._replace(episode=step))
         return state
 
 

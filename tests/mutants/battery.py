@@ -106,7 +106,7 @@ class InvertedRewards(UCBVI):
     def update(self, state: Any, round: Round) -> Any:
         """Learn from the inverted rewards."""
         episode = dataclasses.replace(round.episode, rewards=1.0 - np.asarray(round.episode.rewards))
-        return super().update(state, dataclasses.replace(round, episode=episode))
+        return super().update(state, round._replace(episode=episode))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class CannotMaximise(BestResponse):
         """The best response's values, another policy."""
         n_actions = state.model.reward.shape[-1]
         shape = (*state.safe.shape, n_actions)
-        return dataclasses.replace(super().plan(state, s1, lam), policy=np.full(shape, 1 / n_actions))
+        return super().plan(state, s1, lam)._replace(policy=np.full(shape, 1 / n_actions))
 
 
 @dataclass(frozen=True)

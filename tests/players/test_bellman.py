@@ -33,13 +33,13 @@ def reversed_states(this: Round) -> Round:
     """The round as a learner sees it that numbers the states from the other end."""
     last = MDP.n_states - 1
     states = last - np.asarray(this.episode.states)
-    return dataclasses.replace(this, episode=dataclasses.replace(this.episode, states=states))
+    return this._replace(episode=dataclasses.replace(this.episode, states=states))
 
 
 def inverted_rewards(this: Round) -> Round:
     """The round as a learner sees it that takes every reward for what it lacks to 1."""
     rewards = 1.0 - np.asarray(this.episode.rewards)
-    return dataclasses.replace(this, episode=dataclasses.replace(this.episode, rewards=rewards))
+    return this._replace(episode=dataclasses.replace(this.episode, rewards=rewards))
 
 
 def honest(this: Round) -> Round:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_fields
@@ -23,8 +23,7 @@ D = TypeVar("D")
 MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """The primal player's decision in one round.
 
     Paper: pi^k, V_{r,1}^k, V_{c,1}^k.
@@ -36,8 +35,7 @@ class Plan:
     upper: float = float("nan")  # the player's upper bound on V*(s_1^k), nan if it has none (composite optimism)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class Round(NamedTuple):
     """The record of one episode of the game: both players and the ledger get it, and nothing else."""
 
     k: int  # counted from 1

@@ -72,12 +72,12 @@ class Good(PrimalPlayer[Means]):
 class Rows(Good):
     def plan(self, state: Means, s1: State, lam: float) -> Plan:
         plan = super().plan(state, s1, lam)
-        return replace(plan, policy=0.9 * plan.policy)
+        return plan._replace(policy=0.9 * plan.policy)
 
 
 class Ranges(Good):
     def plan(self, state: Means, s1: State, lam: float) -> Plan:
-        return replace(super().plan(state, s1, lam), v_c=-0.1)
+        return super().plan(state, s1, lam)._replace(v_c=-0.1)
 
 
 class Counts(Good):
@@ -94,7 +94,7 @@ class Overwrites(Good):
     def plan(self, state: Means, s1: State, lam: float) -> Plan:
         plan = super().plan(state, s1, lam)
         state.buffer[...] = plan.policy
-        return replace(plan, policy=state.buffer)
+        return plan._replace(policy=state.buffer)
 
 
 class Wavers(Good):
@@ -102,7 +102,7 @@ class Wavers(Good):
 
     def plan(self, state: Means, s1: State, lam: float) -> Plan:
         before, state.hidden[0] = state.hidden[0], lam > 10.0  # only the battery asks for that much
-        return replace(super().plan(state, s1, lam), v_r=0.25 if before else 0.5)
+        return super().plan(state, s1, lam)._replace(v_r=0.25 if before else 0.5)
 
 
 class Chance(Good):
@@ -114,14 +114,14 @@ class Chance(Good):
         return replace(super().init(problem, episodes, seed), turns=next(self.games))
 
     def plan(self, state: Means, s1: State, lam: float) -> Plan:
-        return replace(super().plan(state, s1, lam), v_r=1.0 / (1 + state.turns))
+        return super().plan(state, s1, lam)._replace(v_r=1.0 / (1 + state.turns))
 
 
 class Unsaved(Good):
     """What it learns is in a field that is not saved."""
 
     def plan(self, state: Means, s1: State, lam: float) -> Plan:
-        return replace(super().plan(state, s1, lam), v_r=1.0 / (1.0 + state.hidden[0]))
+        return super().plan(state, s1, lam)._replace(v_r=1.0 / (1.0 + state.hidden[0]))
 
     def update(self, state: Means, round: Round) -> Means:
         state.hidden[0] += 1

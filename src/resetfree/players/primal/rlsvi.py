@@ -5,7 +5,7 @@ Legend: n how often a pair was tried; rest = H - h the reward that can follow st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import nan
 from typing import ClassVar
 
@@ -63,7 +63,7 @@ class RLSVI(PrimalPlayer[CountState]):
         lam = multiplier(state, lam, self.monotone)
         draw = np.random.default_rng([state.seed, state.k]).standard_normal(state.tried.shape)
         bonus = Bonus(HOEFFDING, state.log_term, state.noise, float(self.cost_part), lam)
-        return replace(state.plan(s1, bonus, draw=draw), upper=nan)  # a draw is above V* only now and then
+        return state.plan(s1, bonus, draw=draw)._replace(upper=nan)  # a draw is above V* only now and then
 
     def update(self, state: CountState, round: Round) -> CountState:
         """Count the episode."""

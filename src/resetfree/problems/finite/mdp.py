@@ -236,7 +236,7 @@ class FiniteProblem(Problem):
             raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
         start = check_start(mdp, start)
         out = states, actions, rewards = np.empty(horizon + 1, np.int64), np.empty(horizon, np.int64), np.empty(horizon)
-        if isinstance(policy, LazyPolicy):
+        if not isinstance(policy, np.ndarray) and isinstance(policy, LazyPolicy):  # an array is the common case
             n, reset = self._roll_lazy(policy, start, u, out)
         else:
             n, reset = roll(mdp.model, as_policy(policy, mdp), start, u, *out)

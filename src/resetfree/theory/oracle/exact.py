@@ -29,7 +29,7 @@ class Evaluator:
 
     def __call__(self, policy: Any, s1: int) -> tuple[float, float]:
         """(V_r, V_c) of `policy` at `s1`."""
-        if isinstance(policy, LazyPolicy):
+        if not isinstance(policy, np.ndarray) and isinstance(policy, LazyPolicy):  # an array is the common case
             return self._onwards(policy, s1)
         planning.evaluate(self._mdp.model, as_policy(policy, self._mdp), self._v_r, self._v_c)
         return float(self._v_r[s1]), float(self._v_c[s1])
