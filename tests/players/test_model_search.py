@@ -14,12 +14,11 @@ import resetfree as rf
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
-from resetfree.players.primal.model_search import (
+from resetfree.players.primal.choice_search import (
     FAR,
+    ChoiceSearchState,
     FittedModel,
     LinearScores,
-    ModelSearch,
-    ModelSearchState,
     _danger,
     _judges,
     _scaled,
@@ -28,6 +27,7 @@ from resetfree.players.primal.model_search import (
     imagine,
     judge,
 )
+from resetfree.players.primal.model_search import ModelSearch
 from resetfree.players.shared.stored_transitions import NO_ACTION
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.transitions import Floats
@@ -62,11 +62,12 @@ def uniform(h: int, s: Any) -> Floats:
     return np.full(3, 1.0 / 3.0)
 
 
-def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> ModelSearchState:
+def after_random(player: ModelSearch, episodes: int, seed: int = 0, bounds: float = np.inf) -> ChoiceSearchState:
     """What the player knows after some episodes of random actions."""
     state = player.init(Unstable(bounds), episodes, seed)
     for k, episode in enumerate(random_episodes(episodes, seed, bounds)):
         state = player.update(state, Round(k + 1, episode.start, 0.0, Plan(state.policy, 0.0, 0.0), episode, 0.0, None))
+    assert isinstance(state, ChoiceSearchState)
     return state
 
 
@@ -98,7 +99,7 @@ def test_the_model_is_the_least_squares_fit(waves: int) -> None:
     player = ModelSearch(waves=waves, reg=0.3)
     state = after_random(player, 6)
     n = state.rows.n
-    scaling, model = player.model(state, n)
+    scaling, model = state.model(n, player)
     inputs, targets, actions = [], [], []
     for j in range(n):
         if state.rows.action[j] == NO_ACTION:
@@ -129,7 +130,7 @@ def test_imagined_lives_are_those_of_a_known_linear_world() -> None:
     """Exactly linear dynamics without waves are found: 30 steps ahead, place and speed agree to 1e-4."""
     player = ModelSearch(waves=0, reg=1e-9, caution=0.0)
     state = after_random(player, 10)
-    scaling, model = player.model(state, state.rows.n)
+    scaling, model = state.model(state.rows.n, player)
     policy = LinearScores(np.array([[1.0, 1.0], [0.0, 0.0], [-1.0, -1.0]]), np.array([-0.05, 0.0, -0.05]))
     theta, s = _scaled(policy, scaling), np.array([0.17, -0.1])
     z = scaling(s[None])[0]
@@ -213,7 +214,7 @@ def test_judges_are_the_dead_and_the_ten_nearest_to_each(seed: int, dead: int, l
 def test_scaling_a_policy_and_back_changes_nothing() -> None:
     player = ModelSearch()
     state = after_random(player, 4)
-    scaling, _ = player.model(state, state.rows.n)
+    scaling, _ = state.model(state.rows.n, player)
     rng = np.random.default_rng(3)
     policy = LinearScores(rng.normal(size=(3, 2)), rng.normal(size=3))
     back = _unscaled(_scaled(policy, scaling), scaling)
@@ -224,10 +225,10 @@ def test_scaling_a_policy_and_back_changes_nothing() -> None:
 def test_what_bounds_rule_out_is_not_imagined() -> None:
     player = ModelSearch()
     bounded, free = (after_random(player, 4, bounds=bounds) for bounds in (1.5, np.inf))
-    scaling, model = player.model(bounded, bounded.rows.n)
+    scaling, model = bounded.model(bounded.rows.n, player)
     np.testing.assert_allclose(model.least * scaling.scale + scaling.centre, -1.5)
     np.testing.assert_allclose(model.most * scaling.scale + scaling.centre, 1.5)
-    _, model = player.model(free, free.rows.n)
+    _, model = free.model(free.rows.n, player)
     assert (model.least == -FAR).all()
     assert (model.most == FAR).all()
 
@@ -236,7 +237,7 @@ def test_it_keeps_an_unstable_world_in_place() -> None:
     """Left alone or at random the world runs away; the policy found in the model stays for 1,000 true steps."""
     state = after_random(ModelSearch(), 3)
     assert max(steady(LinearScores(np.zeros((3, 2)), np.array([0.0, 1.0, 0.0])))[:2]) < 1000  # no push
-    found = ModelSearch().search(state, state.rows.n, 200.0)
+    found = state.search(state.rows.n, 200.0, ModelSearch())
     assert steady(found) == [1000] * 5
 
 

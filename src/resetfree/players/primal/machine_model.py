@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.players.shared.search_state import LEAST_SPREAD
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
@@ -24,7 +25,6 @@ LATEST = 64  # reset states that judge others
 NEIGHBOURS = 8  # states beside each of them that decide how far it reaches
 ELSEWHERE = 256  # further states that were lived in: what lies far from any reset state is not judged by one
 NARROW = 0.5  # least width of the box: a sensor that never moved is no reason to expect a reset when it does
-LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
 ELITE = 5  # one of so many policies is kept in each round of the search
 
 
@@ -79,9 +79,7 @@ class MachineModel:
     caution: float  # how dangerous it is to be outside of the box, per width
 
     def danger(self, z: Floats) -> Floats:
-        """[...] the probability that z [..., D] is a reset state: by its nearest known state, and by how far outside it
-        is.
-        """
+        """[...] the probability that z [..., D] is a reset state: by its nearest known state and by how far outside."""
         width = np.maximum(self.high - self.low, NARROW)
         outside = np.maximum(z - self.high, self.low - z) / width
         danger = np.clip(self.caution * outside.max(axis=-1), 0.0, 1.0)
@@ -195,7 +193,7 @@ def search_machine(
     rounds: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """theta of largest reward - lam (probability of a reset) in the model, by the cross-entropy method.
+    """Theta of largest reward - lam (probability of a reset) in the model, by the cross-entropy method.
 
     starts: [n, D] states, not scaled.  played: theta of the policy that is played now, which takes part.
     """

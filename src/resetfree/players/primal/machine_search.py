@@ -6,12 +6,12 @@ Legend: see `machine_model`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from resetfree.core.state import require
 from resetfree.players.primal.machine_model import Experience, MachineModel, TanhPolicy, fit_machine, search_machine
+from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import State
@@ -22,49 +22,72 @@ BEGAN = 3  # latest lives whose first states are imagined from
 BEFORE = (6, 12)  # so many steps before a fall are imagined from as well, of the latest BEGAN falls
 
 
-class Settings(Protocol):
-    """The settings of the search, see `ModelSearch`."""
-
-    @property
-    def planning(self) -> int: ...
-    @property
-    def caution(self) -> float: ...
-    @property
-    def waves(self) -> int: ...
-    @property
-    def bandwidth(self) -> float: ...
-    @property
-    def reg(self) -> float: ...
-    @property
-    def population(self) -> int: ...
-    @property
-    def rounds(self) -> int: ...
-    @property
-    def starts(self) -> int: ...
-    @property
-    def bags(self) -> int: ...
-
-
 @dataclass
-class MachineSearchState:
-    """All transitions, and the policy that is played."""
+class MachineSearchState(SearchState[TanhPolicy]):
+    """What a search among continuous actions keeps, with the models and policies that follow from its rows."""
 
-    rows: StoredRows
-    policy: TanhPolicy
-    at: int  # rows that it rests on
-    lam: float  # the multiplier that it was made for
-    stale: bool  # whether the next episode should have a new one
-    horizon: int = field(metadata={"saved": False})
-    seed: int = field(metadata={"saved": False})
-    low: Floats = field(metadata={"saved": False})
-    high: Floats = field(metadata={"saved": False})
     models: dict[int, MachineModel] = field(metadata={"saved": False})  # of the first n rows
     found: dict[tuple[int, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for lam
 
     def check_loaded(self) -> None:
-        """Raise InvalidInput unless the policy rests on whole episodes and keeps its box."""
-        require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
+        """Raise InvalidInput unless the policy rests on whole episodes and has a box."""
+        super().check_loaded()
         require((self.policy.low <= self.policy.high).all(), "policy must have a box of actions")
+
+    def model(self, n: int, settings: SearchSettings) -> MachineModel:
+        """The model of the first n rows."""
+        if n not in self.models:
+            rows, taken = self.rows, np.flatnonzero(self.rows.taken(n))
+            middle, half = (self.policy.low + self.policy.high) / 2, (self.policy.high - self.policy.low) / 2
+            seen = Experience(
+                before=rows.state[taken],
+                action=(rows.action[taken] - middle) / np.where(half > 0, half, 1.0),
+                reward=rows.reward[taken],
+                after=rows.state[taken + 1],
+                lived=rows.state[:n][~rows.dead[:n]],
+                dead=rows.state[:n][rows.dead[:n]],
+            )
+            scaling = fit_scaling(rows.state[:n], self.low, self.high)
+            self.models.clear()
+            self.models[n] = fit_machine(
+                seen,
+                scaling,
+                (self.low, self.high),
+                waves=settings.waves,
+                bandwidth=settings.bandwidth,
+                reg=settings.reg,
+                bags=settings.bags,
+                caution=settings.caution,
+                seed=self.seed,
+            )
+        return self.models[n]
+
+    def search(self, n: int, lam: float, settings: SearchSettings) -> TanhPolicy:
+        """The policy of largest worth in the model of the first n rows."""
+        if (n, lam) not in self.found:
+            rng = np.random.default_rng([self.seed, n])
+            model = self.model(n, settings)
+            theta = search_machine(
+                model,
+                _starts(self.rows, n, settings.starts, rng),
+                scaled_policy(self.policy, model.scaling),
+                lam=lam,
+                planning=settings.planning,
+                population=settings.population,
+                rounds=settings.rounds,
+                rng=rng,
+            )
+            self.found.clear()
+            self.found[n, lam] = unscaled_policy(theta, model.scaling, self.policy)
+        return self.found[n, lam]
+
+    def foresee(self, n: int, policy: TanhPolicy, s1: State, settings: SearchSettings) -> tuple[float, float]:
+        """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
+        model = self.model(n, settings)
+        start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.bags, axis=0)
+        noise = np.zeros((self.horizon, *start.shape))
+        earned, reset = model.imagine(scaled_policy(policy, model.scaling)[None], start, noise)
+        return float(earned.mean()), float(reset.mean())
 
 
 def unscaled_policy(theta: Floats, scaling: Scaling, like: TanhPolicy) -> TanhPolicy:
@@ -74,7 +97,7 @@ def unscaled_policy(theta: Floats, scaling: Scaling, like: TanhPolicy) -> TanhPo
 
 
 def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
-    """theta [A, D + 1] of a policy for states that are scaled."""
+    """Theta [A, D + 1] of a policy for states that are scaled."""
     offset = policy.offset + policy.weight @ scaling.centre
     return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
 
@@ -83,66 +106,6 @@ def no_policy(box: Box, size: int) -> TanhPolicy:
     """Every action of the box equally likely."""
     low, high = box.low.ravel().astype(np.float64), box.high.ravel().astype(np.float64)
     return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), low, high)
-
-
-def machine_of(state: MachineSearchState, n: int, settings: Settings) -> MachineModel:
-    """The model of the first n rows."""
-    if n not in state.models:
-        rows, taken = state.rows, np.flatnonzero(state.rows.taken(n))
-        middle, half = (state.policy.low + state.policy.high) / 2, (state.policy.high - state.policy.low) / 2
-        seen = Experience(
-            before=rows.state[taken],
-            action=(rows.action[taken] - middle) / np.where(half > 0, half, 1.0),
-            reward=rows.reward[taken],
-            after=rows.state[taken + 1],
-            lived=rows.state[:n][~rows.dead[:n]],
-            dead=rows.state[:n][rows.dead[:n]],
-        )
-        scaling = fit_scaling(rows.state[:n], state.low, state.high)
-        state.models.clear()
-        state.models[n] = fit_machine(
-            seen,
-            scaling,
-            (state.low, state.high),
-            waves=settings.waves,
-            bandwidth=settings.bandwidth,
-            reg=settings.reg,
-            bags=settings.bags,
-            caution=settings.caution,
-            seed=state.seed,
-        )
-    return state.models[n]
-
-
-def search(state: MachineSearchState, n: int, lam: float, settings: Settings) -> TanhPolicy:
-    """The policy of largest worth in the model of the first n rows."""
-    if (n, lam) not in state.found:
-        rng = np.random.default_rng([state.seed, n])
-        model = machine_of(state, n, settings)
-        theta = search_machine(
-            model,
-            _starts(state.rows, n, settings.starts, rng),
-            scaled_policy(state.policy, model.scaling),
-            lam=lam,
-            planning=settings.planning,
-            population=settings.population,
-            rounds=settings.rounds,
-            rng=rng,
-        )
-        state.found.clear()
-        state.found[n, lam] = unscaled_policy(theta, model.scaling, state.policy)
-    return state.found[n, lam]
-
-
-def foresee(
-    state: MachineSearchState, n: int, policy: TanhPolicy, s1: State, settings: Settings
-) -> tuple[float, float]:
-    """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
-    model = machine_of(state, n, settings)
-    start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.bags, axis=0)
-    noise = np.zeros((state.horizon, *start.shape))
-    earned, reset = model.imagine(scaled_policy(policy, model.scaling)[None], start, noise)
-    return float(earned.mean()), float(reset.mean())
 
 
 def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:

@@ -1,87 +1,34 @@
 """Policy search in a learned model: for vector states with smooth dynamics, where every reset is dear.
 
-Legend: z = (s - centre) / scale; the model z' - z = W (1, z, waves), one W per action; theta [A, D+1] a policy, which
-takes the action of largest score theta.(z, 1), scores in the compiled code; lam the price of a reset; P steps planned
-ahead; f waves.
+Legend: z = (s - centre) / scale; lam the price of a reset; P steps planned ahead. `choice_search` has the model and the
+policies for choices, `machine_search` those for continuous actions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import pi, sqrt
-from typing import Annotated, Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from resetfree.core.compiled import jit
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
-from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.primal import machine_search
+from resetfree.players.primal.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.primal.machine_search import MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier
-from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.players.shared.search_state import SearchState
+from resetfree.players.shared.stored_transitions import check_pooling, no_rows
 from resetfree.players.shared.suitability import for_vectors
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import ChoicePolicy, Problem, State
-from resetfree.problems.features._scaling import Scaling, fit_scaling
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.contract import Problem, State
 
-GONE = 1e-6  # a life whose probability of still going on is smaller has ended
-FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
-NEIGHBOURS = 10  # states beside each reset state that decide how far it reaches
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
-LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
-
-
-@dataclass
-class LinearScores(ChoicePolicy):
-    """The action of largest weight[a].s + offset[a]; without weights, every action is equally likely."""
-
-    kind = "LinearScores"
-    axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A"}
-    stationary = True
-    weight: Floats  # [A, D]
-    offset: Floats  # [A]
-
-    def __call__(self, h: int, s: State) -> Floats:
-        """Probabilities [A], the same at every step."""
-        if not self.weight.any():
-            return np.full(len(self.offset), 1.0 / len(self.offset))
-        scores = self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset
-        row = np.zeros(len(scores))
-        row[scores.argmax()] = 1.0
-        return row
-
-
-@dataclass
-class ModelSearchState:
-    """All transitions, and the policy that is played."""
-
-    rows: StoredRows
-    policy: LinearScores
-    at: int  # rows that it rests on
-    lam: float  # the multiplier that it was made for
-    stale: bool  # whether the next episode should have a new one
-    horizon: int = field(metadata={"saved": False})
-    seed: int = field(metadata={"saved": False})
-    low: Floats = field(metadata={"saved": False})
-    high: Floats = field(metadata={"saved": False})
-    # What follows from the rows, and takes long: the model of the first n of them, and the policy found in it for lam.
-    models: dict[int, tuple[Scaling, FittedModel]] = field(metadata={"saved": False})
-    found: dict[tuple[int, float], LinearScores] = field(metadata={"saved": False})
-
-    def check_loaded(self) -> None:
-        """Actions that there are, and a policy that rests on whole episodes."""
-        actions = self.rows.action[: self.rows.n]
-        require(within(actions, NO_ACTION, len(self.policy.offset)), "actions must be among those there are")
-        require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
 
 
 @dataclass(frozen=True)
-class ModelSearch(PrimalPlayer[ModelSearchState]):
+class ModelSearch(PrimalPlayer[SearchState[Any]]):
     """The best response to lam in a model that is fitted to all transitions.
 
     The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
@@ -114,7 +61,7 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
     least: PositiveInt = 10
     bags: PositiveInt = 4
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> ModelSearchState:
+    def init(self, problem: Problem, episodes: int, seed: int) -> SearchState[Any]:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
         if problem.n_states is not None or problem.low is None or problem.high is None:
             raise NotCertifiable(
@@ -126,19 +73,19 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         if isinstance(problem.actions, Box):
             return MachineSearchState(no_rows(problem), no_policy(problem.actions, len(problem.low)), **fresh)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
-        return ModelSearchState(no_rows(problem), nothing, **fresh)
+        return ChoiceSearchState(no_rows(problem), nothing, **fresh)
 
-    def plan(self, state: ModelSearchState, s1: State, lam: float) -> Plan:
+    def plan(self, state: SearchState[Any], s1: State, lam: float) -> Plan:
         """The policy that is kept while it is neither stale nor made for another multiplier; else a new one."""
         lam, n, policy = check_multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
             if int(state.rows.taken(n).sum()) < self.least:
                 return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action equally likely
-            policy = self.search(state, n, lam)
-        return Plan(policy, *self.foresee(state, n, policy, s1))
+            policy = state.search(n, lam, self)
+        return Plan(policy, *state.foresee(n, policy, s1, self))
 
-    def update(self, state: ModelSearchState, round: Round) -> ModelSearchState:
+    def update(self, state: SearchState[Any], round: Round) -> SearchState[Any]:
         """Keep the policy that was played, add the steps that were taken, and decide whether it is stale."""
         rows = state.rows
         if round.plan.policy is not state.policy:
@@ -146,77 +93,6 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         rows.add(round.episode)
         state.stale = state.stale or round.episode.reset or rows.n >= self.growth * state.at
         return state
-
-    def search(self, state: ModelSearchState, n: int, lam: float) -> LinearScores:
-        """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
-        if isinstance(state, MachineSearchState):
-            return machine_search.search(state, n, lam, self)
-        if (n, lam) in state.found:
-            return state.found[n, lam]
-        rng = np.random.default_rng([state.seed, n])
-        scaling, model = self.model(state, n)
-        starts = scaling(_starts(state.rows, n, self.starts, rng))
-        noise = rng.normal(size=(len(starts), self.planning, starts.shape[1]))
-        best = _scaled(state.policy, scaling)
-        mean, spread, value = np.zeros_like(best), np.ones_like(best), -np.inf  # any direction: scores have no size
-        spread[0] = 0.0  # only differences of scores matter
-        worth = np.empty(self.population)
-        for _ in range(self.rounds):
-            candidates = mean + spread * rng.normal(size=(self.population, *mean.shape))
-            candidates[0], candidates[1] = mean, best
-            judge(model, candidates, starts, noise, lam, worth)
-            elite = np.argsort(-worth, kind="stable")[: max(2, self.population // 5)]
-            mean = candidates[elite].mean(axis=0)
-            spread[1:] = candidates[elite, 1:].std(axis=0) + LEAST_SPREAD
-            if worth[elite[0]] > value:
-                best, value = candidates[elite[0]], worth[elite[0]]
-        judge(model, mean[None], starts, noise, lam, worth[:1])
-        state.found.clear()
-        state.found[n, lam] = _unscaled(mean if worth[0] >= value else best, scaling)
-        return state.found[n, lam]
-
-    def model(self, state: ModelSearchState, n: int) -> tuple[Scaling, FittedModel]:
-        """The model of the first n rows, and the scale of its states."""
-        if n in state.models:
-            return state.models[n]
-        rows, size = state.rows, state.rows.state.shape[1]
-        scaling = fit_scaling(rows.state[:n], state.low, state.high)
-        z, dead = scaling(rows.state[:n]), rows.dead[:n]
-        rng = np.random.default_rng([state.seed, self.waves, size])
-        wave, phase = rng.normal(size=(size, self.waves)) / self.bandwidth, rng.uniform(0.0, 2.0 * pi, self.waves)
-        taken = np.flatnonzero(rows.taken(n))
-        height = sqrt(2.0 / max(1, self.waves))
-        inputs = np.concatenate([np.ones((len(taken), 1)), z[taken], height * np.cos(z[taken] @ wave + phase)], axis=1)
-        targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
-        ridge = np.full(inputs.shape[1], self.reg)
-        ridge[: 1 + size] /= 10.0  # prefer linear terms
-        shared = _ridge(inputs, targets, ridge)
-        coefficient = np.tile(shared, (len(state.policy.offset), 1, 1))
-        spread = np.zeros((len(coefficient), size))
-        for a in range(len(coefficient)):
-            mine = rows.action[taken] == a
-            if mine.any():
-                coefficient[a] += _ridge(inputs[mine], targets[mine] - inputs[mine] @ shared, ridge)
-                spread[a] = (targets[mine] - inputs[mine] @ coefficient[a])[:, :size].std(axis=0)
-        coefficient[:, 1 + size :] *= height
-        known, lived = _judges(z[dead], z[~dead]), z[~dead]
-        low, high = lived.min(axis=0), lived.max(axis=0)
-        # What the bounds of the states rule out is not imagined: a fitted model does not keep to them by itself.
-        least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (state.low, state.high))
-        state.models.clear()
-        dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
-        state.models[n] = scaling, FittedModel(*dynamics, known, int(dead.sum()), *bounds, self.caution)
-        return state.models[n]
-
-    def foresee(self, state: ModelSearchState, n: int, policy: LinearScores, s1: State) -> tuple[float, float]:
-        """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
-        if isinstance(state, MachineSearchState):
-            return machine_search.foresee(state, n, policy, s1, self)
-        scaling, model = self.model(state, n)
-        out = np.empty(2)
-        start = scaling(vectors(np.asarray([s1])))[0]
-        imagine(model, _scaled(policy, scaling), start, np.zeros((state.horizon, len(start))), out)
-        return float(out[0]), float(out[1])
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
@@ -234,135 +110,3 @@ class ModelSearch(PrimalPlayer[ModelSearchState]):
         """Nothing is proved."""
         constants: dict[str, Any] = {"planning": self.planning, "caution": self.caution, "waves": self.waves}
         return Statement(constants, False, "no theorem covers a policy found by search in a fitted model")
-
-
-def _ridge(inputs: Floats, targets: Floats, ridge: Floats) -> Floats:
-    return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(ridge), inputs.T @ targets))
-
-
-def _judges(dead: Floats, lived: Floats) -> Floats:
-    """Reset states, then the states nearest to each of them that were not."""
-    near: set[int] = set()
-    for z in dead:
-        distance = ((lived - z) ** 2).sum(axis=1)
-        near |= set(np.argpartition(distance, min(NEIGHBOURS, len(lived) - 1))[:NEIGHBOURS].tolist())
-    return np.concatenate([dead, lived[sorted(near)]]) if near else np.empty((0, lived.shape[1]))
-
-
-def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last three lives began, the agent's state, and states that it has visited."""
-    lived = np.flatnonzero(~rows.dead[:n])
-    began = np.flatnonzero(np.append(True, rows.dead[: n - 1]))[-3:]
-    return np.asarray(rows.state[np.concatenate([began, lived[-1:], rng.choice(lived, count)])])
-
-
-def _scaled(policy: LinearScores, scaling: Scaling) -> Floats:
-    """The theta [A, D+1] that scores z as the policy scores s."""
-    offset = policy.offset + policy.weight @ scaling.centre
-    return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
-
-
-def _unscaled(theta: Floats, scaling: Scaling) -> LinearScores:
-    weight = theta[:, :-1] / scaling.scale
-    return LinearScores(weight, theta[:, -1] - weight @ scaling.centre)
-
-
-class FittedModel(NamedTuple):
-    """A fitted model of the dynamics, rewards and reset states."""
-
-    wave: Floats  # [D, f]
-    phase: Floats  # [f]
-    coefficient: Floats  # [A, 1 + D + f, D + 1] of z' - z, and of the reward in the last column
-    spread: Floats  # [A, D] of what the model leaves open, per step
-    known: Floats  # [q, D] states by whose nearest a state is judged
-    n_dead: int  # this many of them, the first, are reset states
-    low: Floats  # [D] the box of all states that were lived in
-    high: Floats  # [D]
-    least: Floats  # [D] what z cannot leave
-    most: Floats  # [D]
-    caution: float  # how dangerous it is to be outside of it, per width of the box
-
-
-@jit
-def _danger(model: FittedModel, z: Floats) -> float:
-    """The probability that z is a reset state: judged by its nearest known state, and by how far outside it lies."""
-    if model.n_dead > 0:
-        best, nearest = np.inf, 0
-        for i in range(model.known.shape[0]):
-            distance = 0.0
-            for j in range(z.shape[0]):
-                distance += (z[j] - model.known[i, j]) ** 2
-                if distance >= best:
-                    break
-            if distance < best:
-                best, nearest = distance, i
-        if nearest < model.n_dead:
-            return 1.0
-    outside = 0.0
-    for j in range(z.shape[0]):
-        width = model.high[j] - model.low[j] + 1e-9
-        outside = max(outside, (model.low[j] - z[j]) / width, (z[j] - model.high[j]) / width)
-    return min(1.0, model.caution * outside)
-
-
-@jit
-def choose(scores: Floats, z: Floats) -> int:
-    """The action of largest score."""
-    n_actions, size = scores.shape[0], z.shape[0]
-    best, action = -np.inf, 0
-    for a in range(n_actions):
-        score = scores[a, size]
-        for j in range(size):
-            score += scores[a, j] * z[j]
-        if score > best:
-            best, action = score, a
-    return action
-
-
-@jit
-def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, out: Floats) -> None:
-    """One rollout of a policy: out[0] its expected reward, out[1] the probability of a reset within len(noise) steps.
-
-    noise: [P, D] standard normal numbers.
-    """
-    size, n_waves = start.shape[0], model.phase.shape[0]
-    z, step = start.copy(), np.empty(size + 1)
-    alive = 1.0
-    out[:] = 0.0
-    for t in range(noise.shape[0]):
-        a = choose(scores, z)
-        c = model.coefficient[a]
-        for k in range(size + 1):
-            step[k] = c[0, k]
-            for j in range(size):
-                step[k] += z[j] * c[1 + j, k]
-        for i in range(n_waves):
-            angle = model.phase[i]
-            for j in range(size):
-                angle += z[j] * model.wave[j, i]
-            value = np.cos(angle)
-            for k in range(size + 1):
-                step[k] += value * c[1 + size + i, k]
-        for j in range(size):
-            z[j] = min(model.most[j], max(model.least[j], z[j] + step[j] + model.spread[a, j] * noise[t, j]))
-        gain = float(step[size])
-        out[0] += alive * min(1.0, max(0.0, gain))
-        alive *= 1.0 - _danger(model, z)
-        if alive < GONE:
-            alive = 0.0
-            break
-    out[1] = 1.0 - alive
-
-
-@jit
-def judge(model: FittedModel, policies: Floats, starts: Floats, noise: Floats, lam: float, worth: Floats) -> None:
-    """Into worth [m] the mean of reward - lam (probability of a reset) of each policy [m, A, D+1] over starts [n, D].
-
-    noise: [n, P, D], the same for every policy, so that they are compared on the same luck.
-    """
-    out = np.empty(2)
-    for i in range(policies.shape[0]):
-        worth[i] = 0.0
-        for s in range(starts.shape[0]):
-            imagine(model, policies[i], starts[s], noise[s], out)
-            worth[i] += (out[0] - lam * out[1]) / starts.shape[0]

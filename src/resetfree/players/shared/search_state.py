@@ -1,0 +1,85 @@
+"""What a search for policies in a fitted model keeps, whatever the actions are.
+
+Legend: n rows are a prefix of all that was seen; lam the price of a reset.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from resetfree.core.state import require
+from resetfree.players.shared.stored_transitions import StoredRows
+from resetfree.problems.contract import Policy, State
+from resetfree.problems.finite.transitions import Floats
+
+Searched = TypeVar("Searched", bound=Policy)
+LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring
+
+
+class SearchSettings(Protocol):
+    """The settings of the search, see `ModelSearch`."""
+
+    @property
+    def planning(self) -> int:
+        """P, the steps of a rollout."""
+
+    @property
+    def caution(self) -> float:
+        """How dangerous it is to leave the box of all states that were lived in, per width."""
+
+    @property
+    def waves(self) -> int:
+        """Cosines in the model."""
+
+    @property
+    def bandwidth(self) -> float:
+        """The scale of the cosines."""
+
+    @property
+    def reg(self) -> float:
+        """The ridge."""
+
+    @property
+    def population(self) -> int:
+        """Policies that are compared in a round of the search."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of the search."""
+
+    @property
+    def starts(self) -> int:
+        """States that were visited from which lives are imagined."""
+
+    @property
+    def bags(self) -> int:
+        """Fits to resampled data, where actions are continuous."""
+
+
+@dataclass
+class SearchState(ABC, Generic[Searched]):
+    """All transitions, and the policy that is played."""
+
+    rows: StoredRows
+    policy: Searched
+    at: int  # rows that it rests on
+    lam: float  # the multiplier that it was made for
+    stale: bool  # whether the next episode should have a new one
+    horizon: int = field(metadata={"saved": False})
+    seed: int = field(metadata={"saved": False})
+    low: Floats = field(metadata={"saved": False})
+    high: Floats = field(metadata={"saved": False})
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless the policy rests on whole episodes."""
+        require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
+
+    @abstractmethod
+    def search(self, n: int, lam: float, settings: SearchSettings) -> Searched:
+        """The policy of largest reward - lam (probability of a reset) in the model of the first n rows."""
+
+    @abstractmethod
+    def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:
+        """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
