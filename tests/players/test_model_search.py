@@ -14,7 +14,8 @@ import resetfree as rf
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
-from resetfree.players.primal.choice_search import (
+from resetfree.players.primal.model_search import ModelSearch
+from resetfree.players.shared.choice_search import (
     FAR,
     ChoiceSearchState,
     FittedModel,
@@ -27,7 +28,6 @@ from resetfree.players.primal.choice_search import (
     imagine,
     judge,
 )
-from resetfree.players.primal.model_search import ModelSearch
 from resetfree.players.shared.stored_transitions import NO_ACTION
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.transitions import Floats

@@ -15,8 +15,8 @@ from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.primal.choice_search import ChoiceSearchState, LinearScores
-from resetfree.players.primal.machine_search import MachineSearchState, no_policy
+from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
+from resetfree.players.shared.machine_search import MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.search_state import SearchState
 from resetfree.players.shared.stored_transitions import check_pooling, no_rows

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from resetfree.core.state import require
-from resetfree.players.primal.machine_model import Experience, MachineModel, TanhPolicy, fit_machine, search_machine
+from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine, search_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
 from resetfree.problems.action_spaces import Box
