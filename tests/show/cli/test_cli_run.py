@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.show.cli import commands
 
 import resetfree as rf
 from resetfree.core.errors import RunError
@@ -37,17 +38,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def words_of(words: tuple[str, ...]) -> tuple[str, ...]:
+    return ("run", *(() if "--resume" in words else PAPER), *words)
+
+
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(("run", *(() if "--resume" in words else PAPER), *words))
-    out, err = capsys.readouterr()
-    return status, out, err
+    return commands.run(capsys, *words_of(words))
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    status, out, err = run(capsys, *words, "--json")
-    assert (status, err) == (0, "")
-    assert out.count("\n") == 1
-    return json.loads(out)
+    return commands.run_json(capsys, *words_of(words))
 
 
 def rows(path: Path | str) -> str:

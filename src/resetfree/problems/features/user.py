@@ -57,16 +57,17 @@ class Given(Features):
         else:
             psi = np.array([np.asarray(self.function(s), dtype=np.float64).ravel() for s in states], dtype=np.float64)
             psi = psi.reshape(len(states), -1) if len(states) else np.empty((0, self.dimension))
-        good, what = psi.shape == (len(states), self.dimension) and np.isfinite(psi).all(), "'function' of user"
-        got = f"shape {psi.shape} for {len(states)} states"
-        expect(good, what, f"give {self.dimension} finite numbers per state", got=got)
+        # Called at every step of an episode: messages are made only if something is wrong.
+        if psi.shape != (len(states), self.dimension) or not np.isfinite(psi).all():
+            got = f"shape {psi.shape} for {len(states)} states"
+            expect(False, "'function' of user", f"give {self.dimension} finite numbers per state", got=got)
         if self.norm_bound < inf:
             largest = float(np.sqrt((psi**2).sum(axis=1)).max(initial=0.0))
-            got = f"{self.norm_bound:g} and a norm of {largest:g}"
-            within = largest <= self.norm_bound * (1.0 + ROUNDING)
-            expect(within, "'bound' of user", "be at least every |psi(s)|", got=got)
-        right = not self.non_negative or (psi >= 0).all()
-        expect(right, what, "not be negative with 'non_negative'", got="a negative number")
+            if largest > self.norm_bound * (1.0 + ROUNDING):
+                got = f"{self.norm_bound:g} and a norm of {largest:g}"
+                expect(False, "'bound' of user", "be at least every |psi(s)|", got=got)
+        if self.non_negative and (psi < 0).any():
+            expect(False, "'function' of user", "not be negative with 'non_negative'", got="a negative number")
         return psi
 
 
