@@ -126,7 +126,7 @@ def test_numbered_observations_travel_with_the_policy(walk: Any, tmp_path: Path)
 
 def test_the_kinds_of_a_file_are_those_that_policies_declare() -> None:
     own = {kind for kind, cls in policy_kinds().items() if cls.__module__.startswith("resetfree.")}
-    assert own == {"LinearScores", "LinearValues", "table"}
+    assert own == {"LinearScores", "LinearValues", "TanhPolicy", "table"}
     assert policy_kinds()["LinearScores"] is LinearScores
 
 

@@ -20,11 +20,11 @@ from resetfree.players.shared.machine_search import MachineSearchState, no_polic
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.search_state import SearchState
 from resetfree.players.shared.stored_transitions import check_pooling, no_rows
-from resetfree.players.shared.suitability import for_vectors
+from resetfree.players.shared.suitability import for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Problem, State
 
-SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
+SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,12 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        """Machines, and short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
+        if problem.actions.n is None:
+            return for_machines(problem, 2, how)
         if problem.low is None or len(problem.low) > SEARCHABLE or not problem.stationary:
             return None
-        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
         return for_vectors(problem, 2, how)
 
     def steps_ahead(self, horizon: int) -> int:
