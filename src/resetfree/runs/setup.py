@@ -137,10 +137,11 @@ def _chosen(
 
 
 def _players_for(problem: Problem) -> list[str]:
-    """Players of this package that take vector states and the actions of a problem whose actions are a box."""
+    """What to name as the primal player of a problem whose actions are a box."""
     if problem.actions.n is not None:
         return []
-    return [name for name, one in discover("primal").own.items() if isinstance(problem.actions, one.action_spaces)]
+    known = discover("primal").own.items()
+    return ["auto", *(name for name, one in known if isinstance(problem.actions, one.action_spaces))]
 
 
 def _named(role: Role, player: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,7 @@ EDGE = 1.0  # falling off is the reset
 class Reach(gymnasium.Env[Any, Any]):
     """Two motors push a point on a table towards a goal; the lamp burns where it is near."""
 
-    def __init__(self, edge: float = EDGE) -> None:
+    def __init__(self, edge: float = EDGE, stops_at: int = 0) -> None:
         place = spaces.Box(-2.0, 2.0, (2,), np.float64)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
@@ -25,7 +26,7 @@ class Reach(gymnasium.Env[Any, Any]):
             }
         )  # fmt: skip
         self.action_space = spaces.Box(np.array([-1, -2], np.float32), np.array([1, 2], np.float32))
-        self.edge, self.actions = edge, list[Any]()
+        self.edge, self.stops_at, self.actions = edge, stops_at, list[Any]()
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -36,6 +37,8 @@ class Reach(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert self.action_space.contains(action), action
         self.actions.append(action)
+        if len(self.actions) == self.stops_at:
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C
         self.speed = 0.9 * self.speed + 0.1 * action
         self.at = self.at + 0.2 * self.speed
         fell = bool((np.abs(self.at) > self.edge).any())

@@ -74,7 +74,7 @@ def test_whole_numbers_in_a_tuple_stay_numbers() -> None:
 def test_what_is_not_made_of_numbers_needs_a_function(line: Any) -> None:
     with pytest.raises(
         InvalidInput,
-        match=r"^The observations of 'Line' \('word' is Text, not numbers\) must be made into vectors: give observe=.*$",
+        match=r"^The observations of 'Line' \('word' is Text, not numbers\) must be made into vectors: give ob.*$",
     ):
         rf.from_gym(line(observation="dictionary"))
     with pytest.raises(InvalidInput, match="'word' is Text"):
