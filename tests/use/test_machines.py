@@ -25,6 +25,7 @@ from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.sessions import Sessions
+from resetfree.theory.certificates.asked import CLAIM
 from resetfree.use import read_policy
 
 PENDULUM = "gym:InvertedPendulum-v5"
@@ -84,7 +85,10 @@ def test_from_the_command_line_to_a_policy(problem: str, capsys: pytest.CaptureF
     assert written["arrays"]["actions"] == [2, motors]
     again = said(capsys, "evaluate", "a.npz", problem, "--episodes", 3, "--set", "horizon=15")
     assert again["fresh"]["mean"] == found["fresh"]["mean"]
-    said(capsys, "certify", "a.rfrun")
+    for more in ([], ["--problem", problem], ["--problem", problem, "--replay"]):
+        claims = {one["claim"]: one for one in said(capsys, "certify", "a.rfrun", *more)["certificates"]}
+        assert not [claim for claim, one in claims.items() if one["holds"] is False]
+        assert claims[CLAIM]["status"] == ("proved" if more else "not applicable")
     said(capsys, "report", "a.rfrun", "-o", "a.html")
     assert "continuous" in Path("a.html").read_text()
 
@@ -144,6 +148,68 @@ def test_predict_takes_one_observation_or_many(file: Path) -> None:
     assert policy.predict([])[0].shape == (0, 2)
     drawn, _ = policy.predict(rows[0][0], deterministic=False)
     assert env.action_space.contains(drawn)
+
+
+class Shaped(gymnasium.Env[Any, Any]):
+    """Whatever the shape of the actions is."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2, 2), np.float64)
+
+    def __init__(self, shape: tuple[int, ...], kind: Any, size: int = 2) -> None:
+        self.action_space = gymnasium.spaces.Box(-1, 1, shape, kind)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = np.zeros(self.observation_space.shape or ())
+        return self.at.copy(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        self.at = 0.9 * self.at + 0.1 * np.mean(action)
+        return self.at.copy(), max(0.0, 1.0 - float(abs(self.at[0]))), bool(abs(self.at[0]) > 0.5), False, {}
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((), np.float32), ((2, 1), np.float32), ((3,), np.float64)], ids=str)
+def test_boxes_of_any_shape_keep_it_everywhere(shape: tuple[int, ...], kind: Any, here: Path) -> None:
+    asked: dict[str, Any] = {"episodes": 5, "path": here / "a.rfrun", "settings": {"primal": SEARCH}}
+    run = rf.learn(rf.from_gym(Shaped(shape, kind), horizon=10), **asked)
+    alone = rf.load(here / "a.rfrun").policy
+    for policy in (run.policy, alone, read_policy(alone.export(here / "a.npz"))):
+        one, many = policy.predict(np.ones(2))[0], policy.predict(np.ones((3, 2)))[0]
+        assert Shaped(shape, kind).action_space.contains(one)
+        assert (many.shape, many.dtype) == ((3, *shape), kind)
+        assert policy.evaluate(Shaped(shape, kind), episodes=2).episodes == 2
+
+
+def test_only_memory_limits_the_numbers_of_a_machine() -> None:
+    problem = rf.from_gym(Shaped((2,), np.float32, size=30_000), horizon=3)
+    assert problem.low is not None
+    assert len(problem.low) == 30_000
+    with pytest.raises(InvalidInput, match=r"keeps 36\.\d GB of a fitted model .* learn from fewer numbers, observe=f"):
+        rf.learn(problem, episodes=2)
+    few = rf.from_gym(Shaped((2,), np.float32, size=30_000), horizon=3, observe=lambda o: o[:3])
+    assert len(rf.learn(few, episodes=2, settings={"primal": SEARCH})) == 2
+
+
+def test_code_for_observations_is_named_again_by_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", PENDULUM, "--out", "a.rfrun"]
+    observe = ["--set", "observe=tests.use.test_machines:places"]
+    assert main([*words, "--episodes", "3", *observe, *WORDS]) == 0
+    assert rf.load("a.rfrun").spec["blueprint"]["low"] == ["-inf"] * 2
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 2
+    assert "give it again with --set observe=tests.use.test_machines:places" in capsys.readouterr().err
+    assert main([*words, "--resume", *observe]) == 0
+    assert main(["evaluate", "a.rfrun", PENDULUM, "--episodes", "2", *observe]) == 0
+    capsys.readouterr()
+    assert main(["export", "a.rfrun"]) == 2
+    assert "a function of your own, which only the problem has" in capsys.readouterr().err
+
+
+def places(observation: Any) -> Any:
+    """Where the cart and the pole are, without their speeds."""
+    return observation[:2]
 
 
 BAD_OBSERVATIONS: dict[str, Any] = {
