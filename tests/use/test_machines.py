@@ -271,6 +271,11 @@ def test_a_grid_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     data = said(capsys, "run", PENDULUM, "--episodes", 2, "--out", "a.rfrun", "--set", "actions=5", *WORDS)
     assert rf.load("a.rfrun").spec["n_actions"] == 5
     assert data["primal"] == "model-search"
+    said(capsys, "export", "a.rfrun", "-o", "a.npz")
+    assert main(["evaluate", "a.npz", PENDULUM, "--episodes", "2"]) == 2
+    refused = "of a problem with 5 actions. Got 'gym:InvertedPendulum-v5' with uncounted instead. Give actions=5"
+    assert refused in capsys.readouterr().err
+    said(capsys, "evaluate", "a.npz", PENDULUM, "--episodes", 2, "--set", "actions=5", "--set", "horizon=15")
 
 
 def test_machines_are_swept(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
