@@ -237,7 +237,7 @@ def test_it_keeps_an_unstable_world_in_place() -> None:
     """Left alone or at random the world runs away; the policy found in the model stays for 1,000 true steps."""
     state = after_random(ModelSearch(), 3)
     assert max(steady(LinearScores(np.zeros((3, 2)), np.array([0.0, 1.0, 0.0])))[:2]) < 1000  # no push
-    found = state.search(state.rows.n, 200.0, ModelSearch())
+    found = state.search(state.rows.n, np.zeros(2), 200.0, ModelSearch())
     assert steady(found) == [1000] * 5
 
 

@@ -19,6 +19,7 @@ from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScor
 from resetfree.players.shared.machine_search import MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier, check_room
 from resetfree.players.shared.search_state import SearchState
+from resetfree.players.shared.smooth_regression import CENTRES
 from resetfree.players.shared.stored_transitions import check_pooling, no_rows
 from resetfree.players.shared.suitability import for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
@@ -31,17 +32,24 @@ SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched f
 class ModelSearch(PrimalPlayer[SearchState[Any]]):
     """The best response to lam in a model that is fitted to all transitions.
 
-    The model is linear in (1, z, cosines of z), one ridge regression per action on what the regression of all actions
-    leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model, from where
-    lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest known
-    state is one; and to leave the box of all states lived in is risky in proportion to how far (`caution`). Imagined
-    states are cut at the bounds of the problem's states.
+    Among choices, the model is linear in (1, z, cosines of z), one ridge regression per action on what the regression
+    of all actions leaves open; the policy is linear in z, found by the cross-entropy method on rollouts of the model,
+    from where lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest
+    known state is one.
+
+    With continuous actions, the model is a set of Gaussian processes whose scales are learned, and lives are imagined
+    in `draws` functions that all agree with the data; the policy is the tanh of a linear function of z, found by
+    CMA-ES, and reset states are told from others by a logistic regression on squares. A policy that goes on living is
+    not replaced while the model wrongly predicts its resets.
+
+    In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
+    are cut at the bounds of the problem's states.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.
 
     planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
-    waves: cosines in the model, `bandwidth` their scale.  reg: ridge of the model, on rows of about unit size.
+    waves: cosines in the model of choices, `bandwidth` their scale.  reg: its ridge, on rows of about unit size.
     growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
     population, rounds, starts: the search.
     """
@@ -59,7 +67,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     rounds: PositiveInt = 8
     starts: Count = 8
     least: PositiveInt = 10
-    bags: PositiveInt = 4
+    draws: PositiveInt = 4
 
     def init(self, problem: Problem, episodes: int, seed: int) -> SearchState[Any]:
         """No data yet; refuses problems whose states are not vectors, and layered ones."""
@@ -69,8 +77,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
             )
         check_pooling(problem, self.name)
         box = problem.actions if isinstance(problem.actions, Box) else None
-        inputs = 1 + len(problem.low) + self.waves + (0 if box is None else box.size)
-        fits = self.bags if box is not None else problem.n_actions
+        inputs = 1 + len(problem.low) + (self.waves if box is None else CENTRES + box.size)
+        fits = problem.n_actions if box is None else self.draws
         size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
@@ -87,7 +95,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
             n = state.rows.n
             if int(state.rows.taken(n).sum()) < self.least:
                 return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action equally likely
-            policy = state.search(n, lam, self)
+            policy = state.search(n, s1, lam, self)
         return Plan(policy, *state.foresee(n, policy, s1, self))
 
     def update(self, state: SearchState[Any], round: Round) -> SearchState[Any]:

@@ -59,7 +59,7 @@ class ChoiceSearchState(SearchState[LinearScores]):
         require(within(actions, NO_ACTION, len(self.policy.offset)), "actions must be among those there are")
         super().check_loaded()
 
-    def search(self, n: int, lam: float, settings: SearchSettings) -> LinearScores:
+    def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> LinearScores:
         """The cross-entropy method over theta in the model of the first n rows, compared with what is played now."""
         if (n, lam) in self.found:
             return self.found[n, lam]

@@ -1,32 +1,33 @@
 """A fitted model of a machine with continuous actions, and the search for a policy in it.
 
-Legend: z = (s - centre) / scale [D]; a in [-1, 1]^A an action on the scale of its box; x = (z, a); f waves;
-F = 1 + D + A + f features (1, x, cos(x.wave + phase)); B fits to resampled data; theta [A, D + 1] a policy,
-a = tanh(theta.(z, 1)); P steps planned ahead; lam the price of a reset.
+Legend: z = (s - centre) / scale [D]; a in [-1, 1]^A an action on the scale of its box; x = (z, a); B draws of the
+dynamics; theta [A, D + 1] a policy, a = tanh(theta.(z, 1)); P steps planned ahead; lam the price of a reset.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import pi, sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from cmaes import CMA
 
 from resetfree.core.state import require
-from resetfree.players.shared.search_state import LEAST_SPREAD
+from resetfree.players.shared.reset_judge import ResetJudge, fit_judge
+from resetfree.players.shared.smooth_regression import Draws, draw_functions
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
 
 FAR = 30.0  # where z is cut: a model that diverges predicts nothing
-GONE = 1e-3  # when all imagined lives are less likely than this to go on, they have ended
-LATEST = 64  # reset states that judge others
-NEIGHBOURS = 8  # states beside each of them that decide how far it reaches
-ELSEWHERE = 256  # further states that were lived in: what lies far from any reset state is not judged by one
-NARROW = 0.5  # least width of the box: a sensor that never moved is no reason to expect a reset when it does
-ELITE = 5  # one of so many policies is kept in each round of the search
+GONE = 1e-3  # an imagined life that is less likely than this to go on has ended
+NARROW = 1.0  # least width of the box: a sensor that hardly moved is no reason to expect a reset when it does
+BEYOND = 0.25  # a step may be larger than any seen by this part of their range
+JUDGED = 2000  # states lived in that the judge learns from: half are the latest, half any
+FELL = 256  # latest reset states that it learns from
+STILL = 1e-6  # a sensor with a relative deviation below this never moved
+AFRESH, NEARBY = 0.5, 0.2  # first deviation of a search from nothing, and from the policy that is played
+TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
 
 
 @dataclass
@@ -53,9 +54,8 @@ class TanhPolicy(Policy):
         return np.clip((self.low + self.high) / 2 + (self.high - self.low) / 2 * pushed, self.low, self.high)
 
 
-@dataclass(frozen=True)
-class Experience:
-    """All transitions so far, and the states that were lived in or ended in a reset."""
+class Experience(NamedTuple):
+    """Transitions, and the states that were lived in or ended in a reset."""
 
     before: Floats  # [n, D]
     action: Floats  # [n, A] in [-1, 1]
@@ -65,111 +65,84 @@ class Experience:
     dead: Floats  # [r, D]
 
 
+class Forecast(NamedTuple):
+    """What imagined lives come to, of m policies from n starts."""
+
+    reward: Floats  # [m, n] expected sum
+    reset: Floats  # [m, n] probability of a reset
+
+    def worth(self, lam: float) -> Floats:
+        """[m] of each policy."""
+        return np.asarray((self.reward - lam * self.reset).mean(axis=1))
+
+
 @dataclass(frozen=True)
 class MachineModel:
-    """Dynamics and rewards, linear in features that are solved for, and the reset states next to those seen."""
+    """Draws of dynamics and rewards, a judge of reset states, and the box of all states that were lived in."""
 
     scaling: Scaling
-    wave: Floats  # [D + A, f]
-    phase: Floats  # [f]
-    coefficient: Floats  # [B, F, D + 1] of z' - z, and of the reward in the last column
-    spread: Floats  # [B, D] of what a fit leaves open, per step
-    rewards: tuple[float, float]  # least and greatest seen
-    dead: Floats  # [r, D] latest reset states
-    near: Floats  # [q, D] states that were lived in: those nearest to the reset states, and some others
-    low: Floats  # [D] the box of all states that were lived in
+    steps: Draws  # z' - z, and the reward in the last output
+    smallest: Floats  # [D + 1] what the outputs are cut to
+    largest: Floats  # [D + 1]
+    judge: ResetJudge
+    low: Floats  # [D] the box
     high: Floats  # [D]
     least: Floats  # [D] what z cannot leave
     most: Floats  # [D]
     caution: float  # how dangerous it is to be outside of the box, per width
 
     def danger(self, z: Floats) -> Floats:
-        """[...] the probability that z [..., D] is a reset state: by its nearest known state and by how far outside."""
-        width = np.maximum(self.high - self.low, NARROW)
-        outside = np.maximum(z - self.high, self.low - z) / width
-        danger = np.clip(self.caution * outside.max(axis=-1), 0.0, 1.0)
-        if len(self.dead):
-            danger = np.maximum(danger, _nearest(z, self.dead) < _nearest(z, self.near))
-        return np.asarray(danger)
+        """[n] the probability that z [n, D] is a reset state: 1 by the judge, else by how far it is outside."""
+        outside = np.maximum(z - self.high, self.low - z) / np.maximum(self.high - self.low, NARROW)
+        return np.asarray(np.maximum(self.judge.resets(z), np.clip(self.caution * outside.max(axis=1), 0.0, 1.0)))
 
-    def imagine(self, theta: Floats, starts: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """[m, n] expected rewards, and [m, n] probabilities of a reset, of m policies in lives from n starts.
+    def imagine(self, theta: Floats, starts: Floats, noise: Floats) -> Forecast:
+        """Lives of m policies theta [m, A, D + 1] from n starts [n, D], on the scale of z; start i in draw i modulo B.
 
-        theta: [m, A, D + 1].  starts: [n, D] on the scale of z; start i is played in fit i modulo B.
         noise: [P, n, D] standard normal numbers, the same for every policy, so that all are compared on the same luck.
+        Lives that have ended are not imagined further.
         """
-        size, members = starts.shape[1], np.arange(len(starts)) % len(self.coefficient)
-        gain, offset = theta[:, :, :size].transpose(0, 2, 1), theta[:, None, :, size]
-        z = np.broadcast_to(starts, (len(theta), *starts.shape))
-        alive, earned = np.ones(z.shape[:2]), np.zeros(z.shape[:2])
-        step = np.empty((*z.shape[:2], size + 1))
+        (m, _, width), (n, size) = theta.shape, starts.shape
+        policy, start = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
+        draw, noisy = start % len(self.steps.weight), self.steps.noise[:size]
+        alive, earned = np.ones(m * n), np.zeros(m * n)
+        on, z = np.arange(m * n), starts[start]
         for luck in noise:
-            inputs = features(z, np.tanh(z @ gain + offset), self.wave, self.phase)
-            for b, coefficient in enumerate(self.coefficient):
-                step[:, members == b] = inputs[:, members == b] @ coefficient
-            z = np.clip(z + step[..., :size] + self.spread[members] * luck, self.least, self.most)
-            earned += alive * np.clip(step[..., size], *self.rewards)
-            alive *= 1.0 - self.danger(z)
-            if (alive < GONE).all():
+            mine = theta[policy[on]]
+            action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, width - 1])
+            step = self.steps.values(np.concatenate([z, action], axis=1), draw[on])
+            step = np.clip(step, self.smallest, self.largest)
+            z = np.clip(z + step[:, :size] + noisy * luck[start[on]], self.least, self.most)
+            earned[on] += alive[on] * step[:, size]
+            alive[on] *= 1.0 - self.danger(z)
+            goes_on = alive[on] > GONE
+            on, z = on[goes_on], z[goes_on]
+            if not len(on):
                 break
-        return earned, 1.0 - alive
-
-
-def _nearest(z: Floats, points: Floats) -> Floats:
-    """[...] the squared distance of z [..., D] to the nearest of points [n, D], less |z|^2."""
-    return np.asarray(((points**2).sum(axis=1) - 2.0 * z @ points.T).min(axis=-1))
-
-
-def features(z: Floats, action: Floats, wave: Floats, phase: Floats) -> Floats:
-    """[..., F] the features of (z, a)."""
-    x = np.concatenate([z, action], axis=-1)
-    waves = sqrt(2.0 / max(1, len(phase))) * np.cos(x @ wave + phase)
-    return np.concatenate([np.ones((*x.shape[:-1], 1)), x, waves], axis=-1)
+        return Forecast(earned.reshape(m, n), 1.0 - alive.reshape(m, n))
 
 
 def fit_machine(
-    seen: Experience,
-    scaling: Scaling,
-    bounds: tuple[Floats, Floats],
-    *,
-    waves: int,
-    bandwidth: float,
-    reg: float,
-    bags: int,
-    caution: float,
-    seed: int,
+    seen: Experience, bounds: tuple[Floats, Floats], *, draws: int, caution: float, rng: np.random.Generator
 ) -> MachineModel:
-    """The model of what was seen.
-
-    bounds: [D] each, what states cannot leave.  waves, bandwidth: number and scale of the cosines.
-    reg: the ridge; a tenth of it on linear features, which are preferred.  bags: B.
-    """
-    z, after = scaling(seen.before), scaling(seen.after)
-    size, n_actions = z.shape[1], seen.action.shape[1]
-    rng = np.random.default_rng([seed, waves, size, n_actions])
-    wave, phase = rng.normal(size=(size + n_actions, waves)) / bandwidth, rng.uniform(0.0, 2.0 * pi, waves)
-    inputs = features(z, seen.action, wave, phase)
+    """The model of what was seen.  bounds: [D] each, what states cannot leave.  draws: B."""
+    centre, spread = seen.before.mean(axis=0), seen.before.std(axis=0)
+    scaling = Scaling(centre, np.where(spread > STILL * (1.0 + np.abs(centre)), spread, 1.0))
+    z, after, lived = scaling(seen.before), scaling(seen.after), scaling(seen.lived)
     targets = np.concatenate([after - z, seen.reward[:, None]], axis=1)
-    ridge = np.full(inputs.shape[1], reg)
-    ridge[: 1 + size + n_actions] /= 10.0
-    coefficient, spread = [], []
-    for b in range(bags):
-        weight = np.random.default_rng([seed, 1 + b]).exponential(size=(len(z), 1))  # rows keep theirs as more come
-        weighted = inputs * weight
-        solved = np.linalg.solve(weighted.T @ inputs + np.diag(ridge), weighted.T @ targets)
-        coefficient.append(solved)
-        spread.append((targets - inputs @ solved)[:, :size].std(axis=0))
-    lived, dead = scaling(seen.lived), scaling(seen.dead[-LATEST:])
+    beyond = BEYOND * np.ptp(targets, axis=0)
+    beyond[-1] = 0.0  # no reward is expected that was never earned
+    some = lived
+    if len(lived) > JUDGED:
+        half = JUDGED // 2
+        some = np.concatenate([lived[rng.choice(len(lived) - half, half, replace=False)], lived[-half:]])
     least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
     return MachineModel(
         scaling=scaling,
-        wave=wave,
-        phase=phase,
-        coefficient=np.array(coefficient),
-        spread=np.array(spread),
-        rewards=(float(seen.reward.min()), float(seen.reward.max())),
-        dead=dead,
-        near=lived[_judges(lived, dead, np.random.default_rng([seed, len(lived)]))],
+        steps=draw_functions(np.concatenate([z, seen.action], axis=1), targets, draws, rng),
+        smallest=targets.min(axis=0) - beyond,
+        largest=targets.max(axis=0) + beyond,
+        judge=fit_judge(some, scaling(seen.dead[-FELL:])),
         low=lived.min(axis=0),
         high=lived.max(axis=0),
         least=least,
@@ -178,45 +151,46 @@ def fit_machine(
     )
 
 
-def _judges(lived: Floats, dead: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Indices of states nearest to each reset state, and of some others."""
-    chosen = set(rng.choice(len(lived), min(ELSEWHERE, len(lived)), replace=False).tolist())
-    for z in dead:
-        distance = ((lived - z) ** 2).sum(axis=1)
-        chosen |= set(np.argpartition(distance, min(NEIGHBOURS, len(lived) - 1))[:NEIGHBOURS].tolist())
-    return np.array(sorted(chosen))
+class MachineSearch(NamedTuple):
+    """A search for the policy of largest reward - lam (probability of a reset) in a model, by CMA-ES.
 
-
-def search_machine(
-    model: MachineModel,
-    starts: Floats,
-    played: Floats,
-    *,
-    lam: float,
-    planning: int,
-    population: int,
-    rounds: int,
-    rng: np.random.Generator,
-) -> Floats:
-    """Theta of largest reward - lam (probability of a reset) in the model, by the cross-entropy method.
-
-    starts: [n, D] states, not scaled.  played: theta of the policy that is played now, which takes part.
+    It starts from nothing and, with half of its generations, from the policy that is played.
     """
-    z = model.scaling(starts)
-    noise = rng.normal(size=(planning, *z.shape))
 
-    def worth(theta: Floats) -> Floats:
-        earned, reset = model.imagine(theta, z, noise)
-        return np.asarray((earned - lam * reset).mean(axis=1))
+    model: MachineModel
+    starts: Floats  # [n, D] not scaled
+    lam: float
+    planning: int  # P
+    population: int
+    rounds: int  # generations in all
+    seed: int
 
-    best, value = played, -np.inf
-    mean, spread = np.zeros_like(best), np.ones_like(best)
-    for _ in range(rounds):
-        candidates = mean + spread * rng.normal(size=(population, *mean.shape))
-        candidates[0], candidates[1] = mean, best
-        worths = worth(candidates)
-        elite = np.argsort(-worths, kind="stable")[: max(2, population // ELITE)]
-        mean, spread = candidates[elite].mean(axis=0), candidates[elite].std(axis=0) + LEAST_SPREAD
-        if worths[elite[0]] > value:
-            best, value = candidates[elite[0]], worths[elite[0]]
-    return mean if worth(mean[None])[0] >= value else best
+    def best(self, played: Floats | None, *, living: bool) -> Floats:
+        """The best theta found.
+
+        played: theta of the policy that is played now, None if there is none.
+        living: whether it goes on living. Then it is replaced only if the model is right about it: one that predicts
+          its resets has no say.
+        """
+        starts = self.model.scaling(self.starts)
+        noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
+        nothing = np.zeros((len(self.model.steps.length) - starts.shape[1], starts.shape[1] + 1))
+        best, value, origins = nothing, -np.inf, [(nothing, AFRESH)]
+        if played is not None:
+            now = self.model.imagine(played[None], starts, noise)
+            if living and now.reset.mean() > TRUSTED:
+                return played
+            best, value, origins = played, float(now.worth(self.lam)[0]), [(nothing, AFRESH), (played, NEARBY)]
+        for i, (origin, deviation) in enumerate(origins):
+            search = CMA(origin.ravel(), deviation, seed=(self.seed + i) % 2**32, population_size=self.population)
+            for _ in range(max(1, self.rounds // len(origins))):
+                asked = np.array([search.ask() for _ in range(self.population)])
+                worths = self.model.imagine(asked.reshape(-1, *best.shape), starts, noise).worth(self.lam)
+                search.tell(list(zip(asked, -worths, strict=True)))
+                if worths.max() > value:
+                    best, value = asked[worths.argmax()].reshape(best.shape), float(worths.max())
+            middle = search.mean.reshape(best.shape)
+            worth = float(self.model.imagine(middle[None], starts, noise).worth(self.lam)[0])
+            if worth >= value:
+                best, value = middle, worth
+        return best

@@ -5,20 +5,21 @@ Legend: see `machine_model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine, search_machine
+from resetfree.players.shared.machine_model import Experience, MachineModel, MachineSearch, TanhPolicy, fit_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import State
-from resetfree.problems.features._scaling import Scaling, fit_scaling
+from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
 
-BEGAN = 3  # latest lives whose first states are imagined from
-BEFORE = (6, 12)  # so many steps before a fall are imagined from as well, of the latest BEGAN falls
+LATEST = 4096  # rows that the model is fitted to
+BEGAN = 4  # latest lives whose first states are imagined from
+SAVABLE = 20  # steps before a reset at which nothing can be saved: nothing is imagined from there
 
 
 @dataclass
@@ -26,68 +27,64 @@ class MachineSearchState(SearchState[TanhPolicy]):
     """What a search among continuous actions keeps, with the models and policies that follow from its rows."""
 
     models: dict[int, MachineModel] = field(metadata={"saved": False})  # of the first n rows
-    found: dict[tuple[int, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for lam
+    found: dict[tuple[int, bytes, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for s1 and lam
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
         if n not in self.models:
-            rows, taken = self.rows, np.flatnonzero(self.rows.taken(n))
+            rows, first = self.rows, max(0, n - LATEST)
+            taken = first + np.flatnonzero(rows.taken(n)[first:])
+            lived = first + np.flatnonzero(~rows.dead[first:n])
             middle, half = (self.policy.low + self.policy.high) / 2, (self.policy.high - self.policy.low) / 2
             seen = Experience(
                 before=rows.state[taken],
                 action=(rows.action[taken] - middle) / np.where(half > 0, half, 1.0),
                 reward=rows.reward[taken],
                 after=rows.state[taken + 1],
-                lived=rows.state[:n][~rows.dead[:n]],
+                lived=rows.state[lived],
                 dead=rows.state[:n][rows.dead[:n]],
             )
-            scaling = fit_scaling(rows.state[:n], self.low, self.high)
+            rng = np.random.default_rng([self.seed, n])
             self.models.clear()
             self.models[n] = fit_machine(
-                seen,
-                scaling,
-                (self.low, self.high),
-                waves=settings.waves,
-                bandwidth=settings.bandwidth,
-                reg=settings.reg,
-                bags=settings.bags,
-                caution=settings.caution,
-                seed=self.seed,
+                seen, (self.low, self.high), draws=settings.draws, caution=settings.caution, rng=rng
             )
         return self.models[n]
 
-    def search(self, n: int, lam: float, settings: SearchSettings) -> TanhPolicy:
-        """The policy of largest worth in the model of the first n rows."""
-        if (n, lam) not in self.found:
-            rng = np.random.default_rng([self.seed, n])
-            model = self.model(n, settings)
-            theta = search_machine(
-                model,
-                _starts(self.rows, n, settings.starts, rng),
-                scaled_policy(self.policy, model.scaling),
+    def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> TanhPolicy:
+        """The policy of largest worth in the model of the first n rows, of an agent in s1."""
+        here = vectors(np.asarray([s1]))
+        if (key := (n, here.tobytes(), lam)) not in self.found:
+            model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
+            plan = MachineSearch(
+                model=model,
+                starts=np.concatenate([here, _starts(self.rows, n, settings.starts, rng)]),
                 lam=lam,
                 planning=settings.planning,
                 population=settings.population,
                 rounds=settings.rounds,
-                rng=rng,
+                seed=int(rng.integers(2**32)),
             )
+            played = scaled_policy(self.policy, model.scaling) if self.policy.weight.any() else None
+            living = not self.rows.dead[n - 1]
             self.found.clear()
-            self.found[n, lam] = unscaled_policy(theta, model.scaling, self.policy)
-        return self.found[n, lam]
+            self.found[key] = unscaled_policy(plan.best(played, living=living), model.scaling, self.policy)
+        return self.found[key]
 
     def foresee(self, n: int, policy: TanhPolicy, s1: State, settings: SearchSettings) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
         model = self.model(n, settings)
-        start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.bags, axis=0)
-        noise = np.zeros((self.horizon, *start.shape))
-        earned, reset = model.imagine(scaled_policy(policy, model.scaling)[None], start, noise)
-        return float(earned.mean()), float(reset.mean())
+        start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.draws, axis=0)
+        forecast = model.imagine(
+            scaled_policy(policy, model.scaling)[None], start, np.zeros((self.horizon, *start.shape))
+        )
+        return float(forecast.reward.mean()), float(forecast.reset.mean())
 
 
 def unscaled_policy(theta: Floats, scaling: Scaling, like: TanhPolicy) -> TanhPolicy:
     """The policy of theta [A, D + 1] for states that are not scaled."""
     weight = theta[:, :-1] / scaling.scale
-    return TanhPolicy(weight, theta[:, -1] - weight @ scaling.centre, like.low, like.high)
+    return replace(like, weight=weight, offset=theta[:, -1] - weight @ scaling.centre)
 
 
 def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
@@ -103,9 +100,10 @@ def no_policy(box: Box, size: int) -> TanhPolicy:
 
 
 def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last lives began, the agent's state, states it has visited, and states shortly before a fall."""
-    fell = np.flatnonzero(rows.dead[:n])
-    lived = np.flatnonzero(~rows.dead[:n])
+    """Where the last lives began, and states that were visited and were no lost cause."""
+    fell, lived = np.flatnonzero(rows.dead[:n]), np.flatnonzero(~rows.dead[:n])
     began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
-    shortly = [max(0, at - steps) for at in fell[-BEGAN:] for steps in BEFORE]
-    return np.asarray(rows.state[np.concatenate([began, lived[-1:], rng.choice(lived, count), shortly]).astype(int)])
+    ends = np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)]
+    savable = lived[ends - lived > SAVABLE]
+    visited = rng.choice(savable, count) if len(savable) else savable
+    return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])

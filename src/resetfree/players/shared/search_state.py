@@ -54,8 +54,8 @@ class SearchSettings(Protocol):
         """States that were visited from which lives are imagined."""
 
     @property
-    def bags(self) -> int:
-        """Fits to resampled data, where actions are continuous."""
+    def draws(self) -> int:
+        """Functions that are drawn from all that agree with the data, where actions are continuous."""
 
 
 @dataclass
@@ -77,8 +77,8 @@ class SearchState(ABC, Generic[Searched]):
         require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
 
     @abstractmethod
-    def search(self, n: int, lam: float, settings: SearchSettings) -> Searched:
-        """The policy of largest reward - lam (probability of a reset) in the model of the first n rows."""
+    def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:
+        """The policy of largest reward - lam (probability of a reset) from s1, in the model of the first n rows."""
 
     @abstractmethod
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:

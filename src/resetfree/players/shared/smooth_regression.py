@@ -14,7 +14,8 @@ Legend: n examples, d inputs, k = d + 1, O outputs, m radial functions, F = k + 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,13 @@ ROWS = 160  # examples that the scales are fitted to
 CENTRES = 160  # radial functions at most
 STEPS = 40  # of the search for the scales
 LENGTH = 1.5  # log length that is expected, in units of an input's deviation
+USUAL = (0.0, -1.0, -3.0)  # log deviations of the smooth part, a linear weight and noise that the search starts from
 LEAST_NOISE = 1e-6  # of an output's variance: keeps the equations solvable
 JITTER = 1e-6  # on the covariance of the radial functions, as above
 TINY = 1e-6  # least deviation of an output
+ENOUGH = 40  # examples from which on some may be left out
+JUMP, LEAST_GAP = 10.0, 0.02  # an example is left out that is missed by so many times the median (at least LEAST_GAP)
+LEAST_REST = 1e-3  # least part of a fit that the other examples have
 BOUNDS = {"length": (-1.0, 6.0), "smooth": (-6.0, 4.0), "linear": (-6.0, 2.0), "noise": (-7.0, 0.5)}  # of logarithms
 
 
@@ -69,27 +74,69 @@ def _radial(x: Floats, centre: Floats) -> Floats:
 
 
 def draw_functions(x: Floats, y: Floats, draws: int, rng: np.random.Generator) -> Draws:
-    """Functions drawn from all that agree with the examples x [n, d], y [n, O]; with one draw, their mean."""
+    """Functions drawn from all that agree with the examples x [n, d], y [n, O]; with one draw, their mean.
+
+    Examples that the others contradict by far (a blow, a stop at the end of a rail) are left out: no smooth function
+    can follow a jump, and one that tries is wrong everywhere.
+    """
+    fit = _fit(x, y, rng)
+    if len(x) >= ENOUGH:
+        left = fit.left_open()
+        agree = left < JUMP * max(float(np.median(left)), LEAST_GAP)
+        if not agree.all():
+            fit = _fit(x[agree], y[agree], rng)
+    return fit.draw(draws, rng)
+
+
+class _Fit(NamedTuple):
+    """The equations of all outputs, in a basis in which all weights are independent beforehand."""
+
+    scales: Scales
+    centre: Floats  # [m, d]
+    whiten: Floats  # [m, m] radial functions -> their part of the basis
+    basis: Floats  # [n, F]
+    unit: Floats  # [n, O] outputs of mean 0 and variance 1
+    mean: Floats  # [O]
+    deviation: Floats  # [O]
+
+    def solved(self) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Of each output: [F] prior deviations, [F, F] the root of the precision, [F] the mean of weights / prior."""
+        gram, moment = self.basis.T @ self.basis, self.basis.T @ self.unit
+        k = len(self.scales.length) + 1
+        for o, (f, c, s) in enumerate(zip(self.scales.smooth, self.scales.linear, self.scales.noise, strict=True)):
+            prior = np.sqrt(np.concatenate([np.full(k, c), np.full(len(self.centre), f)]))
+            root = np.linalg.cholesky(gram * prior[:, None] * prior / s + np.eye(len(prior)))
+            yield prior, root, cho_solve((root, True), prior * moment[:, o] / s)
+
+    def left_open(self) -> Floats:
+        """[n] by how much the fit of all other examples misses each one, in the output where that is most."""
+        worst = np.zeros(len(self.basis))
+        for (prior, root, best), s, y in zip(self.solved(), self.scales.noise, self.unit.T, strict=True):
+            inputs = self.basis * prior
+            own = (solve_triangular(root, inputs.T, lower=True) ** 2).sum(axis=0) / s  # weight of an example in its fit
+            worst = np.maximum(worst, np.abs(y - inputs @ best) / np.maximum(1.0 - own, LEAST_REST))
+        return worst
+
+    def draw(self, draws: int, rng: np.random.Generator) -> Draws:
+        """Functions, in terms of the features of `Draws`."""
+        weight, k = np.empty((draws, self.basis.shape[1], self.unit.shape[1])), len(self.scales.length) + 1
+        for o, (prior, root, best) in enumerate(self.solved()):
+            luck = rng.normal(size=(len(prior), draws)) if draws > 1 else np.zeros((len(prior), 1))
+            drawn = prior[:, None] * (best[:, None] + solve_triangular(root, luck, lower=True, trans=1))
+            weight[:, :, o] = self.deviation[o] * np.concatenate([drawn[:k], self.whiten @ drawn[k:]]).T
+        weight[:, 0] += self.mean
+        return Draws(self.scales.length, self.centre, weight, np.sqrt(self.scales.noise) * self.deviation)
+
+
+def _fit(x: Floats, y: Floats, rng: np.random.Generator) -> _Fit:
     mean, deviation = y.mean(axis=0), np.maximum(y.std(axis=0), TINY)
-    unit = (y - mean) / deviation
-    some = _some(len(x), ROWS, rng)
+    unit, some = (y - mean) / deviation, _some(len(x), ROWS, rng)
     scales = fit_scales(x[some], unit[some])
     centre = x[_some(len(x), CENTRES, rng)] / scales.length
-    linear = np.concatenate([np.ones((len(x), 1)), x], axis=1)
     covariance = _radial(centre, centre) + JITTER * np.eye(len(centre))
     whiten = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(centre)), lower=True).T
-    basis = np.concatenate([linear, _radial(x / scales.length, centre) @ whiten], axis=1)
-    gram, moment = basis.T @ basis, basis.T @ unit
-    k, weight = linear.shape[1], np.empty((draws, basis.shape[1], y.shape[1]))
-    for o, (f, c, s) in enumerate(zip(scales.smooth, scales.linear, scales.noise, strict=True)):
-        prior = np.sqrt(np.concatenate([np.full(k, c), np.full(len(centre), f)]))
-        root = np.linalg.cholesky(gram * prior[:, None] * prior / s + np.eye(len(prior)))
-        best = cho_solve((root, True), prior * moment[:, o] / s)
-        luck = rng.normal(size=(len(prior), draws)) if draws > 1 else np.zeros((len(prior), 1))
-        drawn = prior[:, None] * (best[:, None] + solve_triangular(root, luck, lower=True, trans=1))
-        weight[:, :, o] = deviation[o] * np.concatenate([drawn[:k], whiten @ drawn[k:]]).T
-    weight[:, 0] += mean
-    return Draws(scales.length, centre, weight, np.sqrt(scales.noise) * deviation)
+    basis = np.concatenate([np.ones((len(x), 1)), x, _radial(x / scales.length, centre) @ whiten], axis=1)
+    return _Fit(scales, centre, whiten, basis, unit, mean, deviation)
 
 
 def _some(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -99,7 +146,7 @@ def _some(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def fit_scales(x: Floats, y: Floats) -> Scales:
     """The scales of largest likelihood for x [n, d], y [n, O] of variance about 1, a little drawn to what is usual."""
     (n, d), n_outputs = x.shape, y.shape[1]
-    first = np.concatenate([np.full(d, LENGTH), np.zeros(n_outputs), np.full(n_outputs, -1.0), np.full(n_outputs, -3.0)])
+    first = np.concatenate([np.full(d, LENGTH), np.repeat(USUAL, n_outputs)])
     kinds = ["length"] * d + ["smooth"] * n_outputs + ["linear"] * n_outputs + ["noise"] * n_outputs
     squared = np.stack([(column[:, None] - column) ** 2 for column in x.T])
     found = minimize(

@@ -1,0 +1,51 @@
+"""Which states are reset states, judged from few of them: a ridge logistic regression on the squares of sensors.
+
+A machine is usually reset because some sensor leaves an interval (an angle, a height), which a sum of squares can say,
+and which three falls begin to show. The nearest known state says less: in many dimensions it is near by accident.
+
+Legend: z [D] a scaled state; features (1, z, z^2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from resetfree.problems.finite.transitions import Bools, Floats
+
+RIDGE = 1.0  # on all weights but the first
+SHARE = 0.2  # reset states weigh at least so much as all others: they are few, and missing one is dear
+STEPS = 15  # of Newton's method
+FLAT = 1e-9  # keeps its equations solvable where all is certain
+LARGEST = 30.0  # logits are cut there, so that nothing overflows
+
+
+class ResetJudge(NamedTuple):
+    """A state counts as a reset state where weight.(1, z, z^2) > 0."""
+
+    weight: Floats  # [1 + 2 D]
+
+    def resets(self, z: Floats) -> Bools:
+        """[n] whether the states z [n, D] count as reset states."""
+        size = z.shape[1]
+        return np.asarray(self.weight[0] + z @ self.weight[1 : 1 + size] + z**2 @ self.weight[1 + size :] > 0.0)
+
+
+def fit_judge(lived: Floats, dead: Floats) -> ResetJudge:
+    """The judge that separates the states lived in [n, D] from the reset states [r, D]; without those, none is one."""
+    if not len(dead):
+        return ResetJudge(np.concatenate([[-1.0], np.zeros(2 * lived.shape[1])]))
+    z = np.concatenate([lived, dead])
+    inputs = np.concatenate([np.ones((len(z), 1)), z, z**2], axis=1)
+    is_dead = np.arange(len(z)) >= len(lived)
+    share = np.where(is_dead, max(1.0, SHARE * len(lived) / len(dead)), 1.0)
+    ridge = np.full(inputs.shape[1], RIDGE)
+    ridge[0] = FLAT
+    weight = np.zeros(inputs.shape[1])
+    for _ in range(STEPS):
+        chance = 1.0 / (1.0 + np.exp(-np.clip(inputs @ weight, -LARGEST, LARGEST)))
+        slope = inputs.T @ (share * (chance - is_dead)) + ridge * weight
+        curvature = (inputs.T * (share * chance * (1.0 - chance) + FLAT)) @ inputs + np.diag(ridge)
+        weight = weight - np.linalg.solve(curvature, slope)
+    return ResetJudge(weight)
