@@ -17,6 +17,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.players import discover
+from resetfree.players.shared.suitability import CHARGE, MACHINE
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Policy
 from resetfree.problems.stepping import FunctionPolicy
@@ -158,9 +159,7 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
 def test_auto_searches_in_a_model_with_settings_for_machines() -> None:
     found = choose(pendulum(), discover("primal"), bound_known=False)
     assert (found.primal, found.dual, found.feedback) == ("model-search", "constant-penalty", "realised")
-    assert found.settings == {
-        "primal": {"planning": 100, "waves": 60, "population": 64, "rounds": 10}, "dual": {"C": 200.0},
-    }  # fmt: skip
+    assert found.settings == {"primal": MACHINE, "dual": {"C": CHARGE}}
     assert "states are vectors of 3 and actions 1 number in [-2, 2]" in found.why
     assert "tried" not in found.why
     for numbers, motors in ((60, 17), (61, 17), (60, 18)):
