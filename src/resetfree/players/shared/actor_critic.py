@@ -118,7 +118,7 @@ def _step(tree: Tree, batch: Batch, lam: Any, key: Any, how: Learning) -> Tree:
 
 
 @jax.jit
-def improve(tree: Tree, batches: Batch, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
+def improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
     """The networks after the first `count` of the batches [n, B, ...]; step i takes its noise from seed and first + i.
 
     The count is no part of the shapes, so that episodes of all lengths share one program.

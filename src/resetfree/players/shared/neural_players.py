@@ -81,10 +81,9 @@ class NeuralState:
         """The seed, as JAX takes it."""
         return np.random.SeedSequence(self.seed).generate_state(1)[0]
 
-    @property
-    def first(self) -> np.uint32:
-        """The number of the next gradient step."""
-        return np.uint32(self.updates % 2**32)
+    def step(self, further: int) -> np.uint32:
+        """The number of a gradient step after the next one, as JAX takes it."""
+        return np.uint32((self.updates + further) % 2**32)
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,10 @@ class SoftPlayer(NeuralPlayer):
         steps = self.updates * len(round.episode.actions)
         tree, draw = self.prepare(state, taken)
         how = Learning(*(np.float32(one) for one in (self.learning_rate, self.gamma, self.tau)))
-        lam, word, first = np.float32(min(round.lam, MOST_PRICE)), state.word, state.first
+        lam, seed = np.float32(min(round.lam, MOST_PRICE)), state.word
         for done in range(0, steps, TOGETHER):
             batches, count = draw((TOGETHER, self.batch)), np.int32(min(TOGETHER, steps - done))
-            tree = improve(tree, batches, count, word, first + np.uint32(done), lam, how)
+            tree = improve(tree, batches, count=count, seed=seed, first=state.step(done), lam=lam, how=how)
         state.keep(tree, steps, self.name)
         return state
 
