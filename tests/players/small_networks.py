@@ -13,7 +13,8 @@ from resetfree.problems.stepping import Step
 
 SOFT: dict[str, Any] = {"hidden": 16, "batch": 16, "learning_rate": 3e-3, "warmup": 10}
 LATEST: dict[str, Any] = {"hidden": 16, "batch": 10, "steps": 20, "learning_rate": 1e-2}
-SMALL: dict[str, dict[str, Any]] = {"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST}
+IMAGINED = {**SOFT, "members": 2, "model_hidden": 16, "imagined": 256, "ahead": 2, "updates": 1}
+SMALL: dict[str, dict[str, Any]] = {"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": IMAGINED}
 
 
 def small(cls: Any, **options: Any) -> Any:

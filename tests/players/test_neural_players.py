@@ -14,13 +14,14 @@ from tests.players.small_networks import Target, episode, feed, small
 import resetfree as rf
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput
+from resetfree.players.baselines.mbpo import MBPO
 from resetfree.players.baselines.ppo import PPO
 from resetfree.players.baselines.sac import SAC
 from resetfree.players.baselines.sac_lagrangian import SACLagrangian
 from resetfree.players.shared.networks import NetworkPolicy
 from resetfree.use import read_policy
 
-PLAYERS = [SAC, SACLagrangian, PPO]
+PLAYERS = [SAC, SACLagrangian, PPO, MBPO]
 
 
 @pytest.mark.parametrize("cls", PLAYERS)

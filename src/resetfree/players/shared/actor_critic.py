@@ -23,6 +23,7 @@ from resetfree.players.shared.replay_batches import Batch
 
 Tree: TypeAlias = dict[str, Any]
 CRITICS = 2
+AGENT = ("actor", "critics", "costs", "late_critics", "late_costs", "log_alpha", "steps")
 
 
 class Learning(NamedTuple):
@@ -117,13 +118,18 @@ def _step(tree: Tree, batch: Batch, lam: Any, key: Any, how: Learning) -> Tree:
     return {**new, "steps": steps}
 
 
-@jax.jit
 def improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
     """The networks after the first `count` of the batches [n, B, ...]; step i takes its noise from seed and first + i.
 
-    The count is no part of the shapes, so that episodes of all lengths share one program.
+    The count is no part of the shapes, so that episodes of all lengths share one program. What else the tree holds
+    stays.
     """
+    agent = {name: tree[name] for name in AGENT if name in tree}
+    return {**tree, **_improve(agent, batches, count=count, seed=seed, first=first, lam=lam, how=how)}
 
+
+@jax.jit
+def _improve(tree: Tree, batches: Batch, *, count: Any, seed: Any, first: Any, lam: Any, how: Learning) -> Tree:
     def one(i: Any, tree: Tree) -> Tree:
         batch = jax.tree.map(lambda field: field[i], batches)
         return _step(tree, batch, lam, jax.random.fold_in(jax.random.key(seed), first + i), how)

@@ -76,10 +76,9 @@ class NeuralState:
         """Random numbers for the next gradient steps."""
         return np.random.default_rng([self.seed, purpose, self.updates])
 
-    @property
-    def word(self) -> np.uint32:
-        """The seed, as JAX takes it."""
-        return np.random.SeedSequence(self.seed).generate_state(1)[0]
+    def word(self, purpose: int) -> np.uint32:
+        """The seed for a purpose, as JAX takes it."""
+        return np.random.SeedSequence([self.seed, purpose]).generate_state(1)[0]
 
     def step(self, further: int) -> np.uint32:
         """The number of a gradient step after the next one, as JAX takes it."""

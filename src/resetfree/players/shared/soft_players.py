@@ -23,7 +23,7 @@ from resetfree.problems.contract import State
 
 Draw: TypeAlias = Callable[[tuple[int, int]], Batch]  # (n, B) -> batches [n, B, ...]
 TOGETHER = 64  # gradient steps in one call of the compiled program
-BATCHES, MODEL = 2, 3  # purposes of random numbers
+BATCHES, NOISE = 2, 3  # purposes of random numbers
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,19 @@ class SoftPlayer(NeuralPlayer):
         if len(taken) < max(1, self.warmup):
             return state
         steps = self.updates * len(round.episode.actions)
-        tree, draw = self.prepare(state, taken)
+        tree, draw = self.prepare(state, taken, len(round.episode.actions))
         how = Learning(*(np.float32(one) for one in (self.learning_rate, self.gamma, self.tau)))
-        lam, seed = np.float32(min(round.lam, MOST_PRICE)), state.word
+        lam, seed = np.float32(min(round.lam, MOST_PRICE)), state.word(NOISE)
         for done in range(0, steps, TOGETHER):
             batches, count = draw((TOGETHER, self.batch)), np.int32(min(TOGETHER, steps - done))
             tree = improve(tree, batches, count=count, seed=seed, first=state.step(done), lam=lam, how=how)
         state.keep(tree, steps, self.name)
         return state
 
-    def prepare(self, state: NeuralState, taken: NDArray[np.int64]) -> tuple[Any, Draw]:
-        """The networks, and where their batches come from: all transitions, each equally likely."""
+    def prepare(self, state: NeuralState, taken: NDArray[np.int64], steps: int) -> tuple[Any, Draw]:
+        """The networks, and where their batches come from: all transitions, each equally likely.
+
+        taken: the rows at which transitions begin.  steps: of the latest episode.
+        """
         rng = state.random(BATCHES)
         return state.tree, lambda shape: self.priced(state, rng.choice(taken, shape))
