@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from tests.players.small_networks import Target, episode, feed, small
 from resetfree.players.baselines.sac import SAC
 from resetfree.players.baselines.sac_lagrangian import SACLagrangian
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.shared.actor_critic import Learning, squashed_log, target, wanted_values
+from resetfree.players.shared.actor_critic import Learning, improve, squashed_log, target, wanted_values
 from resetfree.players.shared.networks import forward, rectified
 from resetfree.players.shared.replay_batches import Batch, replayed
+from resetfree.players.shared.soft_players import TOGETHER
 from resetfree.players.shared.stored_transitions import no_rows
 from resetfree.players.testing.trial_problems import PUSH, Plane, played
 from resetfree.problems.stepping import Step
@@ -110,3 +112,21 @@ def test_the_multiplier_keeps_the_actor_from_what_falls() -> None:
         pushes[C] = float(plan.policy.mode(1, np.zeros(2))[0])
         assert 0.0 <= plan.v_c <= 1.0
     assert pushes[0.0] > 0.7 > pushes[100.0]
+
+
+def test_steps_are_the_same_however_they_are_grouped_and_each_has_noise_of_its_own() -> None:
+    player = small(SAC)
+    state = player.init(Target(), 5, 0)
+    for k in range(6):
+        state.rows.add(episode(k == 3))
+    tree, draw = player.prepare(state, state.taken(), 2)
+    batches = draw((TOGETHER, player.batch))
+    later = Batch(*(np.roll(field, -1, axis=0) for field in batches))
+    numbers = {"seed": np.uint32(7), "lam": np.float32(0.0), "how": Learning(*map(np.float32, HOW))}
+    once = improve(tree, batches, count=np.int32(2), first=np.uint32(5), **numbers)
+    first = improve(tree, batches, count=np.int32(1), first=np.uint32(5), **numbers)
+    twice = improve(first, later, count=np.int32(1), first=np.uint32(6), **numbers)
+    other = improve(first, later, count=np.int32(1), first=np.uint32(5), **numbers)
+    for a, b in zip(jax.tree.leaves(once), jax.tree.leaves(twice), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(other["actor"][0][0], once["actor"][0][0])
