@@ -122,7 +122,7 @@ def test_steps_are_the_same_however_they_are_grouped_and_each_has_noise_of_its_o
     tree, draw = player.prepare(state, state.taken(), 2)
     batches = draw((TOGETHER, player.batch))
     later = Batch(*(np.roll(field, -1, axis=0) for field in batches))
-    numbers = {"seed": np.uint32(7), "lam": np.float32(0.0), "how": Learning(*map(np.float32, HOW))}
+    numbers: dict[str, Any] = {"seed": np.uint32(7), "lam": np.float32(0.0), "how": Learning(*map(np.float32, HOW))}
     once = improve(tree, batches, count=np.int32(2), first=np.uint32(5), **numbers)
     first = improve(tree, batches, count=np.int32(1), first=np.uint32(5), **numbers)
     twice = improve(first, later, count=np.int32(1), first=np.uint32(6), **numbers)

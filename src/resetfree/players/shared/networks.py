@@ -115,7 +115,8 @@ class NetworkPolicy(Policy):
         mean, deviation = self.outputs(np.atleast_1d(s))
         z = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
         pushed = np.tanh(mean + deviation * z)
-        return np.clip((self.low + self.high) / 2 + (self.high - self.low) / 2 * pushed, self.low, self.high)
+        action = (self.low + self.high) / 2 + (self.high - self.low) / 2 * pushed
+        return np.asarray(np.clip(action, self.low, self.high))
 
 
 def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> NetworkPolicy:

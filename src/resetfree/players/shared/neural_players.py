@@ -78,7 +78,7 @@ class NeuralState:
 
     def word(self, purpose: int) -> np.uint32:
         """The seed for a purpose, as JAX takes it."""
-        return np.random.SeedSequence([self.seed, purpose]).generate_state(1)[0]
+        return np.uint32(np.random.SeedSequence([self.seed, purpose]).generate_state(1)[0])
 
     def step(self, further: int) -> np.uint32:
         """The number of a gradient step after the next one, as JAX takes it."""

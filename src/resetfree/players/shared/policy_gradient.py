@@ -81,6 +81,6 @@ def climb(tree: dict[str, Any], minibatches: Played, count: Any, how: Clipping) 
         played = jax.tree.map(lambda field: field[i], minibatches)
         slope = jax.grad(clipped_loss)(networks, played, how)
         update, steps = _optimiser(how.rate, how.largest_gradient).update(slope, tree["steps"])
-        return {**optax.apply_updates(networks, update), "steps": steps}  # type: ignore[dict-item]
+        return {**optax.apply_updates(networks, update), "steps": steps}
 
     return dict(jax.lax.fori_loop(0, count, one, tree))

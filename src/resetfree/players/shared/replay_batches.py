@@ -37,4 +37,4 @@ def replayed(rows: StoredRows, index: NDArray[np.int64], ends: tuple[Floats, Flo
 
 def narrow(numbers: Any) -> NDArray[np.float32]:
     """Numbers as float32, cut where it would overflow."""
-    return np.clip(numbers, -FAR, FAR).astype(np.float32)
+    return np.asarray(np.clip(numbers, -FAR, FAR), dtype=np.float32)
