@@ -43,18 +43,18 @@ class Enough(Exception):
 def pendulum() -> GymProblem:
     """Swing up and stay up; nothing is a fall."""
     never: Callable[..., bool] = lambda *seen: False  # noqa: E731
-    return rf.from_gym("gym:Pendulum-v1", horizon=HORIZON, actions="box", reward_range=(-17, 0), reset_when=never)
+    return rf.from_gym("gym:Pendulum-v1", horizon=HORIZON, reward_range=(-17, 0), reset_when=never)
 
 
 def inverted_pendulum() -> GymProblem:
     """Keep the pole up: 1 a step."""
-    return rf.from_gym("gym:InvertedPendulum-v5", horizon=HORIZON, actions="box", reward_range=(0, 1))
+    return rf.from_gym("gym:InvertedPendulum-v5", horizon=HORIZON, reward_range=(0, 1))
 
 
 def hopper() -> GymProblem:
     """Hop forward without a fall; rewards beyond -3 and 8, which are rare, are cut."""
     cut: Callable[..., float] = lambda observation, reward, *rest: float(np.clip(reward, -3.0, 8.0))  # noqa: E731
-    return rf.from_gym("gym:Hopper-v5", horizon=HORIZON, actions="box", reward=cut, reward_range=(-3, 8))
+    return rf.from_gym("gym:Hopper-v5", horizon=HORIZON, reward=cut, reward_range=(-3, 8))
 
 
 # The task, and what rewards on [0, 1] are multiplied with: their own range, so that temperatures mean what they do.

@@ -1,9 +1,15 @@
-"""What all tests share: Ctrl-C as in the foreground, and tables shown at the end, also of tests in another process."""
+"""What all tests share: Ctrl-C as in the foreground, no time limits on examples, tables shown at the end."""
 
 from __future__ import annotations
 
 import signal
 from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure: how long something takes is measured in benchmarks/, not in tests.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # A shell that starts us in the background has Ctrl-C ignored, and every process that a test starts would inherit that.
 # The tests send the signal on purpose: they need what it does in the foreground, here and in their children.

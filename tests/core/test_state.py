@@ -82,7 +82,7 @@ def blank(tree: Any) -> Any:
     return None if tree is None else type(tree)()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(trees)
 def test_any_tree_comes_back_bit_for_bit(tree: Any) -> None:
     before = bits(tree)
@@ -91,7 +91,7 @@ def test_any_tree_comes_back_bit_for_bit(tree: Any) -> None:
     assert bits(tree) == before  # saving changes nothing
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(trees, st.data())
 def test_a_damaged_tree_is_refused_or_is_of_the_same_kinds(tree: Any, data: Any) -> None:
     """A leaf is gone, or a number has become text: one sentence, and nothing else."""

@@ -24,7 +24,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world
 
 FILE = Path(__file__).parent / "auto_choices.json"
-ENVIRONMENTS = ("gym:CartPole-v1", "gym:FrozenLake-v1", "gym:MountainCar-v0")
+ENVIRONMENTS = ("gym:CartPole-v1", "gym:FrozenLake-v1", "gym:MountainCar-v0", "gym:Hopper-v5", "gym:Humanoid-v5")
 
 
 def vectors(size: int, horizon: int, stationary: bool) -> Problem:

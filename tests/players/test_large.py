@@ -122,7 +122,7 @@ def test_lazy_players_play_the_same_rounds(problem: str, name: str) -> None:
     assert_same(PROBLEMS[problem], (PLAYERS | POOLED)[name], 60)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), which=st.integers(0, 9))
 def test_lazy_players_play_the_same_rounds_on_random_problems(seed: int, which: int) -> None:
     mdp = rough_mdp(seed)
@@ -144,7 +144,7 @@ class Table(LazyPolicy):
         return np.asarray(self.table[h, states])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_lazy_policy_is_the_array_that_it_stands_for(seed: int) -> None:
     """Its values from every start (forward and backward), its episodes under the same uniforms, and itself."""

@@ -153,7 +153,7 @@ def _model(
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(0, 5), st.integers(1, 9), st.floats(0.0, 3.0))
 def test_danger_is_that_of_the_nearest_known_state(seed: int, size: int, dead: int, lived: int, caution: float) -> None:
     rng = np.random.default_rng(seed)
@@ -166,7 +166,7 @@ def test_danger_is_that_of_the_nearest_known_state(seed: int, size: int, dead: i
         assert _danger(model, z) == pytest.approx(expected, abs=1e-8)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.floats(0.0, 50.0))
 def test_a_policy_is_worth_its_imagined_lives(seed: int, size: int, lam: float) -> None:
     """`imagine` and `judge` against a life that is written out in NumPy."""
@@ -198,7 +198,7 @@ def test_the_reward_and_the_risk_of_a_life_without_danger() -> None:
     assert 0.0 <= out[0] <= 20.0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(11, 30))
 def test_judges_are_the_dead_and_the_ten_nearest_to_each(seed: int, dead: int, lived: int) -> None:
     rng = np.random.default_rng(seed)

@@ -141,28 +141,61 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
     for policy in (lambda h, s: np.ones(2) / 2, FunctionPolicy(lambda h, s: np.ones(2) / 2, "x", 2), np.zeros((20, 2))):
         with pytest.raises(InvalidInput, match="must be a Policy whose 'act' gives 1 number in"):
             next(rf.simulate(problem, policy, 1))
-    for primal in ("uniform", "stored-linear", "model-search", "linear-ucb"):
-        with pytest.raises(InvalidInput, match=f"The player '{primal}' must be given actions that are Choices. Got"):
+    for primal in ("uniform", "stored-linear", "linear-ucb"):
+        with pytest.raises(InvalidInput) as refused:
             rf.learn(pendulum(), primal, episodes=2)
-    with pytest.raises(InvalidInput, match="'auto' chooses players for actions that are listed"):
-        rf.learn(problem, episodes=2)
+        assert str(refused.value) == (
+            f"The player '{primal}' must be given actions that are Choices. Got 'gym:Pendulum-v1', whose actions are "
+            "1 number in [-2, 2], instead. Give actions=5 for a grid of 5 points per dimension, or the list of actions "
+            "to choose from. Players that take them as they are: auto, model-search."
+        )
     with pytest.raises(InvalidInput, match="cannot be counted"):
         _ = problem.n_actions
     with pytest.raises(InvalidInput, match=r"must be given actions that are Box\. Got 'grid-v0'"):
         rf.learn("grid-v0", HillClimbing(), episodes=2)
-    with pytest.raises(InvalidInput, match="must be discretised: give actions=5"):
-        pendulum(actions=None)
-    with pytest.raises(InvalidInput, match="A box of actions must have finite bounds"):
-        rf.from_gym("gym:CartPole-v1", actions="box")
 
 
-def test_auto_takes_a_player_that_says_that_a_box_suits_it() -> None:
+def test_auto_searches_in_a_model_with_settings_for_machines() -> None:
+    found = choose(pendulum(), discover("primal"), bound_known=False)
+    assert (found.primal, found.dual, found.feedback) == ("model-search", "constant-penalty", "realised")
+    assert found.settings == {
+        "primal": {"planning": 100, "waves": 60, "population": 64, "rounds": 10}, "dual": {"C": 200.0},
+    }  # fmt: skip
+    assert "states are vectors of 3 and actions 1 number in [-2, 2]" in found.why
+    assert "tried" not in found.why
+    for numbers, motors in ((60, 17), (61, 17), (60, 18)):
+        large = pendulum()
+        large.low, large.high, large.actions = np.zeros(numbers), np.ones(numbers), Box(np.zeros(motors), 1.0)
+        found = choose(large, discover("primal"), bound_known=False)
+        assert found.primal == "model-search"
+        said = "it was tried up to 60 and 17 numbers, and beyond expect long pauses and more resets"
+        assert (said in found.why) == (numbers + motors > 77)
+
+
+def test_auto_says_what_to_do_where_nothing_plays_a_box() -> None:
+    for changes, states in (
+        ({"stationary": False}, "vectors with dynamics that change with the step"),
+        ({"low": None, "n_states": 9}, "no vectors"),
+    ):
+        problem = pendulum()
+        for name, value in changes.items():
+            setattr(problem, name, value)
+        with pytest.raises(InvalidInput) as caught:
+            choose(problem, discover("primal"), bound_known=True)
+        assert str(caught.value) == (
+            "'auto' has no player for 'gym:Pendulum-v1', whose actions are 1 number in [-2, 2] and whose states are "
+            f"{states}. Give actions=5 for a grid of 5 points per dimension, or the list of actions to choose from. Or "
+            "name a player that takes them as they are."
+        )
+
+
+def test_auto_takes_a_player_that_says_that_a_box_suits_it_more() -> None:
     class Willing(HillClimbing):
         @classmethod
         def suits(cls, problem: rf.Problem, *, bound_known: bool) -> Suited | None:
             """Whatever is a box."""
             partner = Partner("counting", "realised", {"eta": 2.0})
-            return Suited(1, "actions are a box", partner) if isinstance(problem.actions, Box) else None
+            return Suited(5, "actions are a box", partner) if isinstance(problem.actions, Box) else None
 
     players = {**discover("primal"), "willing": Willing}
     found = choose(pendulum(), players, bound_known=False)

@@ -30,7 +30,6 @@ def exact(examples: int) -> settings:
     """The same examples on every run and every machine, however slow it is."""
     return settings(
         derandomize=True,
-        deadline=None,
         max_examples=examples,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

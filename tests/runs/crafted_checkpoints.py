@@ -38,7 +38,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "fourier-basis": {"features.order": 1}, "random-fourier": {"features.d": 9}, "user": {},
 }  # fmt: skip
 
-BOX = {"horizon": 4, "actions": "box", "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}
+UPRIGHT = {"horizon": 4, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}
 
 
 class Enough(Exception):
@@ -52,9 +52,17 @@ def cases() -> dict[str, dict[str, Any]]:
     for name in discover("primal"):
         found[name] = {"problem": "continuous-linear-v0" if name in vectors else "grid-v0", "primal": name}
     for name, networks in SMALL.items():
-        found[name] = {"problem": "gym:Pendulum-v1", "primal": name, "settings": {"primal": networks, "problem": BOX}}
+        found[name] = {
+            "problem": "gym:Pendulum-v1",
+            "primal": name,
+            "settings": {"primal": networks, "problem": UPRIGHT},
+        }
     few = {"population": 6, "rounds": 1, "planning": 10}
     found["model-search"]["settings"] = {"primal": few}
+    upright = {"horizon": 10, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}
+    found["model-search-box"] = {
+        "problem": "gym:Pendulum-v1", "primal": "model-search", "settings": {"problem": upright, "primal": few},
+    }  # fmt: skip
     for name in discover("dual"):
         found[name] = {"problem": "grid-v0", "primal": "uniform", "dual": name}
     found["xi"] = {"problem": "random-linear-v0", "primal": "ucbvi"}
@@ -137,7 +145,8 @@ def attempt(path: Path, asked: dict[str, Any]) -> list[str]:
     def file_alone() -> Any:
         run = rf.load(path)
         object.__setattr__(run, "problem", None)
-        return recall(run).predict(np.zeros(3 if "Pendulum" in problem else 4) if problem.startswith("gym:") else 0)
+        vectors = problem.startswith("gym:")
+        return recall(run).predict(np.zeros(3 if "Pendulum" in problem else 4) if vectors else 0)
 
     def with_problem() -> Any:
         return rf.load(path, problem).policy.evaluate(problem if ":" in problem else None, episodes=2)

@@ -31,6 +31,13 @@ CASES: dict[str, dict[str, Any]] = {
             "problem": {"horizon": 10}, "primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0},
         },
     },
+    "a search in a box": {
+        **GYM, "problem": "gym:Pendulum-v1", "primal": "model-search",
+        "settings": {
+            "problem": {"horizon": 10, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"},
+            "primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0},
+        },
+    },
     "numbered observations": {
         **GYM, "problem": "gym:FrozenLake-v1", "primal": "ucbvi",
         "settings": {

@@ -274,7 +274,7 @@ def check_numbers(played: list[Any], seen: NDArray[np.uint8]) -> None:
     assert steps > 100
 
 
-SMALL = {"stored rows": 150, "a search": 60, "numbered observations": 200}
+SMALL = {"stored rows": 150, "a search": 60, "a search in a box": 60, "numbered observations": 200}
 
 
 @pytest.mark.parametrize("case", SMALL)

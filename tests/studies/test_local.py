@@ -56,6 +56,20 @@ def test_a_killed_process_costs_what_it_played_since_the_checkpoint(
     assert any(0 < k < 100 for trial in plan.trials for k in resumed_at(folder, trial))
 
 
+def test_drafts_that_a_killed_worker_left_are_removed_but_not_those_being_written(tmp_path: Path) -> None:
+    plan, folder = started(SMALL, tmp_path / "s")
+    left, written = (folder.trial_file(trial.id) for trial in plan.trials[:2])
+    drafts = [Path(f"{file}{ending}") for file in (left, written) for ending in (".new", ".new-journal")]
+    lock = None
+    with folder.playing():
+        for draft in drafts:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.touch()
+        lock = WriterLock(written).acquire()
+    assert [draft.exists() for draft in drafts] == [False, False, True, True]
+    lock.release()
+
+
 def die(job: int) -> int:
     """Work that no process survives, for even jobs."""
     if job % 2 == 0:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
@@ -46,7 +46,6 @@ def test_every_choice_is_a_trial_and_seeds_are_fastest() -> None:
     assert len({t.id for t in plan.trials}) == len(plan.trials)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 3), max_size=3), st.integers(1, 3))
 def test_the_number_of_trials_is_the_product(sizes: list[int], seeds: int) -> None:
     options = "".join(f"options.o{i} = {list(range(size))}\n" for i, size in enumerate(sizes))

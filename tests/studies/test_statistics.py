@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import trim_mean
@@ -15,7 +15,6 @@ from scipy.stats import trim_mean
 from resetfree.studies.statistics import RESAMPLES, SEED, interquartile_mean, interval, summarise
 
 
-@settings(deadline=None)  # the first call imports
 @given(arrays(np.float64, st.tuples(st.integers(1, 13), st.integers(1, 3)), elements=st.floats(-1e6, 1e6)))
 def test_the_interquartile_mean_is_that_of_scipy(values: Any) -> None:
     assert interquartile_mean(values) == pytest.approx(trim_mean(values, 0.25), abs=1e-6)

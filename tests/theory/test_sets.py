@@ -27,7 +27,7 @@ from resetfree.theory.sets import (
 
 Floats = NDArray[np.float64]
 KINDS = ["ball", "orthant", "cone", "squares"]
-FIXED = settings(derandomize=True, deadline=None, max_examples=60, database=None)
+FIXED = settings(derandomize=True, max_examples=60, database=None)
 
 
 def random_set(kind: str, rng: np.random.Generator) -> ConvexSet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -126,8 +127,19 @@ def test_numbered_observations_travel_with_the_policy(walk: Any, tmp_path: Path)
 
 def test_the_kinds_of_a_file_are_those_that_policies_declare() -> None:
     own = {kind for kind, cls in policy_kinds().items() if cls.__module__.startswith("resetfree.")}
-    assert own == {"LinearScores", "LinearValues", "table"}
+    assert own == {"LinearScores", "LinearValues", "TanhPolicy", "table"}
     assert policy_kinds()["LinearScores"] is LinearScores
+
+
+def test_a_file_is_read_by_a_program_that_has_played_nothing() -> None:
+    """Nothing but the kinds of policies is asked for, so nothing else can have imported the players."""
+    words = "from resetfree.use.exporting import policy_kinds; print(*sorted(policy_kinds()))"
+    paths = os.pathsep.join([str(Path(rf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.stdout.split() == ["LinearScores", "LinearValues", "TanhPolicy", "table"]
 
 
 def test_a_policy_of_ones_own_is_written_and_nobody_takes_our_names(tmp_path: Path) -> None:

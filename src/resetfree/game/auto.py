@@ -38,8 +38,9 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool) -
     offers = {name: offer for name, offer in answers.items() if offer is not None}
     if not offers and problem.actions.n is None:
         raise InvalidInput(
-            f"'auto' chooses players for actions that are listed. Got '{problem.name}', whose actions are "
-            f"{problem.actions}, instead. {LIST_THEM} Or name a player that takes them as they are."
+            f"'auto' has no player for '{problem.name}', whose actions are {problem.actions} and whose states are "
+            f"{'no vectors' if problem.low is None else 'vectors with dynamics that change with the step'}. "
+            f"{LIST_THEM} Or name a player that takes them as they are."
         )
     if not offers:
         raise InvalidInput(

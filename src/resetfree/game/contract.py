@@ -9,7 +9,7 @@ Legend: lam = lambda^k(s_1^k); v_r, v_c the primal player's own estimates of V_r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -93,14 +93,15 @@ class PrimalPlayer(Player, Generic[P]):
         """Learn from a round; may change `state` and return it."""
 
 
-def check_actions(primal: PrimalPlayer[Any], problem: Problem) -> None:
-    """Raise InvalidInput for a problem whose actions the primal player cannot play."""
+def check_actions(primal: PrimalPlayer[Any], problem: Problem, others: Sequence[str] = ()) -> None:
+    """Raise InvalidInput for a problem whose actions the primal player cannot play.  others: players that can."""
     if not isinstance(problem.actions, primal.action_spaces):
         way = f" {LIST_THEM}" if Choices in primal.action_spaces else ""
+        players = f" Players that take them as they are: {', '.join(others)}." if others else ""
         raise InvalidInput(
             f"The player '{primal.name}' must be given actions that are "
             f"{' or '.join(space.__name__ for space in primal.action_spaces)}. "
-            f"Got '{problem.name}', whose actions are {problem.actions}, instead.{way}"
+            f"Got '{problem.name}', whose actions are {problem.actions}, instead.{way}{players}"
         )
 
 

@@ -83,7 +83,7 @@ class Box:
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         try:
-            least, most = np.broadcast_arrays(_floats(low), _floats(high))
+            least, most = (np.array(end) for end in np.broadcast_arrays(_floats(low), _floats(high)))
         except ValueError:
             least = most = np.zeros(0)
         if not least.size or not np.isfinite([least, most]).all() or not (least <= most).all():
@@ -91,7 +91,7 @@ class Box:
                 "A Box must have finite bounds of one shape, the lower first. "
                 f"Got {shown(low)} and {shown(high)} instead."
             )
-        object.__setattr__(self, "low", least.copy())
+        object.__setattr__(self, "low", least)
         object.__setattr__(self, "high", most.astype(least.dtype))
 
     def __str__(self) -> str:
@@ -132,6 +132,6 @@ ActionSpace: TypeAlias = Choices | Box
 
 
 def _floats(given: ArrayLike) -> NDArray[Any]:
-    """Bounds as an array, in their own type if that is a float."""
+    """Bounds as an array, in their own type and shape if they are one of floats."""
     own = isinstance(given, np.ndarray) and given.dtype.kind == "f"
-    return np.atleast_1d(np.asarray(given) if own else array(given, "bounds of a Box"))
+    return np.asarray(given) if own else np.atleast_1d(array(given, "bounds of a Box"))

@@ -140,9 +140,9 @@ def actions_from(plain: dict[str, Any]) -> ActionSpace:
         if values is not None and len(values) != n:
             raise InvalidInput(f"it lists {len(values)} actions for {n}")
         return Choices(n, values)
-    if values is None or values.ndim < 2 or len(values) != 2:
+    if values is None or values.ndim < 1 or len(values) != 2:
         raise InvalidInput("its box of actions must have two bounds")
-    return Box(*values)
+    return Box(values[0, ...], values[1, ...])
 
 
 def plain_array(array: np.ndarray[Any, Any] | None) -> dict[str, Any] | None:

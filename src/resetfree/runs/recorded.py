@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from resetfree.core.arrays import DTYPE, MOST_AXES, plain_dtype
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import within
+from resetfree.problems.action_spaces import Box
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -136,9 +137,10 @@ def check_episode(problem: Problem, played: RecordedRound) -> None:
     check_start(problem, played.s1)
     if end is not None:
         check_start(problem, end)
-    box = getattr(getattr(problem, "actions", None), "n", 0) is None
-    if box:
-        acts = actions.dtype == np.float64 and actions.ndim == 2 and bool(np.isfinite(actions).all())
+    space = getattr(problem, "actions", None)
+    if isinstance(space, Box):
+        acts = actions.dtype == np.float64 and actions.shape == (n, space.size)
+        acts = acts and bool(((space.low.ravel() <= actions) & (actions <= space.high.ravel())).all())
     else:
         acts = actions.dtype == np.int64 and actions.ndim == 1 and within(actions, 0, problem.n_actions)
     if problem.n_states is not None:

@@ -78,7 +78,7 @@ def prepare(
     if feedback == "exact" and world.mdp is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
     players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
-    check_actions(players["primal"], world.problem)
+    check_actions(players["primal"], world.problem, _players_for(world.problem))
     earlier = before["B"] if before is not None and before["B_source"] == "oracle" else None
     bound, source = _bound(world, players, B, earlier)
     made: dict[str, Any] = {
@@ -134,6 +134,14 @@ def _chosen(
         dual, roles = partner, ["primal", "dual"]
     merged = {**settings, **{role: {**own.get(role, {}), **settings.get(role, {})} for role in roles}}
     return primal, dual, signal if feedback == "auto" else feedback, merged, why
+
+
+def _players_for(problem: Problem) -> list[str]:
+    """What to name as the primal player of a problem whose actions are a box."""
+    if problem.actions.n is not None:
+        return []
+    known = discover("primal").own.items()
+    return ["auto", *(name for name, one in known if isinstance(problem.actions, one.action_spaces))]
 
 
 def _named(role: Role, player: Any) -> Any:

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from resetfree.core.drafts import drafted, sweep_out
@@ -94,7 +94,15 @@ class SweepFolder:
                 sweep_out(place)
             yield
         finally:
+            self._remove_drafts()
             lock.release()
+
+    def _remove_drafts(self) -> None:
+        """Remove the drafts of run files that a killed worker left; one that is being written is locked, and stays."""
+        for draft in self.path.glob("trials/*/*.new*"):
+            with suppress(OSError):
+                if not is_held(Path(str(draft).rpartition(".new")[0])):
+                    draft.unlink(missing_ok=True)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Probability, check
 from resetfree.game.contract import MOST_EPISODES
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Episode, Problem
+from resetfree.problems.contract import LIST_THEM, Episode, Problem
 from resetfree.problems.finite.tabular_policy import TabularPolicy
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.gym import from_gym
@@ -288,9 +288,10 @@ def _check_fit(policy: Predictor, world: Problem) -> None:
         ("numbers in a state", policy.sensor.dimension if d is not None else None, d),
     ):
         if ours != theirs and not (what == "numbers in a state" and ours is None):
+            listed = f" {LIST_THEM}" if what == "actions" and theirs is None else ""
             raise InvalidInput(
                 f"The policy is of a problem with {ours or 'uncounted'} {what}. "
-                f"Got '{world.name}' with {theirs or 'uncounted'} instead."
+                f"Got '{world.name}' with {theirs or 'uncounted'} instead.{listed}"
             )
     if not policy.stationary and policy.horizon != world.horizon:
         raise InvalidInput(

@@ -41,7 +41,7 @@ def policy_kinds() -> dict[str, type[Policy]]:
     >>> {"LinearScores", "LinearValues", "table"} <= set(policy_kinds())
     True
     """
-    discover("primal")  # imports the players, whose modules declare their policies
+    _ = discover("primal").own  # imports the players, whose modules declare their policies
     found: list[Any] = [Policy]
     for cls in found:
         found += cls.__subclasses__()
@@ -156,8 +156,8 @@ def _policy_from(arrays: Arrays) -> Predictor:
     rule = _rule(about["kind"], arrays, source)
     if isinstance(rule, ChoicePolicy):
         space: ActionSpace = Choices(len(actions), actions)
-    elif actions.ndim > 1 and len(actions) == 2 and actions.dtype.kind == "f":
-        space = Box(*actions)
+    elif len(actions) == 2 and actions.dtype.kind == "f":
+        space = Box(actions[0, ...], actions[1, ...])
     else:
         raise InvalidInput("its actions must be the two bounds of a box")
     _check_sizes(rule, sensor, horizon, space)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arguments import flag, whole
+from resetfree.core.arguments import flag, shown, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
@@ -111,7 +111,11 @@ class Predictor:
         return np.array(rows).reshape(len(several), self.space.n or 0)
 
     def action(self, chosen: Any) -> Any:
-        """The environment's own action for an action of the policy."""
+        """The environment's own action for an action of the policy; raises InvalidInput outside of a box."""
+        if isinstance(self.actions, Box) and not self.actions.holds(chosen):
+            raise InvalidInput(
+                f"This policy must give {self.actions}. Got {shown(np.asarray(chosen).tolist())} instead."
+            )
         one = self.space.native(chosen)
         return one.copy() if isinstance(one, np.ndarray) else one
 
@@ -128,8 +132,10 @@ class Predictor:
     def _actions(self, chosen: list[Any]) -> Any:
         if isinstance(self.actions, np.ndarray):
             return self.actions[np.array(chosen, dtype=np.int64)]
-        own = [self.space.native(one) for one in chosen]
-        return np.stack(own) if isinstance(self.actions, Box) and own else own
+        own = [self.action(one) for one in chosen]
+        if isinstance(self.actions, Box):
+            return np.stack(own) if own else np.empty((0, *self.actions.low.shape), dtype=self.actions.low.dtype)
+        return own
 
     def _uniforms(self) -> Any:
         """The uniform random numbers that one action takes: one, or one per number of a box."""

@@ -21,7 +21,7 @@ from resetfree.problems.gym.rewards import Unusable
 
 KINDS = ("number", "numbered", "scalar", "vector")
 FUNCTION = "function-"  # a form that begins so needs the user's function first
-DEEPEST = 16  # tuples in tuples
+DEEPEST = 16  # parts in parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,8 @@ class Sensor:
     """Converts observations to states, and recognises batches of them."""
 
     kind: str  # number: an integer; numbered: numbered in order of first occurrence in the run; scalar; vector
-    space: dict[str, Any] | None = None  # {"shape": [...]} of an observation, or {"parts": [...]}; None: unknown
+    # {"shape": [...]} of an observation, or {"parts": [...]}, for a dictionary with the "names" of them; None: unknown
+    space: dict[str, Any] | None = None
     first: int = 0  # the least integer observation
     count: int = 0  # number of observations, or the most there may be
     function: Callable[[Any], Any] | None = None  # the user's own preprocessing, of the raw observation
@@ -37,8 +38,10 @@ class Sensor:
 
     def batch(self, observation: Any) -> list[Any] | None:
         """The observations of a batch, None for a single observation; raises InvalidInput for another shape."""
-        if isinstance(observation, list) and self.space is not None and "parts" in self.space:
-            return observation
+        if self.space is not None and "parts" in self.space:
+            if isinstance(observation, dict):
+                return _several(self.space, observation)
+            return observation if isinstance(observation, list) else None
         shape = self._shape
         if shape is None or isinstance(observation, tuple | dict):
             return None
@@ -144,6 +147,10 @@ def size(space: dict[str, Any]) -> int:
 def flat(space: dict[str, Any] | None, observation: Any) -> Floats:
     """All numbers of an observation, concatenated in a new vector; raises ValueError for another shape."""
     assert space is not None
+    if "names" in space:
+        if not isinstance(observation, dict) or not set(space["names"]) <= set(observation):
+            raise ValueError(f"it must be a dictionary with {', '.join(space['names'])}")
+        return flat({"parts": space["parts"]}, [observation[name] for name in space["names"]])
     if "parts" in space:
         if len(observation) != len(space["parts"]):
             raise ValueError(f"{len(observation)} parts in place of {len(space['parts'])}")
@@ -154,9 +161,41 @@ def flat(space: dict[str, Any] | None, observation: Any) -> Floats:
     return array.ravel()
 
 
+def _several(space: dict[str, Any], observation: Any) -> list[Any] | None:
+    """The observations that arrays with one more axis hold; None for one observation, or what is none.
+
+    >>> goal = {"names": ["goal"], "parts": [{"shape": [2]}]}
+    >>> _several(goal, {"goal": np.array([[0.0, 1.0], [2.0, 3.0]])})
+    [{'goal': array([0., 1.])}, {'goal': array([2., 3.])}]
+    >>> _several(goal, {"goal": np.array([0.0, 1.0])})
+    """
+    if "shape" in space:
+        try:
+            array = np.asarray(observation)
+        except ValueError:  # rows of several lengths
+            return None
+        more = array.ndim == len(space["shape"]) + 1 and array.shape[1:] == tuple(space["shape"])
+        return list(array) if more else None
+    names, parts = space.get("names"), observation
+    if names is not None:
+        parts = [observation.get(name) for name in names] if isinstance(observation, dict) else None
+    if not isinstance(parts, list | tuple) or len(parts) != len(space["parts"]):
+        return None
+    found = [_several(part, one) for part, one in zip(space["parts"], parts, strict=True)]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or len(set(map(len, known))) != 1:
+        return None
+    rows = zip(*known, strict=True)
+    return list(rows) if names is None else [dict(zip(names, row, strict=True)) for row in rows]
+
+
 def _is_space(space: Any, deep: int) -> bool:
     if not isinstance(space, dict) or deep == 0:
         return False
+    if set(space) == {"names", "parts"}:
+        names, parts = space["names"], space["parts"]
+        good = isinstance(names, list) and all(isinstance(name, str) for name in names) and isinstance(parts, list)
+        return good and len(set(names)) == len(names) == len(parts) and _is_space({"parts": parts}, deep)
     if set(space) == {"parts"}:
         return isinstance(space["parts"], list) and all(_is_space(part, deep - 1) for part in space["parts"])
     return (

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.players.testing import clauses
 from resetfree.players.testing.battery import (
     Check,
     ContractBroken,
@@ -444,7 +445,7 @@ PRIMAL: list[tuple[str, Any]] = [
     ("plain-state", Objects()), ("learns", Stubborn()), ("bad-input", Crashes()), ("bad-input", AnyBound()),
     ("settings", Unwritable()), ("settings", Thawed()),
     *((f"works-{corner}", Stumbles(corner=corner)) for corner in corners() if corner not in ("physical", "box")),
-    ("works-box", ClaimsBox()), ("policy-rows", Outside()), ("learns", Unmoved()), ("planning-is-pure", Drifts()),
+    ("policy-rows", Outside()), ("learns", Unmoved()), ("planning-is-pure", Drifts()),
     ("works-layered", Refuses(B=1.0)), ("works-layered", Pretends()), ("works-layered", Late()),
     ("learns", VectorsUnread()), ("planning-is-pure", VectorsWaver()),
 ]  # fmt: skip
@@ -478,6 +479,15 @@ def test_good_players_break_nothing() -> None:
     check_dual(GoodDual())
 
 
+def test_who_takes_both_kinds_of_actions_is_tried_on_both() -> None:
+    for good in (SaysSo, Pushes):
+        assert clauses.usual(good()) == ["physical" if good is SaysSo else "box"]
+    assert clauses.usual(ClaimsBox()) == ["physical", "box"]
+    assert clauses.usual(GoodDual()) == ["physical"]
+    alone = {name for name, check in primal_checks().items() if check.corner not in (None, "physical", "box")}
+    assert broken(primal_checks(), ClaimsBox()) == primal_checks().keys() - alone - {"works-physical", "settings"}
+
+
 def test_who_takes_vectors_only_must_refuse_the_rest() -> None:
     finite = {f"works-{corner}" for corner in corners() if corner not in ("vectors", "box")}
     assert broken(primal_checks(), TakesAll()) == finite | {"learns"}
@@ -497,8 +507,8 @@ def test_finite_players_may_refuse_vectors_but_dual_players_may_not() -> None:
 
 
 def test_every_clause_has_a_player_that_breaks_it() -> None:
-    # Every other check plays 'physical' too, so nobody stumbles there alone.
-    assert {clause for clause, _ in PRIMAL} == primal_checks().keys() - {"works-physical"}
+    # Every other check plays 'physical' or 'box' too, so nobody stumbles there alone.
+    assert {clause for clause, _ in PRIMAL} == primal_checks().keys() - {"works-physical", "works-box"}
     assert {clause for clause, _ in DUAL} == dual_checks().keys() - {"works-physical"}
 
 

@@ -19,7 +19,7 @@ from resetfree.problems.features.simplex import Simplex
 from resetfree.problems.features.tile_coding import TileCoding
 
 Floats = NDArray[np.float64]
-examples = settings(derandomize=True, deadline=None, max_examples=60, database=None)  # the first one compiles
+examples = settings(derandomize=True, max_examples=60, database=None)  # the first one compiles
 
 # Every map as it comes, and with settings that lead elsewhere.
 MAPS: list[FeatureMap] = [cls() for cls in discover().values()] + [

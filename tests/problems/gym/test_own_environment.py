@@ -14,7 +14,7 @@ PAGE = Path(rf.__file__).parents[2] / "docs" / "own_environment.md"
 
 
 def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
-    environment, deployment = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    environment, deployment = re.findall(r"```python\n(?!>>>)(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "tank.py").write_text(environment)
     (tmp_path / "deploy.py").write_text(deployment)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, UnknownName
-from resetfree.problems.action_spaces import Choices
+from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.features import make_features
 from resetfree.problems.features.random_fourier import RandomFourier
 from resetfree.problems.features.user import UserFeatures
-from resetfree.problems.gym.actions import list_actions
+from resetfree.problems.gym.actions import learner_actions, list_actions
 from resetfree.problems.gym.observations import Numbered, observer_for
 from resetfree.problems.gym.rewards import Unusable
 
@@ -71,16 +71,17 @@ def test_whole_numbers_in_a_tuple_stay_numbers() -> None:
     assert (observer.low.tolist(), observer.high.tolist()) == ([1, 2], [3, 5])
 
 
-def test_dictionaries_need_a_feature_map(line: Any) -> None:
+def test_what_is_not_made_of_numbers_needs_a_function(line: Any) -> None:
     with pytest.raises(
-        InvalidInput, match=r"^The observations of 'Line' \(a dictionary\) must be made into vectors: .*$"
+        InvalidInput,
+        match=r"^The observations of 'Line' \('word' is Text, not numbers\) must be made into vectors: give ob.*$",
     ):
         rf.from_gym(line(observation="dictionary"))
-    with pytest.raises(InvalidInput, match="a dictionary"):
+    with pytest.raises(InvalidInput, match="'word' is Text"):
         rf.from_gym(line(observation="dictionary"), features="random-fourier")
-    with pytest.raises(InvalidInput, match=r"\(Text\)"):
-        observer_for(spaces.Tuple([spaces.Box(0, 1, (1,)), spaces.Text(3)])[1], None, None, "x")
-    with pytest.raises(InvalidInput, match=r"\(Tuple\)"):
+    with pytest.raises(InvalidInput, match="'observation' is Text"):
+        observer_for(spaces.Text(3), None, None, "x")
+    with pytest.raises(InvalidInput, match=r"'observation\[1\]' is Text"):
         observer_for(spaces.Tuple([spaces.Box(0, 1, (1,)), spaces.Text(3)]), None, None, "x")
     problem = rf.from_gym(
         line(observation="dictionary"), features=lambda o: [o["at"][0], o["word"] == "left"], horizon=9
@@ -207,10 +208,13 @@ def test_minigrid_runs_with_numbered_observations() -> None:
     assert 20 < len(problem.saved()["seen"]) < 500
 
 
-def test_continuous_actions_need_a_grid_or_a_list() -> None:
+def test_continuous_actions_are_a_box_unless_a_grid_or_a_list_is_requested() -> None:
     box = spaces.Box(np.array([-1.0, 0.0]), np.array([1.0, 4.0]), dtype=np.float64)
-    with pytest.raises(InvalidInput, match=r"continuous .* must be discretised: give actions=5 for a grid"):
-        list_actions(box, None, "x")
+    for given_actions in (None, "box"):
+        own = learner_actions(box, given_actions, "x")
+        assert isinstance(own, Box)
+        assert (own.low.tolist(), own.high.tolist()) == ([-1, 0], [1, 4])
+    assert isinstance(rf.from_gym("gym:Pendulum-v1").actions, Box)
     grid = list_actions(box, 3, "x")
     assert [a.tolist() for a in grid] == [[x, y] for x in (-1, 0, 1) for y in (0, 2, 4)]
     assert [a.tolist() for a in list_actions(box, (2, 3), "x")] == [[x, y] for x in (-1, 1) for y in (0, 2, 4)]
@@ -237,11 +241,36 @@ def test_continuous_actions_need_a_grid_or_a_list() -> None:
         (spaces.Discrete(3), [0, 3], r"must lie in Discrete\(3\). Got 3 instead"),
         (spaces.Discrete(3), [0.5], "Got 0.5 instead"),
         (spaces.Text(3), None, "must be listed"),
+        (spaces.Dict(a=spaces.Box(-1, 1)), None, r"of 'x' \(Dict\) must be listed, actions=\[...\], or become one Box"),
+        (spaces.Tuple([spaces.Discrete(2)]), None, r"of 'x' \(Tuple\) must be listed"),
+        (spaces.Box(-np.inf, 1, (2,)), None, r"must have finite bounds. Got Box.*wrappers.TransformAction\(env"),
+        (spaces.Box(-np.inf, 1, (2,)), "box", "must have finite bounds"),
+        (spaces.Box(0, 3, (2,), np.int32), "box", "only if the environment's own are one of floats"),
+        (spaces.Box(0, 200, (2,), np.int32), None, "must have at most 10000 actions. Got 40401 instead"),
+        (spaces.Box(-(2**63), 2**63 - 1, (2,), np.int64), None, "must have at most 10000 actions"),
+        (spaces.Discrete(3), "box", r'Got actions="box" for Discrete\(3\) instead: leave it out'),
     ],
 )  # fmt: skip
 def test_actions_that_do_not_fit_are_refused(space: Any, given_actions: Any, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        list_actions(space, given_actions, "x")
+        learner_actions(space, given_actions, "x")
+
+
+def test_a_box_of_integers_is_all_its_points() -> None:
+    dials = spaces.Box(np.array([-1, 0]), np.array([1, 1]), dtype=np.int16)
+    ways = learner_actions(dials, None, "x")
+    assert isinstance(ways, list)
+    assert [way.tolist() for way in ways] == [[x, y] for x in (-1, 0, 1) for y in (0, 1)]
+    assert all(dials.contains(way) for way in ways)
+
+
+def test_a_wrapper_gives_bounds_to_actions_that_have_none() -> None:
+    class Free(gymnasium.Env[Any, Any]):
+        observation_space = spaces.Box(-1, 1, (2,))
+        action_space = spaces.Box(-np.inf, np.inf, (2,))
+
+    made = gymnasium.wrappers.TransformAction(Free(), lambda action: 5 * action, spaces.Box(-1, 1, (2,)))
+    assert isinstance(rf.from_gym(made).actions, Box)
 
 
 def test_discrete_actions_keep_their_names() -> None:

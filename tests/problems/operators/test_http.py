@@ -189,7 +189,7 @@ def test_a_malformed_answer_is_refused(asked: Asked, body: bytes) -> None:
     assert not asked.answer.done()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=300) | st.text(alphabet="GETPOS /answer\r\n:HTP1.0x", max_size=200).map(str.encode))
 def test_garbage_does_not_disturb_it(asked: Asked, garbage: bytes) -> None:
     with socket.create_connection(("127.0.0.1", asked.port), timeout=30) as connection:

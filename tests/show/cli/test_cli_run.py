@@ -111,7 +111,7 @@ def test_settings_go_where_they_belong(capsys: pytest.CaptureFixture[str]) -> No
     assert loaded.mdp.n_states == 16
 
 
-PENDULUM = {"actions": "box", "horizon": "5", "reward_low": "-17", "reward_high": "0", "reset_when": "reward<=-12"}
+PENDULUM = {"horizon": "5", "reward_low": "-17", "reward_high": "0", "reset_when": "reward<=-12"}
 BOX = [word for key, value in PENDULUM.items() for word in ("--set", f"problem.{key}={value}")]
 
 

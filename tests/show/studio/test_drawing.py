@@ -70,7 +70,7 @@ def test_every_template_can_be_played(name: str) -> None:
     assert len(run) == 20
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 4).flatmap(
         lambda m: st.lists(st.text(".#XGgSR", min_size=m, max_size=m), min_size=1, max_size=4)

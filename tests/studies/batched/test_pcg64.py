@@ -25,7 +25,7 @@ def episodes_of(seeds: list[int], offsets: list[int], n_uniforms: int, episodes:
     return first, np.array(found)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 2**63), min_size=2, max_size=2))
 def test_uniforms_are_numpys_bit_for_bit(seeds: list[int]) -> None:
     n, offsets = 11, [0, 1, 4, 9, 10]  # the others are jumped over
@@ -37,7 +37,7 @@ def test_uniforms_are_numpys_bit_for_bit(seeds: list[int]) -> None:
             np.testing.assert_array_equal(u[:, row], rng.random(n)[offsets])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(words, words)
 def test_sums_and_products_of_128_bits(x: int, y: int) -> None:
     @in_float64

@@ -17,14 +17,14 @@ from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.shared.machine_search import MachineSearchState, no_policy
-from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.requirements import check_multiplier, check_room
 from resetfree.players.shared.search_state import SearchState
 from resetfree.players.shared.stored_transitions import check_pooling, no_rows
-from resetfree.players.shared.suitability import for_vectors
+from resetfree.players.shared.suitability import for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Problem, State
 
-SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for
+SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,15 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
                 f"The player '{self.name}' needs states that are vectors. Got '{problem.name}' instead."
             )
         check_pooling(problem, self.name)
+        box = problem.actions if isinstance(problem.actions, Box) else None
+        inputs = 1 + len(problem.low) + self.waves + (0 if box is None else box.size)
+        fits = self.bags if box is not None else problem.n_actions
+        size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
+        check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
-        if isinstance(problem.actions, Box):
-            return MachineSearchState(no_rows(problem), no_policy(problem.actions, len(problem.low)), **fresh)
+        if box is not None:
+            return MachineSearchState(no_rows(problem), no_policy(box, len(problem.low)), **fresh)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
         return ChoiceSearchState(no_rows(problem), nothing, **fresh)
 
@@ -96,10 +101,12 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """Short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        """Machines, and short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
+        if problem.actions.n is None:
+            return for_machines(problem, 2, how)
         if problem.low is None or len(problem.low) > SEARCHABLE or not problem.stationary:
             return None
-        how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
         return for_vectors(problem, 2, how)
 
     def steps_ahead(self, horizon: int) -> int:

@@ -7,13 +7,14 @@ a = tanh(theta.(z, 1)); P steps planned ahead; lam the price of a reset.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import pi, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.state import require
 from resetfree.players.shared.search_state import LEAST_SPREAD
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features._scaling import Scaling
@@ -37,8 +38,12 @@ class TanhPolicy(Policy):
     stationary = True
     weight: Floats  # [A, D]
     offset: Floats  # [A]
-    low: Floats  # [A] the box
-    high: Floats  # [A]
+    low: Floats = field(metadata={"fixed": True})  # [A] the box
+    high: Floats = field(metadata={"fixed": True})  # [A]
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless it has a box."""
+        require((self.low <= self.high).all(), "policy must have a box of actions")
 
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action, the same at every step."""

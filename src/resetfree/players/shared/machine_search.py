@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from resetfree.core.state import require
 from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine, search_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
@@ -28,11 +27,6 @@ class MachineSearchState(SearchState[TanhPolicy]):
 
     models: dict[int, MachineModel] = field(metadata={"saved": False})  # of the first n rows
     found: dict[tuple[int, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for lam
-
-    def check_loaded(self) -> None:
-        """Raise InvalidInput unless the policy rests on whole episodes and has a box."""
-        super().check_loaded()
-        require((self.policy.low <= self.policy.high).all(), "policy must have a box of actions")
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""

@@ -6,6 +6,10 @@ from resetfree.game.capabilities import Partner, Suited
 from resetfree.problems.contract import Problem
 
 AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
+SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which machines were tried
+LIFE = 100  # steps of a machine that are planned ahead
+CHARGE = 200.0  # for a reset of a machine: twice the most that these steps can earn
+MACHINE = {"planning": LIFE, "waves": 60, "population": 64, "rounds": 10}  # found by trying
 
 
 def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
@@ -19,6 +23,21 @@ def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
     charged = f"a reset is charged {ahead}, the most that {ahead} steps can earn"
     why = f"states are vectors of {len(problem.low)}, and {charged}; {how}, {ahead} steps ahead"
     return Suited(rank, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
+
+
+def for_machines(problem: Problem, rank: float, how: str) -> Suited | None:
+    """How a player that searches in a model suits vectors for states and a box of actions; None for other problems.
+
+    how: what the player does, as a part of a sentence.
+    """
+    actions = problem.actions
+    if actions.n is not None or problem.n_states is not None or problem.low is None or not problem.stationary:
+        return None
+    why = f"states are vectors of {len(problem.low)} and actions {actions}; {how}, {LIFE} steps ahead, and a reset is "
+    why += f"charged {CHARGE:g}, twice the most that these can earn"
+    if len(problem.low) > SENSORS or actions.size > JOINTS:
+        why += f"; it was tried up to {SENSORS} and {JOINTS} numbers, and beyond expect long pauses and more resets"
+    return Suited(rank, why, Partner("constant-penalty", "realised", {"C": CHARGE}), dict(MACHINE))
 
 
 def features_words(dimension: int, pooled: bool) -> str:

@@ -14,7 +14,7 @@ baseline) declares `learns: ClassVar[bool] = False` in its class, and then need 
 A player that cannot play some problem names its corner in `refuses`, and must then refuse it with an error of resetfree
 in `init`; a primal player may refuse vector states without saying so. One that takes nothing but vector states declares
 `vectors_only: ClassVar[bool] = True`: it is tried on those, and must refuse every finite corner. A primal player is
-given the actions that its `action_spaces` name (`Choices` by default); one without `Choices` is tried on a `Box`.
+given the actions that its `action_spaces` name (`Choices` by default), and one that takes both kinds is tried on both.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ class Check:
 
     def __call__(self, player: Any, problem: Problem | None = None) -> None:
         """Raise ContractBroken if the player breaks this clause."""
-        where = corners()[self.corner or clauses.usual(player)] if problem is None else problem
-        try:
-            wrong = self.find(player, where)
-        except Exception as error:  # whatever the player raises where it should work is a finding
-            raise self._broken(player, f"{type(error).__name__} ({error})") from error
-        if wrong is not None:
-            raise self._broken(player, wrong)
+        names = [self.corner] if self.corner is not None else clauses.usual(player)
+        for where in [corners()[name] for name in names] if problem is None else [problem]:
+            try:
+                wrong = self.find(player, where)
+            except Exception as error:  # whatever the player raises where it should work is a finding
+                raise self._broken(player, f"{type(error).__name__} ({error})") from error
+            if wrong is not None:
+                raise self._broken(player, wrong)
 
     def _broken(self, player: Any, wrong: str) -> ContractBroken:
         name = getattr(player, "name", type(player).__name__)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -105,11 +106,15 @@ def spaces(player: Any) -> tuple[type, ...]:
     return found
 
 
-def usual(player: Any) -> str:
-    """The corner in which a player is tried where a check does not choose one."""
-    if Choices not in spaces(player):
-        return trial.BOX
-    return trial.VECTORS if getattr(player, "vectors_only", False) else "physical"
+def usual(player: Any) -> list[str]:
+    """The corners in which a player is tried where a check does not choose one: one for each kind of actions it takes.
+
+    A dual player sees no actions, and is tried in one.
+    """
+    chooses = trial.VECTORS if getattr(player, "vectors_only", False) else "physical"
+    if not isinstance(player, PrimalPlayer):
+        return [chooses]
+    return [corner for kind, corner in ((Choices, chooses), (Box, trial.BOX)) if kind in spaces(player)]
 
 
 def _refuses_bad_bound(player: Any, problem: Problem) -> str | None:
@@ -189,10 +194,10 @@ def learns_to_earn(player: Any, problem: Problem) -> str | None:
     """Both orders of the two actions, so that a fixed choice does not pass."""
     if not getattr(player, "learns", True):
         return None
-    for paying in (0, 1):
+    for corner, paying in product(usual(player), (0, 1)):
         small: Problem = trial.bandit(paying)
-        if usual(player) != "physical":
-            small = trial.vector_bandit(paying, trial.PUSH if usual(player) == trial.BOX else None)
+        if corner != "physical":
+            small = trial.vector_bandit(paying, trial.PUSH if corner == trial.BOX else None)
         game, _ = trial.played(small, player, trial.Scripted((0.0,)), 200)
         plan = trial.fill(player, small).plan(game.primal, game.s1, 0.0)
         policy = plan.policy

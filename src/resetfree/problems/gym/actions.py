@@ -1,4 +1,4 @@
-"""The learner's actions in an environment: a list, of which it chooses the index, or a box of vectors.
+"""The learner's actions in an environment: the box of its continuous actions, or a list to choose from.
 
 Legend: A actions, D numbers in a continuous action.
 """
@@ -22,20 +22,30 @@ BOX = "box"  # the option for continuous actions
 
 
 def learner_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any] | Box:
-    """The list of the learner's actions, or the box of them if `given` is "box"."""
-    if not isinstance(given, str) or given != BOX:
+    """The environment's own box if its actions are continuous and no list or grid is requested; otherwise a list."""
+    continuous = isinstance(space, spaces.Box) and space.dtype.kind == "f"
+    named = isinstance(given, str) and given == BOX
+    if not named and not (given is None and continuous):
         return list_actions(space, given, problem)
-    finite = isinstance(space, spaces.Box) and bool((np.isfinite(space.low) & np.isfinite(space.high)).all())
-    if not isinstance(space, spaces.Box) or space.dtype.kind != "f" or not finite:
-        raise InvalidInput(f'A box of actions must have finite bounds. Got actions="box" for {space} instead.')
+    if not isinstance(space, spaces.Box) or not continuous:
+        raise InvalidInput(
+            f"The 'actions' of '{problem}' are a box only if the environment's own are one of floats. "
+            f'Got actions="{BOX}" for {space} instead: leave it out.'
+        )
+    if not (np.isfinite(space.low) & np.isfinite(space.high)).all():
+        raise InvalidInput(
+            f"Continuous actions must have finite bounds. Got {space} in '{problem}': give the list of actions to "
+            "choose from, or wrap it, gymnasium.wrappers.TransformAction(env, your_function, gymnasium.spaces.Box(-1, "
+            "1, shape))."
+        )
     return Box(space.low, space.high)
 
 
 def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any]:
     """The list of the learner's actions.
 
-    given: None (all of a discrete space), a list of actions, or for a box the grid points per dimension (one number for
-    all, or a tuple).
+    given: None (all of a discrete space, or of a box of integers), a list of actions, or for a box the grid points per
+    dimension (one number for all, or a tuple).
     """
     if isinstance(given, str):  # from the command line: 3,5
         given = _numbers(given, problem)
@@ -55,19 +65,25 @@ def list_actions(space: spaces.Space[Any], given: Any, problem: str) -> list[Any
 def _all(space: spaces.Space[Any], problem: str) -> list[Any]:
     if isinstance(space, spaces.Discrete):
         return [int(space.start) + i for i in range(int(space.n))]
-    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-        shape = space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
-        first = space.start if isinstance(space, spaces.MultiDiscrete) else np.zeros(space.shape, dtype=np.int64)
-        _check_number(math.prod(shape.ravel().tolist()), problem)
-        ways = itertools.product(*(range(int(n)) for n in shape.ravel()))
-        return [(np.array(way).reshape(shape.shape) + first).astype(space.dtype) for way in ways]
-    if isinstance(space, spaces.Box):
-        raise InvalidInput(
-            f"The actions of '{problem}' are continuous ({space}) and must be discretised: give actions=5 for a grid "
-            'of 5 points per dimension, the list of actions to choose from, or actions="box" for a player that takes '
-            "them as they are."
-        )
-    raise InvalidInput(f"The actions of '{problem}' ({space}) must be listed: give actions=[...].")
+    if isinstance(space, spaces.MultiDiscrete):
+        return _points(space, space.start, space.nvec, problem)
+    if isinstance(space, spaces.MultiBinary):
+        return _points(space, np.zeros(space.shape), np.full(space.shape, 2), problem)
+    if isinstance(space, spaces.Box) and space.dtype.kind in "iub":
+        low, high = space.low.astype(object), space.high.astype(object)  # differences may exceed 64 bits
+        return _points(space, low, high - low + 1, problem)
+    raise InvalidInput(
+        f"The actions of '{problem}' ({type(space).__name__}) must be listed, actions=[...], or become one Box by a "
+        f"wrapper, gymnasium.wrappers.TransformAction(env, your_function, gymnasium.spaces.Box(-1, 1, shape))."
+    )
+
+
+def _points(space: spaces.Space[Any], first: Any, counts: Any, problem: str) -> list[Any]:
+    """All arrays of integers that count from `first`, in the type of the space."""
+    sizes = [int(n) for n in np.ravel(counts)]
+    _check_number(math.prod(sizes), problem)
+    ways = itertools.product(*map(range, sizes))
+    return [(np.array(way, dtype=object).reshape(np.shape(first)) + first).astype(space.dtype) for way in ways]
 
 
 def _grid(space: spaces.Box, given: Any, problem: str) -> list[Any]:

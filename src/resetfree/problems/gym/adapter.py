@@ -22,9 +22,10 @@ from resetfree.problems.contract import Description, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
-from resetfree.problems.gym.events import Decide
+from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer, space_form
+from resetfree.problems.gym.observations import Numbered, Observer, numbers_of
 from resetfree.problems.gym.rewards import Rewards, Unusable, number
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
@@ -78,6 +79,9 @@ class GymProblem(SteppedProblem):
         self._model = model
         self._possible = None if model is None else _pattern(model)
         self._observer = observer
+        # Conditions that are text count the numbers of an observation; functions get it as it is.
+        several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
+        self._flattened = several and isinstance(terms.reset_when, Condition) and terms.reset_when.reads_entries
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
         self._event = ""
@@ -93,6 +97,11 @@ class GymProblem(SteppedProblem):
             raise NotCertifiable(self.no_table)
         model: FiniteMDP = self._model
         return model
+
+    @property
+    def names(self) -> list[str] | None:
+        """[D] the names of the numbers of a state, as conditions and messages use them; None if states are counted."""
+        return None if self.n_states is not None else self._observer.names
 
     def description(self, s1: State = None) -> Description:
         """As for other problems, with the spaces of the environment; the operator is not part of the identity."""
@@ -176,8 +185,9 @@ class GymProblem(SteppedProblem):
         observation, given, terminated, info = self._environment_step(self.actions.native(action))
         own = number(given)
         scaled = self.terms.rewards(observation, own, terminated, info)
+        judged = numbers_of(self.env.observation_space, observation) if self._flattened else observation
         try:
-            decided = self.terms.reset_when(observation, own, terminated, info)
+            decided = self.terms.reset_when(judged, own, terminated, info)
         except Exception as error:
             raise Unusable(f"could not be judged: its 'reset_when' raised {one_line(error)}") from error
         if not isinstance(decided, bool | np.bool_ | int | np.integer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.events import reset_event, reward_function
+from resetfree.problems.gym.flattening import names_of
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.model_tables import NoTable, read_table
 from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
@@ -34,6 +35,7 @@ def from_gym(
     env: Any,
     *,
     horizon: int = 100,
+    observe: Any = None,
     features: Any = None,
     xi: Any = None,
     reset_when: Any = None,
@@ -53,15 +55,17 @@ def from_gym(
       disabled (in the object itself); `truncated` is ignored. The environment must allow steps after `terminated` if
       `reset_when` is false there.
     horizon: H, steps per episode of the learner. The environment is not reset between episodes.
-    features: features of vectors for linear players: the name of a feature map, a `FeatureMap`, or a function of the
-      raw observation that returns a vector (which is then the state). Default: random Fourier features.
+    observe: a function of the raw observation, or module:function, that returns a vector, which is then the state.
+      Default: all numbers of the observation, see `flattening`; images need one.
+    features: features of vectors for linear players: the name of a feature map, a `FeatureMap`, or a function as
+      `observe` whose vectors are the features themselves. Default: random Fourier features.
     xi: features of starts for the dual player: the name of a feature map, a `FeatureMap`, a function of the state; rows
       [n, d] if states are numbers. Default: the constant 1.
     reset_when: function of (observation, reward, terminated, info), or text (see `events`). Default: `terminated`.
     reward: your own reward, a function of the same four arguments.
     reward_range: (low, high) of rewards outside [0, 1]; they are scaled, and the original return is recorded too.
-    actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple),
-      or "box" for a player with continuous actions.
+    actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
+      Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
     states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N.
     bounds: (low, high) of vector states if the space has none: a scale for `xi`.
     table: whether to read the exact model of an environment that has one (`env.P`).
@@ -74,11 +78,13 @@ def from_gym(
     >>> lake = from_gym("gym:FrozenLake-v1", reset_when="terminated and observation!=15", is_slippery=False)
     >>> lake.n_states, lake.n_actions, lake.mdp
     (17, 4, FiniteMDP(17 states, 4 actions, horizon 100, 1 reset state))
-    >>> from_gym("gym:Pendulum-v1")
+    >>> from_gym("gym:Pendulum-v1").actions.size, from_gym("gym:Pendulum-v1", actions=5).n_actions
+    (1, 5)
+    >>> from_gym("gym:MiniGrid-Empty-5x5-v0")
     Traceback (most recent call last):
-    resetfree.core.errors.InvalidInput: The actions of 'gym:Pendulum-v1' are continuous (Box(-2.0, 2.0, (1,),
-    float32)) and must be discretised: give actions=5 for a grid of 5 points per dimension, the list of
-    actions to choose from, or actions="box" for a player that takes them as they are.
+    resetfree.core.errors.InvalidInput: The observations of 'gym:MiniGrid-Empty-5x5-v0' ('image' is an image, Box(0,
+    255, (7, 7, 3), uint8)) must be made into vectors: give observe=f with f(observation) a vector, or states=N if at
+    most N distinct ones come up.
     """
     if name is not None:
         words(name, "name of a problem")
@@ -87,14 +93,15 @@ def from_gym(
         check(horizon, Horizon, f"'horizon' of '{called}'")
         check(table, bool, f"'table' of '{called}'")
         lift_time_limits(made)
-        function = None if isinstance(features, str | FeatureMap | None) or not callable(features) else features
-        observer = observer_for(made.observation_space, function, states, called)
+        function, given_by = _function_of_observations(observe, features, called)
+        observer = observer_for(made.observation_space, function, states, called, given_by)
         _set_bounds(observer, bounds, called)
         feature_map: FeatureMap | None = None
+        own_features = given_by == "features"
         if observer.n_states is None:
-            map_or_name = UserFeatures() if function is not None else "random-fourier" if features is None else features
+            map_or_name = UserFeatures() if own_features else "random-fourier" if features is None else features
             feature_map = _feature_map(map_or_name, f"'features' of '{called}'", "the observation")
-        elif function is None and features is not None:
+        elif not own_features and features is not None:
             raise InvalidInput(
                 f"The states of '{called}' are counted and take no feature map. Got {features!r} instead."
             )
@@ -103,7 +110,7 @@ def from_gym(
             environment=f"{own.__module__}.{own.__qualname__}" if spec is None else spec.id,
             made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
             wrappers=tuple(changed_by(made)),
-            reset_when=reset_event(reset_when, called),
+            reset_when=reset_event(reset_when, called, _names(made.observation_space)),
             rewards=Rewards.within(reward_function(reward, called), reward_range, called),
             actions=learner_actions(made.action_space, actions, called),
             function=function,
@@ -137,6 +144,25 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _function_of_observations(observe: Any, features: Any, problem: str) -> tuple[Any, str]:
+    """The user's function of the raw observation (None: there is none), and the argument that it was given by."""
+    own = callable(features) and not isinstance(features, FeatureMap)
+    if observe is None:
+        return (features, "features") if own else (None, "observe")
+    must = f"The 'observe' of '{problem}' must be a function of the observation, or module:function."
+    function = imported(observe, must) if isinstance(observe, str) else observe
+    if not callable(function):
+        raise InvalidInput(f"{must} Got {observe!r} instead.")
+    if own:
+        raise InvalidInput(f"{must} Got a second one in 'features': give one of the two.")
+    return function, "observe"
+
+
+def _names(space: spaces.Space[Any]) -> Callable[[], list[str]]:
+    """The names of the numbers of an observation, for conditions; none for one that is a number itself."""
+    return list if space.shape == () else lambda: names_of(space)
 
 
 def _table_size(env: Env, observer: Observer, terms: Terms) -> int:
@@ -216,7 +242,7 @@ def _start_features(xi: Any, observer: Observer, name: str) -> Any:
     if wide.any() and not isinstance(xi, UserFeatures):
         raise InvalidInput(
             f"The features 'xi' of starts need a scale, and entry {int(np.flatnonzero(wide)[0])} of the observations "
-            f"of '{name}' is unbounded: state bounds=(low, high)."
+            f"of '{name}' ({observer.names[int(np.flatnonzero(wide)[0])]}) is unbounded: state bounds=(low, high)."
         )
     try:
         return xi.fit(np.zeros((0, len(observer.low))), observer.low, observer.high, XI_SEED)

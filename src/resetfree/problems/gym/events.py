@@ -1,14 +1,15 @@
 """Reset events: the user's function, or a condition as text.
 
 A condition is "terminated", "never", or terms joined by "and" and "or", such as "terminated and reward<=0",
-"observation==36", "observation[2]>0.2" (an entry of a vector) or "info.crashed" (an entry of the info).
+"observation==36", "observation[2]>0.2" (a number of a vector), "achieved_goal[0]>0.2" (a number by its name, see
+`flattening`) or "info.crashed" (an entry of the info).
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import imported
+from resetfree.problems.gym.flattening import WHOLE
 
 Decide: TypeAlias = Callable[[Any, float, bool, dict[str, Any]], Any]  # observation, reward, terminated, info
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -27,13 +29,17 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
 }
 TERM = re.compile(
-    r"(?P<negated>not )?(?P<subject>terminated|reward|observation(\[(?P<entry>\d+)\])?|info\.(?P<key>\w+))"
+    r"(?P<negated>not )?(?P<subject>terminated|reward|info\.(?P<key>\w+)|(?P<name>[^\s<>=!][^<>=!]*?))"
     r"(\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>[-+0-9.einf]+))?"
 )
+ENTRY = re.compile(r"observation(\[(?P<entry>\d+)\])?")
+Names: TypeAlias = Callable[[], Sequence[str]]  # of all numbers of a vector or of parts, made when needed
 EXPECTED = (
     'must be a function of (observation, reward, terminated, info), module:function, "never", or conditions as in '
     '"terminated and reward<=0", "observation==36", "observation[2]>0.2", "info.crashed".'
 )
+SHOWN = 4  # names in a message
+NONE = -1  # the place of what is no number of an observation
 
 
 @dataclass(frozen=True)
@@ -71,38 +77,77 @@ class Condition:
     groups: tuple[tuple[Term, ...], ...]
 
     @classmethod
-    def read(cls, text: str, problem: str) -> Condition:
-        """Parse a condition; raises InvalidInput, with `problem` in the message."""
+    def read(cls, text: str, problem: str, names: Names = list) -> Condition:
+        """Parse a condition; raises InvalidInput, with `problem` in the message.
+
+        names: of the numbers of an observation, by which conditions may call them.
+        """
         if text.strip() == "never":
             return cls("never", ())
         groups = tuple(
-            tuple(_term(term, text, problem) for term in group.split(" and ")) for group in text.split(" or ")
+            tuple(_term(term, text, problem, names) for term in group.split(" and ")) for group in text.split(" or ")
         )
         return cls(text, groups)
+
+    @property
+    def reads_entries(self) -> bool:
+        """Whether it reads single numbers of an observation."""
+        return any(term.entry is not None for group in self.groups for term in group)
 
     def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
         """Whether one step is a reset event."""
         return any(all(term.holds(observation, reward, terminated, info) for term in group) for group in self.groups)
 
 
-def _term(term: str, text: str, problem: str) -> Term:
+def _term(term: str, text: str, problem: str, names: Names) -> Term:
     found = TERM.fullmatch(term.strip())
     wrong = InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got '{text}' instead.")
     if found is None:
         raise wrong
-    subject = found["subject"].partition(".")[0].partition("[")[0]
+    subject, entry = found["subject"].partition(".")[0], None
+    if found["name"] is not None:
+        known = names()
+        subject, entry = "observation", _entry(found["name"], known)
+        if entry == NONE:
+            raise (
+                wrong
+                if not known
+                else InvalidInput(
+                    f"The 'reset_when' of '{problem}' {EXPECTED} The numbers of its observations are called "
+                    f"{_listed(known)}. Got '{text}' instead."
+                )
+            )
     try:
         value = float(found["value"] or "nan")
     except ValueError:
         raise wrong from None
     if {"terminated": found["sign"] is not None, "info": False}.get(subject, found["sign"] is None):
         raise wrong  # a number needs a comparison, and `terminated` takes none
-    entry = None if found["entry"] is None else int(found["entry"])
     return Term(subject, entry, found["key"], found["sign"], value, negated=found["negated"] is not None)
 
 
-def reset_event(reset_when: Decide | str | None, problem: str) -> Decide:
-    """The user's function or condition as a function; the default is `terminated`."""
+def _entry(name: str, known: Sequence[str]) -> int | None:
+    """The place of the number that is called so, None for an observation that is one number, NONE for another word.
+
+    Numbers of dictionaries may also be counted, observation[0] being the first, unless that is the name of another.
+    """
+    if name in known:
+        return known.index(name)
+    counted = ENTRY.fullmatch(name)
+    if counted is None:
+        return NONE
+    if counted["entry"] is None:
+        return None if list(known) in ([], [f"{WHOLE}[0]"]) else NONE
+    entry, taken = int(counted["entry"]), any(one.startswith(WHOLE) for one in known)
+    return entry if not known or (entry < len(known) and not taken) else NONE
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "...", names[-1]])
+
+
+def reset_event(reset_when: Decide | str | None, problem: str, names: Names = list) -> Decide:
+    """The user's function or condition as a function; the default is `terminated`.  names: see `Condition.read`."""
     if reset_when is None:
         reset_when = "terminated"
     if callable(reset_when):
@@ -110,7 +155,7 @@ def reset_event(reset_when: Decide | str | None, problem: str) -> Decide:
     if not isinstance(reset_when, str):
         raise InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got {reset_when!r} instead.")
     if ":" not in reset_when:
-        return Condition.read(reset_when, problem)
+        return Condition.read(reset_when, problem, names)
     return _function(reset_when, f"The 'reset_when' of '{problem}' {EXPECTED}")
 
 

@@ -10,6 +10,7 @@ import copy
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.gym.flattening import WHOLE, bounds_of, flatten, names_of
 from resetfree.problems.gym.rewards import Unusable
 
 DIGEST = 16  # bytes of an observation's hash
@@ -33,6 +35,11 @@ class Observer(ABC):
     n_states: int | None = None
     low: Floats | None = None
     high: Floats | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """[D] what to call each number of a vector."""
+        return [f"state[{i}]" for i in range(0 if self.low is None else len(self.low))]
 
     @abstractmethod
     def __call__(self, observation: Any) -> Any:
@@ -58,26 +65,28 @@ class CountedObservations(Observer):
 
 
 class Vector(Observer):
-    """Boxes, several discrete numbers, and tuples of those, concatenated to one vector."""
+    """Arrays, whole numbers, and tuples and dictionaries of those, concatenated to one vector."""
 
-    def __init__(self, space: spaces.Space[Any], low: Floats, high: Floats) -> None:
-        self._space, self.low, self.high = space, low, high
+    def __init__(self, space: spaces.Space[Any], problem: str) -> None:
+        self._space = space
+        self.low, self.high = bounds_of(space, problem)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """[D] the name of each number, see `flattening`."""
+        return names_of(self._space)
 
     def __call__(self, observation: Any) -> Floats:
         """The vector, as a copy, since environments may reuse their array."""
-        try:
-            state = _flatten(self._space, observation)
-        except (TypeError, ValueError) as error:
-            raise Unusable(f"observed what does not fit its observation space: {one_line(error)}") from error
         assert self.low is not None
-        return finite(state, len(self.low))
+        return finite(numbers_of(self._space, observation), len(self.low), self)
 
 
 class Mapped(Observer):
     """The user's function maps any observation to a vector."""
 
-    def __init__(self, space: spaces.Space[Any], function: Callable[[Any], Any], problem: str) -> None:
-        self._function = function
+    def __init__(self, space: spaces.Space[Any], function: Callable[[Any], Any], problem: str, called: str) -> None:
+        self._function, self._called = function, called
         # The length must be known before the first observation, which would take a reset.
         sampled = copy.deepcopy(space)
         sampled.seed(0)
@@ -85,7 +94,7 @@ class Mapped(Observer):
             d = np.size(np.asarray(function(sampled.sample()), dtype=np.float64))
         except Exception as error:
             raise InvalidInput(
-                f"The 'features' of '{problem}' must turn any observation of its space into a vector. "
+                f"The '{self._called}' of '{problem}' must turn any observation of its space into a vector. "
                 f"For a sample of the space it raised {one_line(error)} instead."
             ) from error
         self.low, self.high = np.full(d, -np.inf), np.full(d, np.inf)
@@ -95,7 +104,7 @@ class Mapped(Observer):
         try:
             state = np.array(self._function(observation), dtype=np.float64).ravel()
         except Exception as error:
-            raise Unusable(f"could not be described: its 'features' raised {one_line(error)}") from error
+            raise Unusable(f"could not be described: its '{self._called}' raised {one_line(error)}") from error
         assert self.low is not None
         return finite(state, len(self.low))
 
@@ -135,10 +144,17 @@ class Numbered(Observer):
 
 
 def observer_for(
-    space: spaces.Space[Any], function: Callable[[Any], Any] | None, states: int | None, problem: str
+    space: spaces.Space[Any],
+    function: Callable[[Any], Any] | None,
+    states: int | None,
+    problem: str,
+    called: str = "observe",
 ) -> Observer:
-    """The observer for a space; raises InvalidInput if there is none."""
-    inner = None if function is None else Mapped(space, function, problem)
+    """The observer for a space; raises InvalidInput if there is none.
+
+    function: the user's own, of the raw observation; `called` is the argument that it was given by.
+    """
+    inner = None if function is None else Mapped(space, function, problem, called)
     if states is not None:
         return Numbered(whole(states, f"'states' of '{problem}'", 1, MOST), inner)
     if inner is not None:
@@ -146,58 +162,30 @@ def observer_for(
     if isinstance(space, spaces.Discrete):
         if space.n > MOST:
             raise InvalidInput(
-                f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give features=f with "
+                f"'{problem}' must have at most {MOST} states. Got {space.n} instead: give observe=f with "
                 "f(observation) a vector, or states=N if at most N distinct ones come up."
             )
         return CountedObservations(int(space.start), int(space.n))
-    bounds = _bounds(space)
-    if bounds is None:
-        kind = "a dictionary" if isinstance(space, spaces.Dict) else type(space).__name__
-        raise InvalidInput(
-            f"The observations of '{problem}' ({kind}) must be made into vectors: give features=f with f(observation) "
-            "a vector, or states=N if at most N distinct ones come up."
-        )
-    return Vector(space, *bounds)
+    return Vector(space, problem)
 
 
-def finite(state: Floats, d: int) -> Floats:
-    """The vector, if it has d numbers and all are finite; raises `Unusable`."""
+def numbers_of(space: spaces.Space[Any], observation: Any) -> Floats:
+    """All numbers of an observation in a new vector; raises `Unusable` if it does not fit its space."""
+    try:
+        return flatten(space, observation)
+    except (TypeError, ValueError) as error:
+        raise Unusable(f"observed what does not fit its observation space: {one_line(error)}") from error
+
+
+def finite(state: Floats, d: int, named: Observer | None = None) -> Floats:
+    """The vector, if it has d numbers and all are finite; raises `Unusable`, with the name of the number if known."""
     if state.shape != (d,):
         raise Unusable(f"observed {state.size} numbers, and its observation space has {d}")
     if not np.isfinite(state).all():
         entry = int(np.flatnonzero(~np.isfinite(state))[0])
-        raise Unusable(f"observed {state[entry]} in entry {entry} of its observation")
+        name = "" if named is None or named.names[entry] == f"{WHOLE}[{entry}]" else f" ({named.names[entry]})"
+        raise Unusable(f"observed {state[entry]} in entry {entry} of its observation{name}")
     return state
-
-
-def _bounds(space: spaces.Space[Any]) -> tuple[Floats, Floats] | None:
-    """[D] lower and upper bounds; None for spaces that are not vectors."""
-    ends: tuple[Any, Any]
-    if isinstance(space, spaces.Box):
-        ends = space.low, space.high
-    elif isinstance(space, spaces.Discrete):
-        ends = space.start, space.start + space.n - 1
-    elif isinstance(space, spaces.MultiDiscrete):
-        ends = space.start, space.start + space.nvec - 1
-    elif isinstance(space, spaces.MultiBinary):
-        ends = np.zeros(space.shape), np.ones(space.shape)
-    elif isinstance(space, spaces.Tuple):
-        parts = [part for part in map(_bounds, space.spaces) if part is not None]
-        if len(parts) < len(space.spaces) or not parts:
-            return None
-        return np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts])
-    else:
-        return None
-    low, high = (np.array(end, dtype=np.float64).ravel() for end in ends)
-    return low, high
-
-
-def _flatten(space: spaces.Space[Any], observation: Any) -> Floats:
-    if isinstance(space, spaces.Tuple):
-        if len(observation) != len(space.spaces):
-            raise ValueError(f"{len(observation)} parts in place of {len(space.spaces)}")
-        return np.concatenate([_flatten(part, one) for part, one in zip(space.spaces, observation, strict=True)])
-    return np.array(observation, dtype=np.float64).ravel()
 
 
 def _feed(digest: Any, part: Any) -> None:
@@ -221,11 +209,3 @@ def _feed(digest: Any, part: Any) -> None:
             raise Unusable("observed a number that is not finite")
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
-
-
-def space_form(space: Any) -> dict[str, Any] | None:
-    """The shape of an observation, or those of its parts; None if it is not an array."""
-    if hasattr(space, "spaces") and isinstance(space.spaces, tuple):
-        parts = [space_form(part) for part in space.spaces]
-        return {"parts": parts} if all(part is not None for part in parts) else None
-    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}

@@ -10,7 +10,7 @@ from resetfree.theory.certificates.record import Record
 
 ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")
 COMPARED = ("covered", "constants", "most_resets")  # `why` is wording, which a later version may improve
-SIZES = ("horizon", "n_states", "n_actions", "persistent")  # properties of the problem that a spec repeats
+SIZES = ("horizon", "n_states", "persistent")  # properties of the problem that a spec repeats
 CLAIM = "what the record says of its players and its problem is what they say (entries that differ)"
 UNKNOWN = "the player cannot be made again to state what is proved of it: "
 ROUNDING = 1e-9  # relative, between the machines that a run was made and is certified on
@@ -44,6 +44,7 @@ def as_recorded(run: Record) -> Certificate:
             differ += [f"{role}.{entry}.{key}" for key in keys]
     problem = run.problem_again()
     differ += [size for size in SIZES if run.spec[size] != getattr(problem, size)]
+    differ += ["n_actions"] if run.spec["n_actions"] != problem.actions.n else []  # None for a box
     bounds = [getattr(run.player_again(role), "B", None) for role in reversed(ROLES)]
     differ += [] if run.spec["B"] == next((B for B in bounds if B is not None), None) else ["B"]
     why = "what is proved is taken from the players" + (

@@ -1,0 +1,149 @@
+"""Observations of several parts as one vector, each number of which has a name.
+
+A dictionary is read in the order of its space and a tuple in its own; parts may have parts. Whole numbers (`Discrete`
+and the like) stay numbers. The numbers of a part are called NAME[0], NAME[1], ...; one that has no axes, NAME. A part
+of a dictionary is called by its key, after that of the dictionary that it is in (`arm.angle[0]`). The numbers of a
+tuple are counted together, unless it holds a dictionary, which is then called by its place (`arm[1].angle[0]`). An
+observation that is no dictionary is called `observation`.
+
+Legend: D numbers in a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.finite.transitions import Floats
+
+WHOLE = "observation"  # the name of an observation without parts
+LARGE = 64 * 64  # numbers with two axes or more from which they are taken for an image
+
+
+def parts(space: spaces.Space[Any], name: str = "") -> Iterator[tuple[str, spaces.Space[Any]]]:
+    """The parts of a space that have no parts themselves, with their names.
+
+    >>> arm = spaces.Dict({"angle": spaces.Box(-3, 3, (2,)), "grip": spaces.Tuple([spaces.Discrete(2)])})
+    >>> [name for name, _ in parts(spaces.Dict(arm=arm, goal=spaces.Box(-1, 1, (2,))))]
+    ['arm.angle', 'arm.grip[0]', 'goal']
+    """
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            yield from parts(part, f"{name}.{key}" if name else str(key))
+    elif isinstance(space, spaces.Tuple):
+        for i, part in enumerate(space.spaces):
+            yield from parts(part, f"{name or WHOLE}[{i}]")
+    else:
+        yield name or WHOLE, space
+
+
+def ends_of(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
+    """Lower and upper bounds of a part in its shape; None if it is not made of numbers."""
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    if isinstance(space, spaces.Discrete):
+        return space.start, space.start + space.n - 1
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape), np.ones(space.shape)
+    return None
+
+
+def names_of(space: spaces.Space[Any], name: str = "") -> list[str]:
+    """[D] the names of all numbers of an observation; parts that are not made of numbers are left out.
+
+    >>> names_of(spaces.Dict(achieved_goal=spaces.Box(-1, 1, (2,)), lamp=spaces.Discrete(2), said=spaces.Text(9)))
+    ['achieved_goal[0]', 'achieved_goal[1]', 'lamp']
+    >>> names_of(spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.Discrete(2)]))
+    ['observation[0]', 'observation[1]', 'observation[2]']
+    """
+    if isinstance(space, spaces.Dict):
+        own = [names_of(part, f"{name}.{key}" if name else str(key)) for key, part in space.spaces.items()]
+    elif isinstance(space, spaces.Tuple) and _holds_dictionary(space):
+        own = [names_of(part, f"{name or WHOLE}[{i}]") for i, part in enumerate(space.spaces)]
+    elif space.shape == () and ends_of(space) is not None:
+        own = [[name or WHOLE]]
+    else:
+        numbers = [math.prod(part.shape or ()) for _, part in parts(space) if ends_of(part) is not None]
+        own = [[f"{name or WHOLE}[{i}]" for i in range(sum(numbers))]]
+    return [one for names in own for one in names]
+
+
+def _holds_dictionary(space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Tuple):
+        return any(map(_holds_dictionary, space.spaces))
+    return isinstance(space, spaces.Dict)
+
+
+def bounds_of(space: spaces.Space[Any], problem: str) -> tuple[Floats, Floats]:
+    """[D] lower and upper bounds of the vector; raises InvalidInput if a part is an image or not made of numbers."""
+    low: list[Floats] = []
+    high: list[Floats] = []
+    for name, part in parts(space):
+        ends = ends_of(part)
+        if ends is None or is_image(part):
+            what = f"{type(part).__name__}, not numbers" if ends is None else f"an image, {part}"
+            raise InvalidInput(
+                f"The observations of '{problem}' ('{name}' is {what}) must be made into vectors: give observe=f with "
+                "f(observation) a vector, or states=N if at most N distinct ones come up."
+            )
+        low.append(np.ravel(np.asarray(ends[0], dtype=np.float64)))
+        high.append(np.ravel(np.asarray(ends[1], dtype=np.float64)))
+    if not sum(map(len, low)):
+        raise InvalidInput(f"The observations of '{problem}' must hold at least one number. Got {space} instead.")
+    return np.concatenate(low), np.concatenate(high)
+
+
+def is_image(space: spaces.Space[Any]) -> bool:
+    """Whether an array is an image: bytes, or very many numbers, with two axes or more."""
+    shape = space.shape or ()
+    return isinstance(space, spaces.Box) and len(shape) > 1 and (space.dtype == np.uint8 or math.prod(shape) >= LARGE)
+
+
+def flatten(space: spaces.Space[Any], observation: Any) -> Floats:
+    """[D] all numbers of an observation in a new vector, without what is not made of numbers.
+
+    Raises ValueError or TypeError if the observation does not fit the space.
+    """
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        found = [flatten(part, one) for part, one in _pairs(space, observation)]
+        return np.concatenate([np.zeros(0), *found])
+    if ends_of(space) is None:
+        return np.zeros(0)
+    return np.array(observation, dtype=np.float64).ravel()
+
+
+def _pairs(space: spaces.Dict | spaces.Tuple[Any], observation: Any) -> Iterator[tuple[spaces.Space[Any], Any]]:
+    """The parts of a space beside those of an observation; raises ValueError if one is missing or has another size."""
+    if isinstance(space, spaces.Dict):
+        if not isinstance(observation, Mapping):
+            raise ValueError(f"{type(observation).__name__} in place of a dictionary")
+        if missing := [key for key in space.spaces if key not in observation]:
+            raise ValueError(f"no part '{missing[0]}'")
+        named = [(str(key), part, observation[key]) for key, part in space.spaces.items()]
+    else:
+        if len(observation) != len(space.spaces):
+            raise ValueError(f"{len(observation)} parts in place of {len(space.spaces)}")
+        named = [(str(i), part, one) for i, (part, one) in enumerate(zip(space.spaces, observation, strict=True))]
+    for name, part, one in named:
+        if ends_of(part) is not None and np.size(one) != math.prod(part.shape or ()):
+            raise ValueError(f"{np.size(one)} numbers in place of {math.prod(part.shape or ())} in part '{name}'")
+        yield part, one
+
+
+def space_form(space: Any) -> dict[str, Any] | None:
+    """The shape of an observation, or the forms of its parts with their keys; None if it is not made of numbers."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        own = list(space.spaces.values()) if isinstance(space, spaces.Dict) else list(space.spaces)
+        forms = [space_form(part) for part in own]
+        if any(form is None for form in forms):
+            return None
+        keys = {"names": [str(key) for key in space.spaces]} if isinstance(space, spaces.Dict) else {}
+        return {**keys, "parts": forms}
+    return None if getattr(space, "shape", None) is None else {"shape": [int(n) for n in space.shape]}
