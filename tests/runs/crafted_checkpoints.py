@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.players.small_networks import SMALL
 from tests.runs.forging import rechain
 
 import resetfree as rf
@@ -37,6 +38,8 @@ FEATURES: dict[str, dict[str, Any]] = {
     "fourier-basis": {"features.order": 1}, "random-fourier": {"features.d": 9}, "user": {},
 }  # fmt: skip
 
+UPRIGHT = {"horizon": 4, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}
+
 
 class Enough(Exception):
     """Ends a run in the middle."""
@@ -48,6 +51,12 @@ def cases() -> dict[str, dict[str, Any]]:
     vectors = {name for name, cls in discover("primal").items() if getattr(cls, "vectors_only", False)}
     for name in discover("primal"):
         found[name] = {"problem": "continuous-linear-v0" if name in vectors else "grid-v0", "primal": name}
+    for name, networks in SMALL.items():
+        found[name] = {
+            "problem": "gym:Pendulum-v1",
+            "primal": name,
+            "settings": {"primal": networks, "problem": UPRIGHT},
+        }
     few = {"population": 6, "rounds": 1, "planning": 10}
     found["model-search"]["settings"] = {"primal": few}
     upright = {"horizon": 10, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}

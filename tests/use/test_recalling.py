@@ -31,7 +31,7 @@ def rows(policy: Any) -> Any:
     return policy.rule.probabilities
 
 
-@pytest.mark.parametrize("primal", [name for name in discover("primal") if name != "model-search"])
+@pytest.mark.parametrize("primal", [name for name, cls in discover("primal").items() if not cls.vectors_only])
 def test_a_file_alone_tells_the_policy_of_every_player_or_says_what_it_lacks(primal: str, tmp_path: Path) -> None:
     """And it is that of the run, bit for bit; players that look at the model need the problem."""
     file, mdp = tmp_path / "grid.rfrun", rf.make("grid-v0", slip=0.07)  # a model that no name stands for

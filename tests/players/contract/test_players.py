@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.players import small_networks
 
 from resetfree.players import Role, discover
 from resetfree.players.testing.battery import Check, check_dual, check_primal, dual_checks, primal_checks
 from resetfree.players.testing.trial_problems import corners
 from resetfree.problems.registry import make
 
-# A search is as long as its settings say; what it keeps of the contract does not depend on them.
-SMALL: dict[str, dict[str, Any]] = {"model-search": {"population": 8, "rounds": 2, "planning": 10, "waves": 5}}
+# A search is as long as its settings say, and networks as large; what is kept of the contract does not depend on them.
+SEARCH: dict[str, Any] = {"population": 8, "rounds": 2, "planning": 10, "waves": 5}
+SMALL: dict[str, dict[str, Any]] = {**small_networks.SMALL, "model-search": SEARCH}
 CHECKS: dict[Role, dict[str, Check]] = {"primal": primal_checks(), "dual": dual_checks()}
 PAIRS = [
     pytest.param(cls(**SMALL.get(name, {})), check, id=f"{name}-{check.name}")

@@ -21,6 +21,7 @@ from tests.show.cli import commands
 import resetfree as rf
 from resetfree.core.errors import RunError
 from resetfree.players import discover
+from resetfree.problems.action_spaces import Choices
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
 from resetfree.show.cli.progress import Display
@@ -110,6 +111,10 @@ def test_settings_go_where_they_belong(capsys: pytest.CaptureFixture[str]) -> No
     assert loaded.mdp.n_states == 16
 
 
+PENDULUM = {"horizon": "5", "reward_low": "-17", "reward_high": "0", "reset_when": "reward<=-12"}
+BOX = [word for key, value in PENDULUM.items() for word in ("--set", f"problem.{key}={value}")]
+
+
 def test_every_player_is_listed_and_can_be_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "players", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["players"]
@@ -119,7 +124,8 @@ def test_every_player_is_listed_and_can_be_run(capsys: pytest.CaptureFixture[str
         for name, player in discover(role).items():
             words: tuple[str, ...] = ("grid-v0", f"--{role}", name, "--episodes", "4", "--out", f"{name}.rfrun")
             if player.vectors_only:
-                words = ("continuous-linear-v0", "--dual", "constant-penalty", "--set", "dual.C=5", *words[1:])
+                vectors = ("continuous-linear-v0",) if Choices in player.action_spaces else ("gym:Pendulum-v1", *BOX)
+                words = (*vectors, "--dual", "constant-penalty", "--set", "dual.C=5", *words[1:])
             assert run_json(capsys, *words)[role] == name
     assert main(["list", "players"]) == 0
     out = capsys.readouterr().out

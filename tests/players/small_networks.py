@@ -1,0 +1,44 @@
+"""Small networks and a small problem for them, in one place so that tests share compiled programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from resetfree.game.contract import Plan, Round
+from resetfree.players.testing.trial_problems import PUSH, Plane
+from resetfree.problems.contract import Episode
+from resetfree.problems.stepping import Step
+
+SOFT: dict[str, Any] = {"hidden": 16, "batch": 16, "learning_rate": 3e-3, "warmup": 10}
+LATEST: dict[str, Any] = {"hidden": 16, "batch": 10, "steps": 20, "learning_rate": 1e-2}
+IMAGINED = {**SOFT, "members": 2, "model_hidden": 16, "imagined": 256, "ahead": 2, "updates": 1}
+SMALL: dict[str, dict[str, Any]] = {"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": IMAGINED}
+
+
+def small(cls: Any, **options: Any) -> Any:
+    """A player with small networks; any other player as it is."""
+    return cls(**{**SMALL.get(cls.name, {}), **options})
+
+
+class Target(Plane):
+    """Pushes move x, which is paid for being near 0.4 and falls beyond 1."""
+
+    def __init__(self) -> None:
+        super().__init__("target", 10, (0.0, 1.0), 0.0, PUSH)
+
+    def step(self, h: int, state: Any, action: Any, u: Any) -> Step:
+        x = state[0] + 0.4 * (float(action[0]) - 0.5) + 0.1 * (u[0] - 0.5)
+        return Step(np.array([x, 2.0 * u[1] - 1.0]), float(np.exp(-8.0 * (x - 0.4) ** 2)), bool(abs(x) > 1.0))
+
+
+def episode(reset: bool, reward: float = 1.0) -> Episode:
+    states = np.array([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0]])
+    return Episode(states, np.array([[0.25], [1.0]]), np.full(2, reward), reset, states[-1])
+
+
+def feed(player: Any, state: Any, one: Episode, k: int, lam: float = 0.0) -> Any:
+    return player.update(
+        state, Round(k, one.start, lam, Plan(None, 0.0, 0.0), episode=one, cost_signal=0.0, exact=None)
+    )
