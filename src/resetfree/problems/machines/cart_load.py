@@ -42,8 +42,9 @@ def energy(x: Floats) -> float:
 class CartLoad(SetPointMachine):
     """The crane: bring the load to its set point, without swinging far and without hitting an end of the rail.
 
-    Observation: p, v, q, w, and the set point of the load, m. Action: u, the force as a share of the most. Reward: 1
-    where the load is at its set point and no force is used, none from a metre away. Reset: |p| > 2 m or |q| > 0.4 rad.
+    Observation: p, v, q, w, and the way from the load to its set point, m. Action: u, the force as a share of the most.
+    Reward: 1 where the load is at its set point and no force is used, none from a metre away. Reset: |p| > 2 m or
+    |q| > 0.4 rad.
 
     friction: a factor of both frictions.
     """
@@ -51,7 +52,7 @@ class CartLoad(SetPointMachine):
     dt, substeps, hold = 0.05, 2, (100, 300)
 
     def __init__(self, friction: float = 1.0) -> None:
-        reach = np.array([2 * END, FAST, 2 * SWING, FAST, FAR])
+        reach = np.array([2 * END, FAST, 2 * SWING, FAST, 2 * END + ROPE + FAR])
         self.observation_space = spaces.Box(-reach, reach, dtype=np.float64)
         self.action_space = spaces.Box(-1.0, 1.0, (1,), dtype=np.float64)
         self.friction = friction
@@ -74,13 +75,16 @@ class CartLoad(SetPointMachine):
         return self.np_random.uniform(-FAR, FAR, 1)
 
     def observation(self) -> Floats:
-        """p, v, q, w and the set point."""
-        return np.concatenate([self.x, self.set_point])
+        """p, v, q, w, and the way to the set point."""
+        return np.append(self.x, self._error())
 
     def tracking(self) -> float:
         """How close the load is to its set point."""
+        return closeness(abs(self._error()), WIDTH)
+
+    def _error(self) -> float:
         p, _, q, _ = self.x.tolist()
-        return closeness(abs(p + ROPE * sin(q) - float(self.set_point[0])), WIDTH)
+        return float(self.set_point[0]) - p - ROPE * sin(q)
 
     def effort(self, u: Floats) -> float:
         """The square of the force."""
@@ -92,11 +96,11 @@ class CartLoad(SetPointMachine):
 
 
 def controller(observation: Floats) -> Floats:
-    """A simple controller: feedback of the cart's position and speed, and of the swing.
+    """A simple controller: feedback of the load's error, of the cart's speed, and of the swing.
 
     The gains are those of a linear-quadratic regulator for small swings, rounded. The error is cut, or a far set point
     would make the load swing out.
     """
-    p, v, q, w, set_point = observation.tolist()
-    ahead = min(max(set_point - p, -NEAR), NEAR)
-    return np.clip(np.array([14.0 * ahead - 11.0 * v + 5.0 * q - 3.0 * w]) / FORCE, -1.0, 1.0)
+    _, v, q, w, error = observation.tolist()
+    ahead = min(max(error, -NEAR), NEAR)
+    return np.clip(np.array([14.0 * ahead - 11.0 * v + 19.0 * q - 3.0 * w]) / FORCE, -1.0, 1.0)

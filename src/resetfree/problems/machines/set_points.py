@@ -92,7 +92,7 @@ class SetPointMachine(gymnasium.Env[Floats, Floats]):
 
     @abstractmethod
     def observation(self) -> Floats:
-        """What a controller sees: the state, and the set point."""
+        """What a controller sees: the state, and the way to the set point."""
 
     @abstractmethod
     def tracking(self) -> float:

@@ -43,7 +43,7 @@ def flow(area: float, d: float) -> float:
 class TwoTanks(SetPointMachine):
     """The tanks: hold both levels at their set points; none may overflow or run dry.
 
-    Observation: h1, h2, and their set points, m. Action: u1, u2. Reward: the mean over both tanks, each 1 at its set
+    Observation: h1, h2, and what each lacks to its set point, m. Action: u1, u2. Reward: the mean over both tanks, each 1 at its set
     point and none from 0.15 m away. Reset: a level below 0.05 m or above 0.6 m. The state has a third entry, the
     volume that has left through the outlets.
     """
@@ -51,7 +51,7 @@ class TwoTanks(SetPointMachine):
     dt, substeps, hold = 2.0, 2, (50, 150)
 
     def __init__(self) -> None:
-        low, high = np.array([0.0, 0.0, LOWEST, LOWEST]), np.array([2 * FULL, 2 * FULL, HIGHEST, HIGHEST])
+        low, high = np.repeat([0.0, LOWEST - 2 * FULL], 2), np.repeat([2 * FULL, HIGHEST], 2)
         self.observation_space = spaces.Box(low, high, dtype=np.float64)
         self.action_space = spaces.Box(0.0, 1.0, (2,), dtype=np.float64)
 
@@ -71,8 +71,8 @@ class TwoTanks(SetPointMachine):
         return self.np_random.uniform(LOWEST, HIGHEST, 2)
 
     def observation(self) -> Floats:
-        """Both levels, and their set points."""
-        return np.concatenate([self.x[:2], self.set_point])
+        """Both levels, and what they lack."""
+        return np.concatenate([self.x[:2], self.set_point - self.x[:2]])
 
     def tracking(self) -> float:
         """How close both levels are to their set points."""
@@ -90,7 +90,8 @@ class TwoTanks(SetPointMachine):
 
 def controller(observation: Floats) -> Floats:
     """A simple controller: the flow that holds the set points, and more in proportion to the error."""
-    h1, h2, goal1, goal2 = observation.tolist()
-    across = flow(PIPE, goal1 - goal2)
-    holding = np.array([flow(OUTLET, goal1) + across, flow(OUTLET, goal2) - across]) / PUMP
-    return np.clip(holding + GAIN * np.array([goal1 - h1, goal2 - h2]), 0.0, 1.0)
+    lacking = observation[2:]
+    first, second = (observation[:2] + lacking).tolist()  # the set points
+    across = flow(PIPE, first - second)
+    holding = np.array([flow(OUTLET, first) + across, flow(OUTLET, second) - across]) / PUMP
+    return np.clip(holding + GAIN * lacking, 0.0, 1.0)
