@@ -83,8 +83,7 @@ class CartLoad(SetPointMachine):
         return closeness(abs(self._error()), WIDTH)
 
     def _error(self) -> float:
-        p, _, q, _ = self.x.tolist()
-        return float(self.set_point[0]) - p - ROPE * sin(q)
+        return float(self.set_point[0] - self.x[0]) - ROPE * sin(self.x[2])
 
     def effort(self, u: Floats) -> float:
         """The square of the force."""
