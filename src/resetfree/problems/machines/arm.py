@@ -84,8 +84,8 @@ class Arm(SetPointMachine):
     """The arm: bring the hand to its set point and hold it there; no joint may reach its limits or turn too fast.
 
     Observation: q, w, and the vector from the hand to its set point, m. Action: u, the torques as shares of the most.
-    Reward: 1 where the hand is at its set point and no torque is used, none from half a metre away. Reset: a joint more
-    than 1 rad from 0.4 rad, or faster than 3 rad/s.
+    Reward: 1 where the hand is at its set point and no torque is used, at most EFFORT from half a metre away. Reset: a
+    joint more than 1 rad from 0.4 rad, or faster than 3 rad/s.
 
     friction: a factor of the friction in all joints.
     """

@@ -44,8 +44,8 @@ class TwoTanks(SetPointMachine):
     """The tanks: hold both levels at their set points; none may overflow or run dry.
 
     Observation: h1, h2, and what each lacks to its set point, m. Action: u1, u2. Reward: the mean over both tanks, each
-    1 at its set point and none from 0.15 m away. Reset: a level below 0.05 m or above 0.6 m. The state has a third
-    entry, the volume that has left through the outlets.
+    1 at its set point with its pump off and at most EFFORT from 0.15 m away. Reset: a level below 0.05 m or above
+    0.6 m. The state has a third entry, the volume that has left through the outlets.
     """
 
     dt, substeps, hold = 2.0, 2, (50, 150)
