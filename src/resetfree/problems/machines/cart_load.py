@@ -43,8 +43,8 @@ class CartLoad(SetPointMachine):
     """The crane: bring the load to its set point, without swinging far and without hitting an end of the rail.
 
     Observation: p, v, q, w, and the way from the load to its set point, m. Action: u, the force as a share of the most.
-    Reward: 1 where the load is at its set point and no force is used, at most EFFORT from a metre away. Reset: |p| > 2 m
-    or |q| > 0.4 rad.
+    Reward: 1 where the load is at its set point and no force is used, at most EFFORT from a metre away. Reset:
+    |p| > 2 m or |q| > 0.4 rad.
 
     friction: a factor of both frictions.
     """
