@@ -16,7 +16,8 @@ from gymnasium.envs.registration import registry
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.naming import one_line
 
-PACKAGES = ("minigrid", "highway_env", "gymnasium_robotics", "metaworld")  # register their environments when imported
+# Packages that register their environments when imported.
+PACKAGES = ("resetfree.problems.machines", "minigrid", "highway_env", "gymnasium_robotics", "metaworld")
 # Wrappers that change neither observations nor rewards nor actions.
 PASSIVE = (
     wrappers.TimeLimit,
