@@ -245,7 +245,7 @@ def test_a_policy_is_evaluated_on_the_machine_itself(file: Path) -> None:
 
 
 BAD_LINES: dict[str, tuple[list[str], str]] = {
-    "a player for choices": (["--primal", "stored-linear"], "Players that take them as they are: auto, model-search."),
+    "a player for choices": (["--primal", "stored-linear"], "Players that take them as they are: auto, mbpo,"),
     "a grid that is too fine": (["--set", "actions=20000"], "must have at most 10000 actions"),
     "a grid of one": (["--set", "actions=1"], "must be a number of grid points from 2"),
     "another word": (["--set", "actions=boxes"], "must be box, or grid points per dimension"),
