@@ -25,15 +25,7 @@ EPISODES, HORIZON = 30, 100
 LONG, SHOWN = 5_000, 600  # steps in which what was learned is compared, and those in the picture
 BY_HAND = "by-hand"
 SEEDS, LONGER = 5, 20_000  # of the comparison without a learner
-PLAYERS: dict[str, Any] = {
-    "primal": "model-search",
-    "dual": "constant-penalty",
-    "feedback": "realised",
-    "settings": {
-        "primal": {"planning": 100, "waves": 60, "population": 64, "rounds": 10},
-        "dual": {"C": 200.0},  # the price of a reset
-    },
-}
+PLAYERS: dict[str, Any] = {}  # those that `auto` chooses
 Floats = NDArray[np.float64]
 
 
@@ -137,7 +129,7 @@ def learn(name: str, seed: int = 0, episodes: int = EPISODES, picture: Path | No
     earned = run.columns["reward"][-last:].sum() / run.columns["steps"][-last:].sum()
     share = earned / lives["controller"].rewards.mean()
     fell = steps[run.columns["reset"] == 1].tolist()
-    print(f"{name}, seed {seed}, {PLAYERS['primal']}: {len(fell)} resets in {steps[-1]} steps, at steps {fell}")
+    print(f"{name}, seed {seed}, {run.spec['primal']['name']}: {len(fell)} resets in {steps[-1]} steps, at steps {fell}")
     print(f"last tenth: {earned:.3f} reward per step, {100 * share:.0f} % of the controller's")
     for who, life in lives.items():
         print(f"{who}, for {LONG} steps: {life.summary}")

@@ -21,7 +21,9 @@ def script() -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    module.PLAYERS["settings"]["primal"] = {"planning": 10, "population": 8, "rounds": 2}
+    players = {"primal": "model-search", "dual": "constant-penalty", "feedback": "realised"}
+    search = {"planning": 10, "population": 8, "rounds": 2}
+    module.PLAYERS.update(players, settings={"primal": search, "dual": {"C": 200.0}})
     module.LONG, module.SEEDS, module.LONGER = 700, 1, 300  # type: ignore[attr-defined]
     return module
 
