@@ -159,4 +159,10 @@ def _parameters(factory: Any) -> list[str] | None:
 
 def _factory(problem: str) -> Any:
     """Import module:factory."""
-    return imported(problem, "A PROBLEM must be a registered id or module:factory.")
+    expected = "A PROBLEM must be a registered id or module:factory."
+    found = imported(problem, expected)
+    if not callable(found):
+        raise InvalidInput(
+            f"{expected} Got '{problem}', which is {type(found).__name__} and cannot be called, instead."
+        )
+    return found

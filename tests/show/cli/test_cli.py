@@ -115,6 +115,7 @@ BAD = {
     ("check", "continuous-linear-v0"): "Only finite problems can be checked.",
     ("check", "no_such_module:thing"): "must be a registered id or module:factory. Got 'no_such_module:thing'",
     ("check", "json:nothing"): "which does not import",
+    ("check", "math:pi"): "Got 'math:pi', which is float and cannot be called, instead.",
     ("check", "json:dumps"): "must return a problem. It raised",
     ("check", "builtins:dict"): "must return a FiniteMDP, a Problem or a gymnasium.Env. It returned dict instead.",
     ("solve", "pits-v0", "--set", "n=60", "--exact"): "instead.",

@@ -216,6 +216,7 @@ BAD = {
     ("continuous-linear-v0",): "needs a finite problem.",
     ("continuous-linear-v0", "--primal", "uniform"): "needs a bound B on the multipliers",
     ("no_such_module:thing",): "must be a registered id or module:factory.",
+    ("math:pi",): "which is float and cannot be called",
     (): "Missing argument 'PROBLEM'",
 }
 
