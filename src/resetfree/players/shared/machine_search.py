@@ -12,6 +12,7 @@ import numpy as np
 from resetfree.players.shared.machine_model import Experience, MachineModel, MachineSearch, TanhPolicy, fit_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
+from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import State
 from resetfree.problems.features._scaling import Scaling
@@ -51,6 +52,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
             )
         return self.models[n]
 
+    @on_one_thread
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> TanhPolicy:
         """The policy of largest worth in the model of the first n rows, of an agent in s1."""
         here = vectors(np.asarray([s1]))
@@ -71,6 +73,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
             self.found[key] = unscaled_policy(plan.best(played, living=living), model.scaling, self.policy)
         return self.found[key]
 
+    @on_one_thread
     def foresee(self, n: int, policy: TanhPolicy, s1: State, settings: SearchSettings) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
         model = self.model(n, settings)
