@@ -83,7 +83,8 @@ def test_what_is_declared_is_what_is_taken(declared: Any, good: list[Any], bad: 
 
 def kinds_of(cls: Any) -> set[Any]:
     """The classes that are made from a class, and that players can be made of."""
-    made = {cls} if dataclasses.is_dataclass(cls) and not inspect.isabstract(cls) else set()
+    whole = dataclasses.is_dataclass(cls) and not inspect.isabstract(cls) and hasattr(cls, "name")
+    made = {cls} if whole else set()
     return made.union(*(kinds_of(sub) for sub in cls.__subclasses__()))
 
 

@@ -152,7 +152,7 @@ def _function_of_observations(observe: Any, features: Any, problem: str) -> tupl
     if observe is None:
         return (features, "features") if own else (None, "observe")
     must = f"The 'observe' of '{problem}' must be a function of the observation, or module:function."
-    function = imported(observe, must) if isinstance(observe, str) else observe
+    function = imported(observe, must) if isinstance(observe, str) and ":" in observe else observe
     if not callable(function):
         raise InvalidInput(f"{must} Got {observe!r} instead.")
     if own:
