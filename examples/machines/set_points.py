@@ -129,7 +129,8 @@ def learn(name: str, seed: int = 0, episodes: int = EPISODES, picture: Path | No
     earned = run.columns["reward"][-last:].sum() / run.columns["steps"][-last:].sum()
     share = earned / lives["controller"].rewards.mean()
     fell = steps[run.columns["reset"] == 1].tolist()
-    print(f"{name}, seed {seed}, {run.spec['primal']['name']}: {len(fell)} resets in {steps[-1]} steps, at steps {fell}")
+    player = run.spec["primal"]["name"]
+    print(f"{name}, seed {seed}, {player}: {len(fell)} resets in {steps[-1]} steps, at steps {fell}")
     print(f"last tenth: {earned:.3f} reward per step, {100 * share:.0f} % of the controller's")
     for who, life in lives.items():
         print(f"{who}, for {LONG} steps: {life.summary}")
