@@ -170,3 +170,9 @@ def test_constants_are_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         wide = fitted()
         monkeypatch.setattr(machine_model, "BEYOND", 0.0)
         assert (fitted().largest[:2] < wide.largest[:2]).all()
+
+
+def test_a_policy_without_measure_is_not_searched_around() -> None:
+    """As a crafted file may hold one: the search begins from nothing instead of ending in an error of its library."""
+    found = search(fitted(), rounds=2).best(np.full((1, 3), 1e308), living=False)
+    assert np.abs(found).max() < machine_model.STEEPEST

@@ -27,6 +27,7 @@ JUDGED = 2000  # states lived in that the judge learns from: half are the latest
 FELL = 256  # latest reset states that it learns from
 STILL = 1e-6  # a sensor with a relative deviation below this never moved
 AFRESH, NEARBY = 0.5, 0.2  # first deviation of a search from nothing, and from the policy that is played
+STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
 
 
@@ -176,7 +177,7 @@ class MachineSearch(NamedTuple):
         noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
         nothing = np.zeros((len(self.model.steps.length) - starts.shape[1], starts.shape[1] + 1))
         best, value, origins = nothing, -np.inf, [(nothing, AFRESH)]
-        if played is not None:
+        if played is not None and np.abs(played).max() < STEEPEST:
             now = self.model.imagine(played[None], starts, noise)
             if living and now.reset.mean() > TRUSTED:
                 return played

@@ -92,8 +92,9 @@ def unscaled_policy(theta: Floats, scaling: Scaling, like: TanhPolicy) -> TanhPo
 
 def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
     """Theta [A, D + 1] of a policy for states that are scaled."""
-    offset = policy.offset + policy.weight @ scaling.centre
-    return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # weights without measure are not searched around
+        offset = policy.offset + policy.weight @ scaling.centre
+        return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
 
 
 def no_policy(box: Box, size: int) -> TanhPolicy:
