@@ -109,7 +109,9 @@ def complaints(driver: Driver, cases: Iterable[list[str]]) -> list[str]:
     for case in cases:
         status, said = driver({"words": case})
         words = " ".join(case)[:200]
-        if status not in (DONE, CLAIM_FAILED, REFUSED, STOPPED) or "Traceback" in said:
+        # The stop may land in a compiler, whose destructors then complain: those are not raised, and not ours.
+        raised = said.count("Traceback") > said.count("Exception ignored in")
+        if status not in (DONE, CLAIM_FAILED, REFUSED, STOPPED) or raised:
             found.append(f"{words!r}: status {status}: {said[-500:]}")
         elif status == REFUSED and len(said.splitlines()) != 1:
             found.append(f"{words!r}: not one sentence: {said[-500:]}")
