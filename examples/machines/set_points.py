@@ -67,7 +67,7 @@ EXAMPLES = {
 
 def problem(name: str) -> GymProblem:
     """The machine as it is: continuous actions, rewards in [0, 1], a reset where it says `terminated`."""
-    return rf.from_gym(EXAMPLES[name].make(), horizon=HORIZON, actions="box", name=name)
+    return rf.from_gym(EXAMPLES[name].make(), horizon=HORIZON, name=name)
 
 
 def draw(name: str, run: rf.Run, lives: dict[str, Life], file: Path) -> None:

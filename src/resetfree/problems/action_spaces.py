@@ -105,6 +105,11 @@ class Box:
         return int(self.low.size)
 
     @property
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """[A] each: the bounds of an action."""
+        return self.low.ravel().astype(np.float64), self.high.ravel().astype(np.float64)
+
+    @property
     def n_uniforms(self) -> int:
         """Random numbers for one action: one per entry."""
         return self.size
@@ -129,6 +134,20 @@ class Box:
 
 
 ActionSpace: TypeAlias = Choices | Box
+
+
+def from_unit(unit: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    """The actions [..., A] between `low` and `high` of numbers in [-1, 1]."""
+    return np.asarray(np.clip((low + high) / 2 + (high - low) / 2 * unit, low, high), dtype=np.float64)
+
+
+def to_unit(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[np.float64]:
+    """The numbers in [-1, 1] of actions [..., A]; 0 where a box has no width.
+
+    >>> to_unit(np.array([0.5, 3.0]), np.array([0.0, 3.0]), np.array([1.0, 3.0]))
+    array([0., 0.])
+    """
+    return np.asarray((action - (low + high) / 2) / np.where(high > low, (high - low) / 2, 1.0), dtype=np.float64)
 
 
 def _floats(given: ArrayLike) -> NDArray[Any]:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.settings import Fraction, Range
-from resetfree.players.shared.networks import box_ends
 from resetfree.players.shared.neural_players import NeuralState, Price, Rate, Size
 from resetfree.players.shared.replay_batches import Batch, replayed
 from resetfree.players.shared.soft_players import Draw, SoftPlayer
@@ -60,7 +59,7 @@ class MBPO(SoftPlayer):
         from resetfree.players.shared.imagined_ensemble import fit, imagine, scales_of
 
         tree, real_draw = super().prepare(state, taken, steps)
-        ends, rng = box_ends(state.box), state.random(FITTING)
+        ends, rng = state.box.ends, state.random(FITTING)
         scales, shape = scales_of(replayed(state.rows, taken, ends)), (TOGETHER, self.members, self.batch)
         fits, rate = self.fits * steps, np.float32(self.model_rate)
         for done in range(0, fits, TOGETHER):

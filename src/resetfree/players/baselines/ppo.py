@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from resetfree.core.settings import Fraction, NonNegative, Positive, Range, expect
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.networks import box_ends, forward, policy_of
+from resetfree.players.shared.networks import forward, policy_of
 from resetfree.players.shared.neural_players import NeuralPlayer, NeuralState, start_vector
 from resetfree.players.shared.replay_batches import Batch, narrow
 from resetfree.players.shared.requirements import check_multiplier
+from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -100,9 +101,9 @@ class PPO(NeuralPlayer):
         """All gradient steps on the transitions that begin at rows `index`."""
         from resetfree.players.shared.policy_gradient import Clipping, Played, climb
 
-        tree, low, high = state.tree, *box_ends(state.box)
+        tree = state.tree
         policy = policy_of(tree["actor"], tree["log"], state.box, smooth=True)
-        pushed = (state.rows.action[index] - (low + high) / 2) / np.where(high > low, (high - low) / 2, 1.0)
+        pushed = to_unit(state.rows.action[index], *state.box.ends)
         x = np.arctanh(np.clip(pushed, -INSIDE, INSIDE))
         seen = self.priced(state, index)
         value, after = (forward(tree["value"], s, np.tanh)[:, 0] for s in (seen.state, seen.after))

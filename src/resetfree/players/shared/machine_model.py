@@ -15,6 +15,7 @@ from cmaes import CMA
 from resetfree.core.state import require
 from resetfree.players.shared.reset_judge import ResetJudge, fit_judge
 from resetfree.players.shared.smooth_regression import Draws, draw_functions
+from resetfree.problems.action_spaces import from_unit
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
@@ -52,7 +53,7 @@ class TanhPolicy(Policy):
         if not self.weight.any():
             return np.asarray(self.low + (self.high - self.low) * u)
         pushed = np.tanh(self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset)
-        return np.clip((self.low + self.high) / 2 + (self.high - self.low) / 2 * pushed, self.low, self.high)
+        return from_unit(pushed, self.low, self.high)
 
 
 class Experience(NamedTuple):
@@ -103,14 +104,14 @@ class MachineModel:
         noise: [P, n, D] standard normal numbers, the same for every policy, so that all are compared on the same luck.
         Lives that have ended are not imagined further.
         """
-        (m, _, width), (n, size) = theta.shape, starts.shape
+        m, (n, size) = len(theta), starts.shape
         policy, start = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
         draw, noisy = start % len(self.steps.weight), self.steps.noise[:size]
         alive, earned = np.ones(m * n), np.zeros(m * n)
         on, z = np.arange(m * n), starts[start]
         for luck in noise:
             mine = theta[policy[on]]
-            action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, width - 1])
+            action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
             step = self.steps.values(np.concatenate([z, action], axis=1), draw[on])
             step = np.clip(step, self.smallest, self.largest)
             z = np.clip(z + step[:, :size] + noisy * luck[start[on]], self.least, self.most)

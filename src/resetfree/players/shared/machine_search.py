@@ -13,7 +13,7 @@ from resetfree.players.shared.machine_model import Experience, MachineModel, Mac
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
 from resetfree.players.shared.threads import on_one_thread
-from resetfree.problems.action_spaces import Box
+from resetfree.problems.action_spaces import Box, to_unit
 from resetfree.problems.contract import State
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
@@ -36,10 +36,9 @@ class MachineSearchState(SearchState[TanhPolicy]):
             rows, first = self.rows, max(0, n - LATEST)
             taken = first + np.flatnonzero(rows.taken(n)[first:])
             lived = first + np.flatnonzero(~rows.dead[first:n])
-            middle, half = (self.policy.low + self.policy.high) / 2, (self.policy.high - self.policy.low) / 2
             seen = Experience(
                 before=rows.state[taken],
-                action=(rows.action[taken] - middle) / np.where(half > 0, half, 1.0),
+                action=to_unit(rows.action[taken], self.policy.low, self.policy.high),
                 reward=rows.reward[taken],
                 after=rows.state[taken + 1],
                 lived=rows.state[lived],
@@ -99,8 +98,7 @@ def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
 
 def no_policy(box: Box, size: int) -> TanhPolicy:
     """Every action of the box equally likely."""
-    low, high = box.low.ravel().astype(np.float64), box.high.ravel().astype(np.float64)
-    return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), low, high)
+    return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), *box.ends)
 
 
 def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from resetfree.core.state import require
-from resetfree.problems.action_spaces import Box
+from resetfree.problems.action_spaces import Box, from_unit
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.finite.transitions import Floats
 
@@ -60,11 +60,6 @@ def orthogonal_layers(sizes: tuple[int, ...], rng: np.random.Generator, last: fl
         gain = last if i == len(sizes) - 2 else sqrt(2.0)
         made.append(((gain * (q if n >= m else q.T)).astype(np.float32), np.zeros(m, dtype=np.float32)))
     return tuple(made)
-
-
-def box_ends(box: Box) -> tuple[Floats, Floats]:
-    """[A] each, the ends of a box."""
-    return box.low.ravel().astype(np.float64), box.high.ravel().astype(np.float64)
 
 
 @dataclass
@@ -115,8 +110,7 @@ class NetworkPolicy(Policy):
         mean, deviation = self.outputs(np.atleast_1d(s))
         z = ndtri(np.clip(u, LEAST_CHANCE, 1.0 - LEAST_CHANCE))
         pushed = np.tanh(mean + deviation * z)
-        action = (self.low + self.high) / 2 + (self.high - self.low) / 2 * pushed
-        return np.asarray(np.clip(action, self.low, self.high))
+        return from_unit(pushed, self.low, self.high)
 
 
 def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> NetworkPolicy:
@@ -128,7 +122,7 @@ def policy_of(actor: Layers, log: Any, box: Box, *, smooth: bool = False) -> Net
     ((8, 1), (8, 1), True)
     """
     (first, a), (second, b), (last, c) = [tuple(np.asarray(part, dtype=np.float64) for part in one) for one in actor]
-    n, (low, high) = box.size, box_ends(box)
+    n, (low, high) = box.size, box.ends
     spread, offset = (last[:, n:], c[n:]) if log is None else (np.zeros_like(last), np.asarray(log, dtype=np.float64))
     parts = {"first": first, "first_offset": a, "second": second, "second_offset": b, "mean": last[:, :n]}
     parts |= {"mean_offset": c[:n], "log": spread, "log_offset": offset, "low": low, "high": high}

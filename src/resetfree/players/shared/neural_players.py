@@ -20,7 +20,6 @@ from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Range
 from resetfree.game.capabilities import Partner
 from resetfree.game.contract import PrimalPlayer, Statement
-from resetfree.players.shared.networks import box_ends
 from resetfree.players.shared.replay_batches import Batch, narrow, replayed
 from resetfree.players.shared.stored_transitions import StoredRows, check_pooling, no_rows
 from resetfree.problems.action_spaces import Box
@@ -129,7 +128,7 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
 
     def priced(self, state: NeuralState, index: NDArray[np.int64]) -> Batch:
         """The transitions that begin at some rows, with the price of falls in their rewards."""
-        return self.charged(replayed(state.rows, index, box_ends(state.box)))
+        return self.charged(replayed(state.rows, index, state.box.ends))
 
     def charged(self, batch: Batch) -> Batch:
         """The same transitions, their rewards reward_scale (r - price d)."""

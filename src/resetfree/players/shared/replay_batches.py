@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from resetfree.players.shared.networks import FAR
 from resetfree.players.shared.stored_transitions import StoredRows
+from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.finite.transitions import Floats
 
 
@@ -24,11 +25,9 @@ class Batch(NamedTuple):
 
 def replayed(rows: StoredRows, index: NDArray[np.int64], ends: tuple[Floats, Floats]) -> Batch:
     """The transitions that begin at rows `index` [...]; ends: [A] each, of the box of actions."""
-    low, high = ends
-    half = np.where(high > low, (high - low) / 2, 1.0)
     return Batch(
         state=narrow(rows.state[index]),
-        action=narrow((rows.action[index] - (low + high) / 2) / half),
+        action=narrow(to_unit(rows.action[index], *ends)),
         reward=narrow(rows.reward[index]),
         after=narrow(rows.state[index + 1]),
         dead=narrow(rows.dead[index + 1]),
