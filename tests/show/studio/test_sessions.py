@@ -90,6 +90,17 @@ def test_a_pause_comes_when_both_lanes_have_played_the_same(sessions: Sessions) 
     until(lambda: all(lane.k == k + 1 and lane.state == "paused" for lane in session.lanes))
 
 
+def test_every_pause_finds_both_lanes_at_the_same_episode(sessions: Sessions) -> None:
+    session = sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {}], "episodes": 10**6})
+    for _ in range(100):
+        k = session.lanes[0].k
+        session.gate.set(paused=False)
+        until(lambda k=k: session.lanes[0].k > k)  # type: ignore[misc]
+        session.gate.set(paused=True)
+        until(lambda: all(lane.state == "paused" for lane in session.lanes))
+        assert session.lanes[0].k == session.lanes[1].k
+
+
 def test_a_pace_holds_two_lanes_to_the_same_episode(sessions: Sessions) -> None:
     session = sessions.start({"grid": GRID, "lanes": TWO, "episodes": 1000, "pace": 20.0})
     seen = []

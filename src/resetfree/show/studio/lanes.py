@@ -52,7 +52,7 @@ class Gate:
         with self.changed:
             for name, value in changes.items():
                 setattr(self, name, value)
-            self.changed.notify_all()
+            self._wake()
 
     def step(self) -> None:
         """One more episode for each lane, then a pause."""
@@ -60,7 +60,14 @@ class Gate:
             for lane in self.lanes:
                 lane.steps += 1
             self.paused = True
-            self.changed.notify_all()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Have every lane look at the gate again; those that were paused say so anew, or play."""
+        for lane in self.lanes:
+            if lane.state == "paused":
+                lane.state = "running"
+        self.changed.notify_all()
 
     def ahead(self, lane: Live) -> bool:
         """Whether another lane that is playing is too far behind this one."""
@@ -70,6 +77,10 @@ class Gate:
     def late(self, lane: Live) -> bool:
         """Whether another lane has played more: then a pause comes when both have played the same."""
         return any(other.k > lane.k for other in self._others(lane))
+
+    def playing(self, lane: Live) -> bool:
+        """Whether another lane is in the middle of an episode: until it ends, nobody knows who has played more."""
+        return any(not other.at_gate and other.request is None for other in self._others(lane))
 
     def _others(self, lane: Live) -> list[Live]:
         return [other for other in self.lanes if other is not lane and other.state in ("running", "paused")]
@@ -82,6 +93,7 @@ class Live:
         self.trial, self.resumes = wanted
         self.path, self._gate, self._notify = path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
+        self.at_gate = False  # whether it waits between two episodes
         self.desk = Desk()
         self.made = False  # whether this lane created the file
         self.begun = threading.Event()  # the first round is played, a reset is requested, or it failed
@@ -192,11 +204,15 @@ class Live:
     def _wait(self, game: Game, this: Round) -> None:
         gate, shown = self._gate, False
         with gate.changed:
+            self.at_gate = True
             while not gate.stopping:
                 now = time.monotonic()
                 rest: float | None = 0.0
                 if gate.paused and self.steps == 0 and not gate.late(self):
-                    self.state, rest = "paused", None
+                    if gate.playing(self):
+                        rest = 0.002
+                    else:
+                        self.state, rest = "paused", None
                 elif gate.ahead(self):
                     rest = 0.002
                 elif gate.pace and not gate.paused and now < self._next:
@@ -216,7 +232,7 @@ class Live:
                 self._show(game, this)
                 raise KeyboardInterrupt  # `learn` saves what was played
             self.steps = max(self.steps - 1, 0) if gate.paused else 0
-            self.state = "running"
+            self.state, self.at_gate = "running", False
             if gate.pace:
                 self._next = max(self._next, time.monotonic() - 0.1) + 1.0 / gate.pace
         if time.monotonic() >= self._rest:
