@@ -215,9 +215,10 @@ def table(lines: Iterable[str]) -> str:
     order = list(CHECKS)
     for (name, task, steps, library), ones in sorted(found.items(), key=lambda it: (order.index(it[0][0]), it[0])):
         returns, falls = sorted(one["return"] for one in ones), sorted(sum(one["falls"]) for one in ones)
+        seconds, each = median(one["seconds"] for one in ones), " ".join(f"{x:.0f}" for x in returns)
         rows.append(
-            f"| {name} | {task} | {steps:,} | {library} | {median(returns):.0f} | {' '.join(f'{x:.0f}' for x in returns)} "
-            f"| {median(falls):g} | {' '.join(map(str, falls))} | {median(one['seconds'] for one in ones):.0f} |"
+            f"| {name} | {task} | {steps:,} | {library} | {median(returns):.0f} | {each} "
+            f"| {median(falls):g} | {' '.join(map(str, falls))} | {seconds:.0f} |"
         )
     return "\n".join(rows)
 
