@@ -14,7 +14,7 @@ import numpy as np
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.game.capabilities import Suited
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.shared.machine_search import MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier, check_room
@@ -55,6 +55,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     """
 
     name: ClassVar[str] = "model-search"
+    prediction: ClassVar[Prediction] = "high"
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
     planning: PositiveInt = 200

@@ -5,6 +5,7 @@ Legend: k episodes so far, N resets in them, V_c of an episode its probability o
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from resetfree.core.errors import RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.operators import Answer, Operator, Request
+from resetfree.runs.foresight import meant
 from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.result import Run
 from resetfree.studies.engines.runner import Count
@@ -50,22 +52,24 @@ class Tally:
     episodes: int = 0
     resets: int = 0
     steps: int = 0
+    predicted: float = 0.0  # resets, by the primal player; nan if it predicts none
     _marks: list[int] = field(default_factory=lambda: [0])  # resets after 0, 1, 2, 4, 8, ... episodes
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], episodes: int | None = None) -> Tally:
         """The tally of a run, or of its first episodes."""
         tally = cls()
-        resets, steps = columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist()
-        for one in zip(resets, steps, strict=True):
+        names = ("reset", "steps", "v_c_hat") if "v_c_hat" in columns else ("reset", "steps")
+        for one in zip(*(columns[name][:episodes].tolist() for name in names), strict=True):
             tally.note(*one)
         return tally
 
-    def note(self, reset: bool, steps: int) -> None:
+    def note(self, reset: bool, steps: int, predicted: float = math.nan) -> None:
         """Add an episode."""
         self.episodes += 1
         self.resets += reset
         self.steps += steps
+        self.predicted += predicted
         if self.episodes & (self.episodes - 1) == 0:
             self._marks.append(self.resets)
 
@@ -157,12 +161,13 @@ class Display(OnTerminal):
         """Record a round, and redraw if it is time."""
         if self._progress is None:
             return
-        self._tally.note(this.episode.reset, len(this.episode.actions))
+        self._tally.note(this.episode.reset, len(this.episode.actions), this.plan.v_c)
         now = time.monotonic()
         if now >= self._due:
             self._due = now + EVERY
             if not self._file_read:
-                self._file_read, self._most = True, _most_resets(self._file, self._fresh)
+                self._file_read, (self._most, predicts) = True, _stated(self._file, self._fresh)
+                self._tally.predicted = self._tally.predicted if predicts else math.nan
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
@@ -270,9 +275,13 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
     '10 resets · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
     >>> resets_line(tally, 500, 41.0, None, 12)
     '10 resets'
+    >>> tally.predicted = 8.25
+    >>> resets_line(tally, 500, 41.0, 25.0, 100)
+    '10 resets, 8.25 predicted · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
     """
     n = tally.resets
     count = f"{n:,} reset{'' if n == 1 else 's'}"
+    both_counts = f"{count}, {tally.predicted:.3g} predicted" if math.isfinite(tally.predicted) else count
     so_far, more = f"expected ≤ {tally.upper:.3g} so far", tally.further(remaining)
     first = f"{so_far} (95 %)"
     if most is not None and most - n <= more:
@@ -285,7 +294,8 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
         apart = f"one per {tally.steps / n:,.4g} steps, {duration(seconds / n)}"
     else:
         apart = f"none in {tally.steps:,} steps, {duration(seconds)}"
-    for parts in ([count, both, apart], [count, both], [count, first], [count, apart], [count]):
+    whole = ([both_counts, both, apart], [count, both, apart], [both_counts, both], [count, both])
+    for parts in (*whole, [count, first], [count, apart], [count]):
         line = " · ".join(parts)
         if len(line) <= width:
             break
@@ -304,16 +314,16 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def _most_resets(file: Path | None, fresh: bool) -> float | None:
-    """The most resets on any path, as stated by the primal player, or by a spec that this process wrote."""
+def _stated(file: Path | None, fresh: bool) -> tuple[float | None, bool]:
+    """What the primal player states, or a spec that this process wrote: the most resets on any path; if it predicts."""
     if file is None:
-        return None
+        return None, True
     try:
         spec = read_spec_of(file)
     except RunError:
-        return None
+        return None, True
     statement = Run(spec, {}, None, file, 0.0).statements["primal"]
     if fresh and statement["why"].startswith(UNKNOWN):  # code of the user is needed, and this process wrote the spec
         statement = spec["statements"]["primal"]
     most = statement.get("most_resets")
-    return most if isinstance(most, int | float) else None
+    return most if isinstance(most, int | float) else None, meant(spec) != "none"
