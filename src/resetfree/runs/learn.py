@@ -379,6 +379,7 @@ def _run(
         interventions=contents.interventions,
         problem=None if world is None else world.problem,
         learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
+        pauses=None if setup is None else setup.game.pauses,
         fit=contents.fit,
         players=players,
     )

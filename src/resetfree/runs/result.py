@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.contract import Prediction
+from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover
 from resetfree.problems.blueprint import number
 from resetfree.problems.contract import Intervention, Problem
@@ -51,6 +52,7 @@ class Run:
     interventions: tuple[Intervention, ...] = ()  # resets by an operator
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
+    pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
     fit: Fit | None = None  # None for a run without a ledger
     players: Mapping[Role, type] = field(default_factory=dict, repr=False)  # given classes of players, by role
 

@@ -21,6 +21,7 @@ from rich.text import Text
 from resetfree.core.errors import RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.game.pauses import Pauses
 from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.foresight import meant
 from resetfree.runs.ledger import read, read_spec_of
@@ -30,6 +31,7 @@ from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.asked import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
+REDRAWN = 4  # times per second, at least
 LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
 DELTA = 0.05  # probability with which a bound may fail at any round
 WIDEST = 100  # columns
@@ -154,7 +156,8 @@ class Display(OnTerminal):
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
         ]
-        self._progress = _Lines(*columns, console=console, auto_refresh=False, transient=True)
+        # It is redrawn by a thread too: no round ends while the players compute.
+        self._progress = _Lines(*columns, console=console, refresh_per_second=REDRAWN, transient=True)
         self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
 
     def __call__(self, game: Game, this: Round) -> None:
@@ -171,6 +174,7 @@ class Display(OnTerminal):
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
+            self._progress.pauses = game.pauses
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
 
@@ -239,14 +243,16 @@ class TrialsDisplay(OnTerminal):
 
 
 class _Lines(Progress):
-    """The bar, and a line about resets below it."""
+    """The bar, and below it a line about resets and one about pauses, also while one lasts."""
 
     below = ""
+    pauses = Pauses()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
-        if self.below:
-            yield Text(self.below, no_wrap=True, overflow="ellipsis")
+        for line in (self.below, pauses_line(self.pauses)):
+            if line:
+                yield Text(line, no_wrap=True, overflow="ellipsis")
 
 
 class _PausingOperator:
@@ -300,6 +306,19 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
         if len(line) <= width:
             break
     return line
+
+
+def pauses_line(pauses: Pauses) -> str:
+    """Whether the players compute now, and how long their last and their longest pause was; "" before the first.
+
+    >>> pauses_line(Pauses(last=0.8, longest=1.25, total=9.0))
+    'last pause 0.8 s, longest 1.25 s: the players computed'
+    """
+    now = pauses.now()
+    past = f"last pause {duration(pauses.last)}, longest {duration(pauses.longest)}" if pauses.longest else ""
+    if now is None:
+        return f"{past}: the players computed" if past else ""
+    return " · ".join(part for part in (f"the players compute … {duration(now)}", past) if part)
 
 
 def duration(seconds: float) -> str:

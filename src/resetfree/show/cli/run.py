@@ -156,7 +156,7 @@ def run(
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
     """The result of a run as plain data."""
     spec = run.spec
-    tally, foreseen = Tally.of(run.columns), run.foresight
+    tally, foreseen, waits = Tally.of(run.columns), run.foresight, run.pauses
     most = run.statements["primal"].get("most_resets")
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
@@ -182,6 +182,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "predicted_resets": foreseen.predicted,
             "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
             "seconds": run.seconds,
+            "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
             "episodes_played": len(run),
             "max_resets": max_resets,
             "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
@@ -235,6 +236,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         rows.append(("between resets", f"{data['mean_steps_between_resets']:.4g} steps, {apart} on average"))
     if data["interventions"]:
         rows.append(("performed", f"{data['interventions']} times, waited {duration(data['seconds_waited'])} for"))
+    if data["pauses"] is not None and data["pauses"]["longest"]:
+        longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
+        rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
     if data["chosen"]:
         rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):
