@@ -37,7 +37,9 @@ def learned(problem: str, primal: str = "auto", dual: str | None = None, **optio
 
 
 def on_gym(id: str, primal: str, **options: Any) -> Columns:
-    return dict(rf.learn(rf.from_gym(id, **options), primal, episodes=15, seed=3, B=20.0).columns)
+    dual, feedback = ("auto", "auto") if primal == "auto" else ("projected-gradient", "optimistic")
+    problem = rf.from_gym(id, **options)
+    return dict(rf.learn(problem, primal, dual, feedback=feedback, episodes=15, seed=3, B=20.0).columns)
 
 
 def batch(problem: str, primal: str, dual: str) -> Columns:

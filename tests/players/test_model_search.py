@@ -297,3 +297,38 @@ def test_settings_are_refused_with_one_sentence(setting: str, value: float) -> N
     assert isinstance(caught.value, InvalidInput)
     assert str(caught.value).count(". ") <= 1
     assert "\n" not in str(caught.value)
+
+
+POINTS: dict[str, Any] = {"horizon": 12, "reward_range": (-17, 0), "reset_when": "reward<=-9.5"}
+
+
+@pytest.mark.parametrize("actions", ["box", 3])
+def test_by_its_name_alone_it_is_played_as_auto_plays_it(actions: str | int) -> None:
+    """The same partner, feedback and settings, for both kinds of actions; and nobody asks for a bound B."""
+    named, chosen = (
+        rf.learn(rf.from_gym("gym:Pendulum-v1", actions=actions, **POINTS), player, episodes=2, seed=1).spec
+        for player in ("model-search", "auto")
+    )
+    for part in ("primal", "dual", "feedback", "B"):
+        assert named[part] == chosen[part]
+    assert named["primal"]["settings"]["planning"] == (200 if actions == 3 else 100)
+    assert (named["chosen"], named["dual"]["settings"]["C"]) == (None, 200.0)
+
+
+def test_what_is_set_or_given_is_kept() -> None:
+    problem = rf.from_gym("gym:Pendulum-v1", actions="box", **POINTS)
+    ours: dict[str, dict[str, Any]] = {"primal": {"planning": 7}, "dual": {"C": 3.0}}
+    spec = rf.learn(problem, "model-search", episodes=2, seed=1, settings=ours).spec
+    assert (spec["primal"]["settings"]["planning"], spec["primal"]["settings"]["caution"]) == (7, 0.3)
+    assert spec["dual"]["settings"]["C"] == 3.0
+    spec = rf.learn(problem, ModelSearch(planning=9), episodes=2, seed=1).spec  # it has settings, and gets a partner
+    assert (spec["primal"]["settings"]["planning"], spec["primal"]["settings"]["caution"]) == (9, 1.0)
+    assert (spec["dual"]["name"], spec["dual"]["settings"]["C"]) == ("constant-penalty", 200.0)
+    spec = rf.learn(problem, "model-search", "counting", episodes=2, seed=1).spec
+    assert (spec["dual"]["name"], spec["primal"]["settings"]["planning"]) == ("counting", 100)
+
+
+def test_a_long_episode_of_choices_is_charged_what_it_can_earn() -> None:
+    problem = rf.from_gym("gym:CartPole-v1", horizon=300)
+    spec = rf.learn(problem, "model-search", episodes=1, seed=1).spec
+    assert (spec["primal"]["settings"]["planning"], spec["dual"]["settings"]["C"]) == (300, 300.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import exp
 
 import jax
@@ -11,12 +12,13 @@ from tests.players.small_networks import Target, episode, feed, small
 
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput
-from resetfree.players.baselines.ppo import PPO, advantages, minibatches
+from resetfree.players.baselines.ppo import PPO, advantages, goes_on, minibatches
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.shared.networks import forward
 from resetfree.players.shared.policy_gradient import Clipping, Played, clipped_loss, fresh_policy_gradient
 from resetfree.players.shared.replay_batches import Batch
 from resetfree.players.testing.trial_problems import played
+from resetfree.problems.contract import Episode
 
 REWARD, VALUE, AFTER = np.array([1.0, 0.0, 2.0]), np.array([3.0, 4.0, 5.0]), np.array([4.0, 5.0, 6.0])
 
@@ -82,6 +84,31 @@ def test_the_value_of_an_endless_life_is_not_that_of_an_episode() -> None:
         for k in range(200):
             state = feed(player, state, episode(fell), k)
         assert least < float(forward(state.tree["value"], np.array([0.2, 0.0]), np.tanh)[0]) < most
+
+
+@pytest.mark.parametrize(("fell", "same"), [(False, True), (True, False)])
+def test_where_a_machine_runs_on_the_end_of_an_episode_means_nothing(fell: bool, same: bool) -> None:
+    """Twenty steps as one episode or as two; a fall in the middle is no such end."""
+    rng = np.random.default_rng(1)
+    s, a, r = rng.normal(size=(21, 2)), rng.uniform(0.1, 0.9, size=(20, 1)), rng.uniform(size=20)
+    learned = []
+    for cuts in ((0, 20), (0, 10, 20)):
+        player = small(PPO)
+        state = player.init(Target(), 30, 0)
+        for k, (i, j) in enumerate(pairwise(cuts)):
+            one = Episode(s[i : j + 1], a[i:j], r[i:j], fell and j == 10, s[j])
+            state = feed(player, state, one, k)
+        assert state.updates == 20
+        learned.append(np.concatenate([leaf.ravel() for leaf in state.learned]))
+    assert np.array_equal(*learned) is same
+
+
+def test_an_episode_that_begins_elsewhere_is_another_life() -> None:
+    player = small(PPO)
+    state = player.init(Target(), 30, 0)
+    for k in range(2):
+        state = feed(player, state, episode(False), k)  # begins at 0.1 and ends at 0.3
+    assert goes_on(state.rows, state.taken()).tolist() == [True, False, True, False]
 
 
 def test_it_learns_where_it_is_paid() -> None:

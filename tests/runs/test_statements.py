@@ -21,7 +21,7 @@ from resetfree.players.primal.uniform import Uniform
 from resetfree.runs import runfile
 from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
 from resetfree.show.cli.certify import certify as command
-from resetfree.show.cli.progress import _most_resets
+from resetfree.show.cli.progress import _stated
 from resetfree.show.cli.run import show, summary
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
@@ -158,7 +158,7 @@ def test_whatever_shows_guarantees_asks_the_players(tmp_path: Path) -> None:
     show(Console(file=shown, width=200), summary(rf.load(file)))
     assert "primal: no guarantee" in shown.getvalue()
     assert summary(rf.load(file))["most_further_resets"] is None
-    assert _most_resets(file, fresh=False) is None
+    assert _stated(file, fresh=False)[0] is None
     assert not scene_of(rf.load(file).spec).to_dict()["spec"]["statements"]["primal"]["covered"]
     outside = edited(file, lambda spec: spec.update(problem="my.module:problem"))
     assert not scene_of(rf.load(outside).spec).to_dict()["spec"]["statements"]["primal"]["covered"]

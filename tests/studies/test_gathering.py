@@ -50,6 +50,7 @@ def test_every_finished_trial_is_there_once_with_the_sums_of_its_run(sweep: tupl
         assert rows.regret.tolist() == run.regret[at].tolist()  # to the last bit
         assert rows.resets.tolist() == run.resets[at].tolist()
         assert rows.realised_resets.tolist() == run.realised_resets[at].tolist()
+        np.testing.assert_array_equal(rows.predicted_resets, run.predicted_resets[at])  # nan of one that predicts none
         assert rows.reward.tolist() == np.cumsum(run.columns["reward"])[at].tolist()
         assert rows.steps.tolist() == np.cumsum(run.columns["steps"])[at].tolist()
         assert rows.original_return.isna().all()

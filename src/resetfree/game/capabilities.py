@@ -1,8 +1,9 @@
 """Optional protocols of players beyond the contract: callers test for them by type, never by a player's name.
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
-Primal players: `Suits` (for `auto`), `NamesPartner`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`, `PlansAhead`,
-`Exploits`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`, `ChoosesFunction`, `TakesHints`.
+Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
+`PlansAhead`, `Exploits`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`, `ChoosesFunction`,
+`TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -62,6 +63,15 @@ class NamesPartner(Protocol):
     @classmethod
     def partner(cls) -> Partner:
         """Its dual player, used for `dual="auto"`."""
+
+
+@runtime_checkable
+class AdaptsToProblem(Protocol):
+    """A primal player whose name alone stands for a partner and settings of both that depend on the problem."""
+
+    @classmethod
+    def named(cls, problem: Problem) -> Suited | None:
+        """How it is played where only it is named; None for its partner and its defaults. The rank plays no part."""
 
 
 class Proof(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_fields
@@ -20,6 +20,9 @@ from resetfree.problems.contract import LIST_THEM, Episode, Problem, State
 
 P = TypeVar("P")
 D = TypeVar("D")
+# What a player's v_c is as a prediction of resets: its best guess; a low one, as what is not known counts as safe;
+# a high one, as that counts as dangerous; or none at all.
+Prediction: TypeAlias = Literal["expected", "low", "high", "none"]
 MOST_EPISODES = 10**12  # at the speed of the smallest problem, a year
 
 
@@ -79,6 +82,7 @@ class PrimalPlayer(Player, Generic[P]):
     """Chooses the policy. Planning is a pure function of the state: a second call gives the same plan."""
 
     action_spaces: ClassVar[tuple[type, ...]] = (Choices,)  # what its policies can play; add `Box` for vectors
+    prediction: ClassVar[Prediction] = "expected"  # how its v_c is meant
 
     @abstractmethod
     def init(self, problem: Problem, episodes: int, seed: int) -> P:

@@ -7,7 +7,7 @@ is rolled out, and both players learn from the same record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, check_actions
+from resetfree.game.pauses import Pauses
 from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.operators.request import Operator
 
@@ -37,7 +38,7 @@ FEEDBACK: dict[str, Callable[[Plan, Episode, tuple[float, float] | None], float]
 
 @dataclass(slots=True)
 class Game:
-    """The state of a game between two rounds: all that a checkpoint must hold."""
+    """The state of a game between two rounds: all that a checkpoint must hold, and the pauses of this process."""
 
     k: int  # rounds played
     s1: State  # start of the next episode; None if a reset must be performed first
@@ -45,6 +46,7 @@ class Game:
     dual: Any
     rng: np.random.Generator  # the only source of randomness
     why: str = "start"  # the reason for that reset: see `Problem.perform_reset`
+    pauses: Pauses = field(default_factory=Pauses)
 
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
@@ -83,12 +85,14 @@ def play(
     while game.k < episodes:
         reset_if_due(problem, game)
         s1 = game.s1
-        lam = dual.multiplier(game.dual, s1, lambda y, s1=s1: primal.plan(game.primal, s1, y))  # type: ignore[misc]
-        plan = primal.plan(game.primal, s1, lam)
+        with game.pauses:
+            lam = dual.multiplier(game.dual, s1, lambda y, s1=s1: primal.plan(game.primal, s1, y))  # type: ignore[misc]
+            plan = primal.plan(game.primal, s1, lam)
         episode = problem.rollout(plan.policy, s1, game.rng.random(n_uniforms))
         exact = None if oracle is None else oracle(plan.policy, s1)
         cost = signal(plan, episode, exact)
         this = Round(game.k + 1, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact)
-        game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
+        with game.pauses:
+            game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
         game.k, game.s1, game.why = this.k, episode.next_start, "reset"
         yield this

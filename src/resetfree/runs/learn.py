@@ -83,7 +83,7 @@ def learn(
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
       says why; with a named primal player, "auto" is its partner: the paper's dual and feedback, unless it declares
-      another.
+      another; some have a partner and settings for the problem by their name alone (`AdaptsToProblem`).
     settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name.
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
@@ -379,6 +379,7 @@ def _run(
         interventions=contents.interventions,
         problem=None if world is None else world.problem,
         learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
+        pauses=None if setup is None else setup.game.pauses,
         fit=contents.fit,
         players=players,
     )

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
+from resetfree.game.contract import Prediction
+from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover
 from resetfree.problems.blueprint import number
 from resetfree.problems.contract import Intervention, Problem
@@ -26,6 +28,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
+from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed
@@ -49,6 +52,7 @@ class Run:
     interventions: tuple[Intervention, ...] = ()  # resets by an operator
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
+    pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
     fit: Fit | None = None  # None for a run without a ledger
     players: Mapping[Role, type] = field(default_factory=dict, repr=False)  # given classes of players, by role
 
@@ -93,6 +97,19 @@ class Run:
     def realised_resets(self) -> NDArray[np.int64]:
         """[K] cumulative number of resets that happened."""
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    @property
+    def predicted_resets(self) -> Floats:
+        """[K] cumulative number of resets that the primal player predicted; nan if it predicts none."""
+        return predicted_resets(self.columns, self._prediction())
+
+    @property
+    def foresight(self) -> Foresight:
+        """Predicted against realised resets, and how the prediction is meant."""
+        return foresight(self.columns, self._prediction())
+
+    def _prediction(self) -> Prediction:
+        return meant(self.spec, self.players.get("primal") if self.learned is None else self.learned.player)
 
     @cached_property
     def statements(self) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from resetfree.game.auto import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, check_actions
 from resetfree.game.loop import FEEDBACK, Game, begin
 from resetfree.players import Role, discover, make_player, player_class
-from resetfree.players.pairing import partner_of
+from resetfree.players.pairing import paired
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import describe
@@ -127,8 +127,8 @@ def _chosen(
         found = choose(world.problem, discover("primal").own, bound_known=bound_known)
         primal, why, own, signal, partner = found.primal, found.why, found.settings, found.feedback, found.dual
     else:
-        paired = partner_of(primal)
-        why, own, signal, partner = None, {"dual": paired.settings}, paired.feedback, paired.dual
+        other, mine = paired(primal, world.problem)
+        why, own, signal, partner = None, {"primal": mine, "dual": other.settings}, other.feedback, other.dual
     roles = ["primal"]
     if isinstance(dual, str) and dual == "auto":
         dual, roles = partner, ["primal", "dual"]

@@ -28,6 +28,7 @@ from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.world import find_world
+from resetfree.runs.foresight import meant, predicted_resets
 from resetfree.runs.runfile import connect, damaged, read_spec, sentences, start_type
 from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.tracker import best_values, cumulative
@@ -37,8 +38,9 @@ from resetfree.studies.statistics import STATISTICS, summarise
 from resetfree.studies.trial import NamedTrial
 from resetfree.studies.workers import Workers
 
-MEASURES = ("regret", "resets", "realised_resets", "reward", "steps", "original_return")  # cumulative, all of them
-READ = ("k", "s1", "reward", "reset", "steps", "v_r", "v_c", "original_return")
+# All of them cumulative.
+MEASURES = ("regret", "resets", "realised_resets", "predicted_resets", "reward", "steps", "original_return")
+READ = ("k", "s1", "reward", "reset", "steps", "v_r", "v_c", "v_c_hat", "original_return")
 WORDS = ("trial", "configuration", "problem", "problem_options", "primal", "dual", "settings", "feedback", "engine")
 WHOLE = ("episodes", "seed", "k", "n")
 RESULTS = [*WORDS, "episodes", "seed", "seconds", "k", *MEASURES]  # columns of results.parquet
@@ -130,6 +132,7 @@ def read_curve(trial: NamedTrial, folder: SweepFolder) -> TrialCurve | None:
     best = _best(folder.path, trial.place, spec["fingerprint"]) if finite else None
     sums = [
         *cumulative(table, best).values(),
+        predicted_resets(table, meant(spec)),
         *(np.cumsum(table[name]) for name in ("reward", "steps", "original_return")),
     ]
     at = marked(trial.episodes) - 1

@@ -68,6 +68,8 @@ def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str])
     assert data["regret"] == loaded.regret[-1]
     assert data["resets"] == loaded.resets[-1]
     assert data["realised_resets"] == loaded.realised_resets[-1]
+    assert data["predicted_resets"] == loaded.predicted_resets[-1]
+    assert data["prediction"]["meant"] == "low"
     assert data["seconds"] > 0
     assert data["B"] == pytest.approx(38.8664632)
     assert data["statements"]["dual"]["covered"]
@@ -77,6 +79,7 @@ def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str])
     words = " ".join(out.split())
     assert f"regret {data['regret']:.6g}" in words
     assert f"resets, realised {data['realised_resets']}" in words
+    assert f"resets, predicted {data['predicted_resets']:.6g} (low by design: what is not known counts as safe" in words
     assert "primal: no guarantee" in words
     assert "dual: guaranteed" in words
     assert "again.rfrun" in words
@@ -88,7 +91,10 @@ def test_without_an_oracle_regret_and_resets_are_null(capsys: pytest.CaptureFixt
     data = run_json(capsys, *words)
     assert (data["regret"], data["resets"]) == (None, None)
     assert data["realised_resets"] >= 0
-    assert "not known" in run(capsys, *words, "--overwrite")[1]
+    assert (data["predicted_resets"], data["prediction"]["meant"]) == (None, "none")
+    out = run(capsys, *words, "--overwrite")[1]
+    assert "not known" in out
+    assert "the player predicts none" in out
 
 
 def test_regret_is_null_where_a_start_has_no_reset_free_policy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,7 @@ def test_a_run_without_an_oracle_shows_what_is_known(files: Files, tmp_path: Pat
     page, run = read(tmp_path / "r.html"), rf.load(files["no_oracle"][0])
     assert run.mdp is None
     kept = {"g1-resets", "g1-resets-log", "g1-time-line", "g1-reward", "g1-multiplier", "g1-multiplier-starts"}
+    kept |= {"g1-foreseen"}
     assert set(page.figures) == kept
     assert "needs an oracle" in page.text
     k = np.array([int(x) for x in page.data("g1-resets")["k"]])

@@ -55,6 +55,8 @@ def test_curves_of_one_run_are_the_run_bit_for_bit(single: tuple[rf.Run, Page]) 
         ("g1-resets-log", "resets"): run.resets,
         ("g1-resets", "realised"): run.realised_resets,
         ("g1-resets-log", "realised"): run.realised_resets,
+        ("g1-foreseen", "realised"): run.realised_resets,
+        ("g1-foreseen", "predicted"): run.predicted_resets,
         ("g1-resets", "upper"): np.minimum(
             anytime.resets_upper(run.realised_resets, anytime.DELTA / 2), np.arange(1, EPISODES + 1)
         ),

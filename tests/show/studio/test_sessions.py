@@ -18,6 +18,7 @@ from resetfree.show.studio.drawing import options_of
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following
 from resetfree.show.studio.frames import History
+from resetfree.show.studio.lanes import HISTORY
 from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.sessions import Session, Sessions
 from resetfree.theory.certificates.anytime import resets_upper
@@ -225,9 +226,9 @@ def test_a_lane_that_cannot_begin_takes_its_partner_along(sessions: Sessions) ->
 
 
 def test_curves_are_samples_of_complete_data(tmp_path: Path) -> None:
-    run = rf.learn("grid-v0", "uniform", episodes=3000, seed=1, path=tmp_path / "a.rfrun")
+    run = rf.learn("grid-v0", "linear-ucb", episodes=3000, seed=1, path=tmp_path / "a.rfrun")
     history, c = History(scene_of(run.spec)), run.columns
-    for row in zip(c["s1"], c["lam"], c["reset"], c["v_r"], c["v_c"], strict=True):
+    for row in zip(*(c[name] for name in HISTORY), strict=True):
         history.add(*row)
     shown = history.curves()
     assert len(shown["k"]) == limits.CURVE
@@ -236,6 +237,7 @@ def test_curves_are_samples_of_complete_data(tmp_path: Path) -> None:
     assert shown["realised"] == run.realised_resets[at].tolist()
     np.testing.assert_allclose(shown["regret"], run.regret[at], rtol=1e-5)
     np.testing.assert_allclose(shown["expected"], run.resets[at], rtol=1e-5)
+    np.testing.assert_allclose(shown["predicted"], run.predicted_resets[at], rtol=1e-5)
     np.testing.assert_allclose(shown["upper"], resets_upper(run.realised_resets[at]), atol=1e-3)
     few = History(scene_of(run.spec))
     assert few.curves()["k"] == []
@@ -261,7 +263,7 @@ def test_a_file_shows_what_the_live_run_showed(sessions: Sessions) -> None:
     for ours, theirs in zip(live, read, strict=True):
         assert theirs["state"] == "file"
         assert {**ours["now"], "pairs": 0} == {**theirs["now"], "pairs": 0}
-        for name in ("k", "regret", "expected", "realised", "lam", "upper"):
+        for name in ("k", "regret", "expected", "realised", "predicted", "lam", "upper"):
             assert ours["curves"][name] == theirs["curves"][name]
     kept = [lane["map"]["possible"] for lane in (live[0], read[0])]
     assert kept[0] == kept[1]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import counted_values
 from resetfree.players.shared.method import Build, Method
@@ -43,6 +43,7 @@ class MirrorPlayer(PrimalPlayer[MirrorState]):
     """A player with the settings `scale`, `speed` and `pooled`, and steps of its own."""
 
     authors: ClassVar[str]  # whose theorem needs what is not there
+    prediction: ClassVar[Prediction] = "low"
     scale: float
     speed: float
     pooled: bool

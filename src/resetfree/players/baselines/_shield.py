@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.problems.contract import Problem, State
@@ -35,6 +35,7 @@ class ShieldState:
 class ShieldPlayer(PrimalPlayer[ShieldState]):
     """A player with the settings `scale`, of the bonus scale H / sqrt(n), and `pooled`."""
 
+    prediction: ClassVar[Prediction] = "none"
     scale: float
     pooled: bool
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._shield import never_reset
 from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
@@ -40,6 +40,7 @@ class ConstantSafe(PrimalPlayer[ConstantSafeState]):
     """
 
     name: ClassVar[str] = "constant-safe"
+    prediction: ClassVar[Prediction] = "none"
     learns: ClassVar[bool] = False
     choice: Literal["uniform", "first"] = "uniform"
 

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from resetfree.core.settings import Fraction, Range
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards, successors
 from resetfree.players.shared.method import Build, Method, penalised
 from resetfree.players.shared.requirements import check_restarts, sizes
@@ -62,6 +62,7 @@ class LeaveNoTrace(PrimalPlayer[TraceState]):
     """
 
     name: ClassVar[str] = "leave-no-trace"
+    prediction: ClassVar[Prediction] = "none"
     q_min: Fraction = 0.7
     members: Annotated[int, Range(1, 1000)] = 5
     epsilon: Fraction = 0.1

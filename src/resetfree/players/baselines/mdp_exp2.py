@@ -21,7 +21,7 @@ import numpy as np
 
 from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.pair_features import features_of
 from resetfree.players.shared.requirements import check_multiplier, sizes
@@ -66,6 +66,7 @@ class MdpExp2(PrimalPlayer[Exp2State]):
     """
 
     name: ClassVar[str] = "mdp-exp2"
+    prediction: ClassVar[Prediction] = "none"
     eta: NonNegative = 0.1
     window: Annotated[int, Range(1, 10**9)] | None = None
     epoch: Annotated[int, Range(1, 10**9)] | None = None

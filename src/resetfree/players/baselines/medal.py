@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from resetfree.core.settings import Fraction, Range
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._reset_free import epsilon_greedy, learn_backwards, successors
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_restarts, sizes
@@ -56,6 +56,7 @@ class Medal(PrimalPlayer[MedalState]):
     """
 
     name: ClassVar[str] = "medal"
+    prediction: ClassVar[Prediction] = "none"
     demonstrations: Annotated[int, Range(1, 10**6)] = 10
     epsilon: Fraction = 0.1
     discount: Fraction | None = None

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.kernels.ridge import Regression, empty, expect, learn_episode
 from resetfree.players.shared.method import Method, free_and_penalised
 from resetfree.players.shared.pair_features import features_of
@@ -58,6 +58,7 @@ class OlsviFH(PrimalPlayer[OlsviState]):
     """
 
     name: ClassVar[str] = "olsvi-fh"
+    prediction: ClassVar[Prediction] = "none"
     scale: Annotated[float, Range(1e-9)] = 0.1
     length: Annotated[int, Range(1, 10**5)] | None = None
     pooled: bool = False

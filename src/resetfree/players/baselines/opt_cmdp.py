@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.method import Method, penalised
@@ -69,6 +69,7 @@ class OptCmdp(PrimalPlayer[OptCmdpState]):
     """
 
     name: ClassVar[str] = "opt-cmdp"
+    prediction: ClassVar[Prediction] = "low"
     width: Literal["tuned", "theory"] = "tuned"
     scale: NonNegative = 0.1
     p: Probability = 0.05

@@ -21,6 +21,7 @@ from resetfree.players.shared.networks import forward, policy_of
 from resetfree.players.shared.neural_players import NeuralPlayer, NeuralState, start_vector
 from resetfree.players.shared.replay_batches import Batch, narrow
 from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.stored_transitions import StoredRows
 from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
@@ -107,7 +108,7 @@ class PPO(NeuralPlayer):
         x = np.arctanh(np.clip(pushed, -INSIDE, INSIDE))
         seen = self.priced(state, index)
         value, after = (forward(tree["value"], s, np.tanh)[:, 0] for s in (seen.state, seen.after))
-        follows = np.append(np.diff(index) == 1, False)
+        follows = goes_on(state.rows, index)
         advantage = advantages(seen, value, after, follows, gamma=self.gamma, trace=self.trace)
         mean, deviation = policy.outputs(seen.state)
         old = (-0.5 * ((x - mean) / deviation) ** 2 - np.log(deviation) - 0.5 * np.log(2.0 * np.pi)).sum(axis=1)
@@ -122,12 +123,23 @@ class PPO(NeuralPlayer):
         state.keep(tree, len(picks), self.name)
 
 
+def goes_on(rows: StoredRows, index: NDArray[np.int64]) -> Bools:
+    """[n] whether the next of the transitions that begin at rows `index` goes on where this one ended.
+
+    That is the next step of an episode, and also the first of the next episode if it starts in the state in which this
+    one ended: a machine runs on, and an end of an episode means nothing to it.
+    """
+    ended, begun = index[:-1] + 1, index[1:]
+    same = (rows.state[ended] == rows.state[begun]).all(axis=1) & ~rows.dead[ended]
+    return np.append((begun == ended) | (begun == ended + 1) & same, False)
+
+
 def advantages(seen: Batch, value: Any, after: Any, follows: Bools, *, gamma: float, trace: float) -> Floats:
     """[n] sum_i (gamma trace)^i delta_{j+i}, with delta = r + gamma (1 - d) V(s') - V(s), along steps that follow.
 
     value, after: [n] V(s) and V(s').
-    follows: [n] whether the next entry is the next step of the same episode. Where an episode ends without a fall the
-    sum is cut, but V(s') stays.
+    follows: [n] whether the next entry is the next step of the same life, see `goes_on`. Where it is not and the agent
+    did not fall, the sum is cut, but V(s') stays.
     """
     delta = seen.reward + gamma * (1.0 - seen.dead) * after - value
     found, kept = np.zeros(len(delta)), 0.0

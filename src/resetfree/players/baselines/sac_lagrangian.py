@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from resetfree.game.capabilities import Partner
+from resetfree.game.contract import Prediction
 from resetfree.players.shared.soft_players import SoftPlayer
 
 
@@ -26,6 +27,7 @@ class SACLagrangian(SoftPlayer):
     """
 
     name: ClassVar[str] = "sac-lagrangian"
+    prediction: ClassVar[Prediction] = "high"
     costs: ClassVar[bool] = True
 
     @classmethod

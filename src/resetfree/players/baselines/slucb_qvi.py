@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, NonNegative
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.baselines._shield import arrivals, one_step_safe, optimistic_value
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import Counts
@@ -64,6 +64,7 @@ class SlucbQvi(PrimalPlayer[SlucbState]):
     """
 
     name: ClassVar[str] = "slucb-qvi"
+    prediction: ClassVar[Prediction] = "none"
     tau: Fraction = 0.05
     scale: NonNegative = 0.1
     inflated: bool = False

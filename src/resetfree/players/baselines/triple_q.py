@@ -28,7 +28,7 @@ import numpy as np
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.dual.virtual_queue import frames
 from resetfree.players.shared.counts import LARGEST
 from resetfree.players.shared.method import Method, Players, Setting, against
@@ -63,6 +63,7 @@ class TripleQ(PrimalPlayer[TripleQState]):
     """
 
     name: ClassVar[str] = "triple-q"
+    prediction: ClassVar[Prediction] = "low"
     scale: NonNegative = 0.1
 
     def init(self, problem: Problem, episodes: int, seed: int) -> TripleQState:

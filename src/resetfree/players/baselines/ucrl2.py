@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Range
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import Counted
 from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.method import Method, free_and_penalised
@@ -58,6 +58,7 @@ class UCRL2(PrimalPlayer[UCRL2State]):
     """
 
     name: ClassVar[str] = "ucrl2"
+    prediction: ClassVar[Prediction] = "none"
     scale: Annotated[float, Range(0, 1e100)] = 1.0
     delta: Annotated[float, Range(above=0, most=1)] = 0.05
     pooled: bool = False

@@ -16,7 +16,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import dimension_of, longer_than_one
@@ -86,6 +86,7 @@ class GreedyComposite(HasRidge, PrimalPlayer[GreedyState]):
     """
 
     name: ClassVar[str] = "greedy-composite"
+    prediction: ClassVar[Prediction] = "low"
     B: Bound | None = None
     width: Width = "tuned"
     scale: NonNegative = 0.05

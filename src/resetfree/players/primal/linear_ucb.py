@@ -15,7 +15,7 @@ import numpy as np
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.kernels.lazy_softmax import Widths
@@ -118,6 +118,7 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
     """
 
     name: ClassVar[str] = "linear-ucb"
+    prediction: ClassVar[Prediction] = "low"
     B: Bound | None = None
     width: Width = "tuned"
     scale: NonNegative = 0.1

@@ -13,7 +13,7 @@ import numpy as np
 
 from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative, Positive
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.kernels.composite import choose, expect_composite, mark_known
 from resetfree.players.shared.kernels.ridge import Regression, expect
 from resetfree.players.shared.method import Build, Method, penalised
@@ -75,6 +75,7 @@ class WeightedLSVI(HasRidge, PrimalPlayer[WeightedState]):
     """
 
     name: ClassVar[str] = "lsvi-ucb++"
+    prediction: ClassVar[Prediction] = "low"
     scale: NonNegative = 0.05
     pooled: bool = False
     reg: Positive | None = None

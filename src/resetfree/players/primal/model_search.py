@@ -13,15 +13,15 @@ import numpy as np
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
-from resetfree.game.capabilities import Suited
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.shared.machine_search import MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier, check_room
 from resetfree.players.shared.search_state import SearchState
 from resetfree.players.shared.smooth_regression import CENTRES
 from resetfree.players.shared.stored_transitions import check_pooling, no_rows
-from resetfree.players.shared.suitability import for_machines, for_vectors
+from resetfree.players.shared.suitability import CHARGE, for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Problem, State
 
@@ -55,6 +55,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     """
 
     name: ClassVar[str] = "model-search"
+    prediction: ClassVar[Prediction] = "high"
     vectors_only: ClassVar[bool] = True
     action_spaces: ClassVar[tuple[type, ...]] = (Choices, Box)
     planning: PositiveInt = 200
@@ -110,12 +111,19 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines, and short vectors whose dynamics do not change with the step: the fit is good after few resets."""
+        is_long = problem.low is None or len(problem.low) > SEARCHABLE
+        return None if problem.actions.n is not None and (is_long or not problem.stationary) else cls.named(problem)
+
+    @classmethod
+    def named(cls, problem: Problem) -> Suited | None:
+        """As `auto` plays it, also where states are long: a penalty and settings for the kind of actions."""
         how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
-        if problem.actions.n is None:
-            return for_machines(problem, 2, how)
-        if problem.low is None or len(problem.low) > SEARCHABLE or not problem.stationary:
-            return None
-        return for_vectors(problem, 2, how)
+        return for_machines(problem, 2, how) if problem.actions.n is None else for_vectors(problem, 2, how)
+
+    @classmethod
+    def partner(cls) -> Partner:
+        """A constant penalty."""
+        return Partner("constant-penalty", "realised", {"C": CHARGE})
 
     def steps_ahead(self, horizon: int) -> int:
         """P, the steps of a rollout in the model."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from resetfree.core.settings import NonNegative, Positive, PositiveInt
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.pair_features import dimension_of
 from resetfree.players.shared.requirements import check_multiplier
@@ -46,6 +46,7 @@ class PerturbedHistory(HasRidge, PrimalPlayer[PerturbedState]):
     """
 
     name: ClassVar[str] = "perturbed-history"
+    prediction: ClassVar[Prediction] = "low"
     scale: NonNegative = 0.05
     draws: PositiveInt = 4
     pooled: bool = False

@@ -15,7 +15,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PrimalRegretBound, Proof
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import HasCounts, empty_counts
 from resetfree.players.shared.kernels.action_values import counted_values, true_values
 from resetfree.players.shared.requirements import bound_of, check_episodes, check_multiplier, finite_states
@@ -63,6 +63,7 @@ class Politex(PrimalPlayer[PolitexState]):
     """
 
     name: ClassVar[str] = "politex"
+    prediction: ClassVar[Prediction] = "low"
     B: Bound | None = None
     model: Values = "counts"
     scale: NonNegative = 0.1

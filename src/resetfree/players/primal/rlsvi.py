@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from resetfree.core.settings import NonNegative
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.count_players import CountState, Ties, fresh, multiplier
 from resetfree.players.shared.kernels.count_planning import HOEFFDING, Bonus
 from resetfree.players.shared.method import Method, penalised
@@ -46,6 +46,7 @@ class RLSVI(PrimalPlayer[CountState]):
     """
 
     name: ClassVar[str] = "rlsvi"
+    prediction: ClassVar[Prediction] = "low"
     scale: NonNegative = 0.02
     cost_part: bool = False
     pooled: bool = False

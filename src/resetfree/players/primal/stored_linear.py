@@ -17,7 +17,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.ridge_players import HasRidge, Switching
@@ -181,6 +181,7 @@ class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
     """
 
     name: ClassVar[str] = "stored-linear"
+    prediction: ClassVar[Prediction] = "low"
     refuses: ClassVar[tuple[str, ...]] = ("layered",)
     scale: NonNegative = 0.1
     reg: Positive | None = 1e-4

@@ -18,7 +18,7 @@ from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.core.state import require, within
 from resetfree.game.capabilities import Partner, Proof, Suited
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of, union_bound
 from resetfree.players.shared.kernels.action_values import Counts
@@ -116,6 +116,7 @@ class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState])
     """
 
     name: ClassVar[str] = "support-elimination"
+    prediction: ClassVar[Prediction] = "low"
     scale: NonNegative = 0.05
     width: Literal["tuned", "theory"] = "tuned"
     pooled: bool | None = None

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.capabilities import Proof
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import CountData, CountState, Ties, multiplier, noise_of, union_bound
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED
@@ -70,6 +70,7 @@ class UCBVI(PrimalPlayer[CountData]):
     """
 
     name: ClassVar[str] = "ucbvi"
+    prediction: ClassVar[Prediction] = "low"
     bonus: Bonus = "hoeffding"
     width: Width = "tuned"
     scale: NonNegative = 0.05

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from resetfree.game.contract import Plan, PrimalPlayer, Round
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round
 from resetfree.players.shared.method import Method, penalised
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -33,6 +33,7 @@ class Uniform(PrimalPlayer[UniformState]):
     """
 
     name: ClassVar[str] = "uniform"
+    prediction: ClassVar[Prediction] = "none"
     learns: ClassVar[bool] = False
 
     def init(self, problem: Problem, episodes: int, seed: int) -> UniformState:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -25,21 +26,30 @@ WHOLE = "observation"  # the name of an observation without parts
 LARGE = 64 * 64  # numbers with two axes or more from which they are taken for an image
 
 
-def parts(space: spaces.Space[Any], name: str = "") -> Iterator[tuple[str, spaces.Space[Any]]]:
-    """The parts of a space that have no parts themselves, with their names.
+class Part(NamedTuple):
+    """A part of an observation that has no parts itself."""
+
+    name: str
+    together: str  # the tuple whose numbers are counted together, "" if the part is in none
+    space: spaces.Space[Any]
+
+
+def parts(space: spaces.Space[Any], name: str = "", together: str = "") -> Iterator[Part]:
+    """The parts of a space that have no parts themselves, in order.
 
     >>> arm = spaces.Dict({"angle": spaces.Box(-3, 3, (2,)), "grip": spaces.Tuple([spaces.Discrete(2)])})
-    >>> [name for name, _ in parts(spaces.Dict(arm=arm, goal=spaces.Box(-1, 1, (2,))))]
+    >>> [part.name for part in parts(spaces.Dict(arm=arm, goal=spaces.Box(-1, 1, (2,))))]
     ['arm.angle', 'arm.grip[0]', 'goal']
     """
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             yield from parts(part, f"{name}.{key}" if name else str(key))
     elif isinstance(space, spaces.Tuple):
+        own = together or ("" if _holds_dictionary(space) else name or WHOLE)
         for i, part in enumerate(space.spaces):
-            yield from parts(part, f"{name or WHOLE}[{i}]")
+            yield from parts(part, f"{name or WHOLE}[{i}]", own)
     else:
-        yield name or WHOLE, space
+        yield Part(name or WHOLE, together, space)
 
 
 def ends_of(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
@@ -55,7 +65,7 @@ def ends_of(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
     return None
 
 
-def names_of(space: spaces.Space[Any], name: str = "") -> list[str]:
+def names_of(space: spaces.Space[Any]) -> list[str]:
     """[D] the names of all numbers of an observation; parts that are not made of numbers are left out.
 
     >>> names_of(spaces.Dict(achieved_goal=spaces.Box(-1, 1, (2,)), lamp=spaces.Discrete(2), said=spaces.Text(9)))
@@ -63,16 +73,14 @@ def names_of(space: spaces.Space[Any], name: str = "") -> list[str]:
     >>> names_of(spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.Discrete(2)]))
     ['observation[0]', 'observation[1]', 'observation[2]']
     """
-    if isinstance(space, spaces.Dict):
-        own = [names_of(part, f"{name}.{key}" if name else str(key)) for key, part in space.spaces.items()]
-    elif isinstance(space, spaces.Tuple) and _holds_dictionary(space):
-        own = [names_of(part, f"{name or WHOLE}[{i}]") for i, part in enumerate(space.spaces)]
-    elif space.shape == () and ends_of(space) is not None:
-        own = [[name or WHOLE]]
-    else:
-        numbers = [math.prod(part.shape or ()) for _, part in parts(space) if ends_of(part) is not None]
-        own = [[f"{name or WHOLE}[{i}]" for i in range(sum(numbers))]]
-    return [one for names in own for one in names]
+    names: list[str] = []
+    for together, group in groupby(parts(space), lambda part: part.together or part.name):
+        numbers = [part for part in group if ends_of(part.space) is not None]
+        if len(numbers) == 1 and not numbers[0].together and numbers[0].space.shape == ():
+            names.append(together)
+        else:
+            names += [f"{together}[{i}]" for i in range(sum(math.prod(part.space.shape or ()) for part in numbers))]
+    return names
 
 
 def _holds_dictionary(space: spaces.Space[Any]) -> bool:
@@ -85,7 +93,7 @@ def bounds_of(space: spaces.Space[Any], problem: str) -> tuple[Floats, Floats]:
     """[D] lower and upper bounds of the vector; raises InvalidInput if a part is an image or not made of numbers."""
     low: list[Floats] = []
     high: list[Floats] = []
-    for name, part in parts(space):
+    for name, _, part in parts(space):
         ends = ends_of(part)
         if ends is None or is_image(part):
             what = f"{type(part).__name__}, not numbers" if ends is None else f"an image, {part}"

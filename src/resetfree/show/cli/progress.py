@@ -5,6 +5,7 @@ Legend: k episodes so far, N resets in them, V_c of an episode its probability o
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ from rich.text import Text
 from resetfree.core.errors import RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.game.pauses import Pauses
 from resetfree.problems.operators import Answer, Operator, Request
+from resetfree.runs.foresight import meant
 from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.result import Run
 from resetfree.studies.engines.runner import Count
@@ -28,6 +31,7 @@ from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.asked import UNKNOWN
 
 EVERY = 0.1  # seconds between two pictures
+REDRAWN = 4  # times per second, at least
 LINES_EVERY = 10.0  # seconds between two lines of a study without a terminal
 DELTA = 0.05  # probability with which a bound may fail at any round
 WIDEST = 100  # columns
@@ -50,22 +54,24 @@ class Tally:
     episodes: int = 0
     resets: int = 0
     steps: int = 0
+    predicted: float = 0.0  # resets, by the primal player; nan if it predicts none
     _marks: list[int] = field(default_factory=lambda: [0])  # resets after 0, 1, 2, 4, 8, ... episodes
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], episodes: int | None = None) -> Tally:
         """The tally of a run, or of its first episodes."""
         tally = cls()
-        resets, steps = columns["reset"][:episodes].tolist(), columns["steps"][:episodes].tolist()
-        for one in zip(resets, steps, strict=True):
+        names = ("reset", "steps", "v_c_hat") if "v_c_hat" in columns else ("reset", "steps")
+        for one in zip(*(columns[name][:episodes].tolist() for name in names), strict=True):
             tally.note(*one)
         return tally
 
-    def note(self, reset: bool, steps: int) -> None:
+    def note(self, reset: bool, steps: int, predicted: float = math.nan) -> None:
         """Add an episode."""
         self.episodes += 1
         self.resets += reset
         self.steps += steps
+        self.predicted += predicted
         if self.episodes & (self.episodes - 1) == 0:
             self._marks.append(self.resets)
 
@@ -150,22 +156,25 @@ class Display(OnTerminal):
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
         ]
-        self._progress = _Lines(*columns, console=console, auto_refresh=False, transient=True)
+        # It is redrawn by a thread too: no round ends while the players compute.
+        self._progress = _Lines(*columns, console=console, refresh_per_second=REDRAWN, transient=True)
         self._task = self._progress.add_task("", total=self._episodes, completed=completed, rate="–", lam="–")
 
     def __call__(self, game: Game, this: Round) -> None:
         """Record a round, and redraw if it is time."""
         if self._progress is None:
             return
-        self._tally.note(this.episode.reset, len(this.episode.actions))
+        self._tally.note(this.episode.reset, len(this.episode.actions), this.plan.v_c)
         now = time.monotonic()
         if now >= self._due:
             self._due = now + EVERY
             if not self._file_read:
-                self._file_read, self._most = True, _most_resets(self._file, self._fresh)
+                self._file_read, (self._most, predicts) = True, _stated(self._file, self._fresh)
+                self._tally.predicted = self._tally.predicted if predicts else math.nan
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
+            self._progress.pauses = game.pauses
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
 
@@ -234,14 +243,16 @@ class TrialsDisplay(OnTerminal):
 
 
 class _Lines(Progress):
-    """The bar, and a line about resets below it."""
+    """The bar, and below it a line about resets and one about pauses, also while one lasts."""
 
     below = ""
+    pauses = Pauses()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
-        if self.below:
-            yield Text(self.below, no_wrap=True, overflow="ellipsis")
+        for line in (self.below, pauses_line(self.pauses)):
+            if line:
+                yield Text(line, no_wrap=True, overflow="ellipsis")
 
 
 class _PausingOperator:
@@ -270,9 +281,13 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
     '10 resets · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
     >>> resets_line(tally, 500, 41.0, None, 12)
     '10 resets'
+    >>> tally.predicted = 8.25
+    >>> resets_line(tally, 500, 41.0, 25.0, 100)
+    '10 resets, 8.25 predicted · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
     """
     n = tally.resets
     count = f"{n:,} reset{'' if n == 1 else 's'}"
+    both_counts = f"{count}, {tally.predicted:.3g} predicted" if math.isfinite(tally.predicted) else count
     so_far, more = f"expected ≤ {tally.upper:.3g} so far", tally.further(remaining)
     first = f"{so_far} (95 %)"
     if most is not None and most - n <= more:
@@ -285,11 +300,25 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
         apart = f"one per {tally.steps / n:,.4g} steps, {duration(seconds / n)}"
     else:
         apart = f"none in {tally.steps:,} steps, {duration(seconds)}"
-    for parts in ([count, both, apart], [count, both], [count, first], [count, apart], [count]):
+    whole = ([both_counts, both, apart], [count, both, apart], [both_counts, both], [count, both])
+    for parts in (*whole, [count, first], [count, apart], [count]):
         line = " · ".join(parts)
         if len(line) <= width:
             break
     return line
+
+
+def pauses_line(pauses: Pauses) -> str:
+    """Whether the players compute now, and how long their last and their longest pause was; "" before the first.
+
+    >>> pauses_line(Pauses(last=0.8, longest=1.25, total=9.0))
+    'last pause 0.8 s, longest 1.25 s: the players computed'
+    """
+    now = pauses.now()
+    past = f"last pause {duration(pauses.last)}, longest {duration(pauses.longest)}" if pauses.longest else ""
+    if now is None:
+        return f"{past}: the players computed" if past else ""
+    return " · ".join(part for part in (f"the players compute … {duration(now)}", past) if part)
 
 
 def duration(seconds: float) -> str:
@@ -304,16 +333,16 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def _most_resets(file: Path | None, fresh: bool) -> float | None:
-    """The most resets on any path, as stated by the primal player, or by a spec that this process wrote."""
+def _stated(file: Path | None, fresh: bool) -> tuple[float | None, bool]:
+    """What the primal player states, or a spec that this process wrote: the most resets on any path; if it predicts."""
     if file is None:
-        return None
+        return None, True
     try:
         spec = read_spec_of(file)
     except RunError:
-        return None
+        return None, True
     statement = Run(spec, {}, None, file, 0.0).statements["primal"]
     if fresh and statement["why"].startswith(UNKNOWN):  # code of the user is needed, and this process wrote the spec
         statement = spec["statements"]["primal"]
     most = statement.get("most_resets")
-    return most if isinstance(most, int | float) else None
+    return most if isinstance(most, int | float) else None, meant(spec) != "none"

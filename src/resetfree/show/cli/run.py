@@ -20,12 +20,15 @@ from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTi
 from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.runs.diagnostics import past_horizon
+from resetfree.runs.foresight import Foresight
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import Display, Tally, duration
 from resetfree.show.cli.run_request import FIELDS, default_file, find_operator, opened, require_operator, resumed
 from resetfree.studies.trial import NamedPlayers, Trial
+
+MEANS = ("with_reset", "without_reset")  # of what was predicted
 
 
 @click.command()
@@ -153,7 +156,7 @@ def run(
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
     """The result of a run as plain data."""
     spec = run.spec
-    tally = Tally.of(run.columns)
+    tally, foreseen, waits = Tally.of(run.columns), run.foresight, run.pauses
     most = run.statements["primal"].get("most_resets")
     waited = sum(one.seconds for one in run.interventions)
     length, lately, bound = tally.recent
@@ -176,7 +179,10 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "regret": regret,
             "resets": resets,
             "realised_resets": tally.resets,
+            "predicted_resets": foreseen.predicted,
+            "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
             "seconds": run.seconds,
+            "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
             "episodes_played": len(run),
             "max_resets": max_resets,
             "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
@@ -222,6 +228,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("regret", _per_episode(data["regret"], k)),
         ("resets, expected", _per_episode(data["resets"], k)),
         ("resets, realised", _per_episode(data["realised_resets"], k)),
+        ("resets, predicted", _predicted(data)),
         ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
     if data["realised_resets"]:
@@ -229,6 +236,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         rows.append(("between resets", f"{data['mean_steps_between_resets']:.4g} steps, {apart} on average"))
     if data["interventions"]:
         rows.append(("performed", f"{data['interventions']} times, waited {duration(data['seconds_waited'])} for"))
+    if data["pauses"] is not None and data["pauses"]["longest"]:
+        longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
+        rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
     if data["chosen"]:
         rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):
@@ -252,6 +262,12 @@ def _per_episode(value: float | None, k: int) -> str:
     if value is None:
         return "not known: no oracle, or a start without a reset-free policy"
     return f"{value:.6g}   ({value / k:.4g} per episode)"
+
+
+def _predicted(data: Mapping[str, Any]) -> str:
+    predicted, said = data["predicted_resets"], data["prediction"]
+    words = Foresight(predicted=predicted, realised=data["realised_resets"], **said).words
+    return words if predicted is None else f"{predicted:.6g}   ({words})"
 
 
 def _short(value: Any) -> str:

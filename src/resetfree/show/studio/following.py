@@ -26,7 +26,7 @@ from resetfree.show.studio.operators import Distant
 from resetfree.show.studio.scenes import RunScene, scene_of
 
 EVERY = 0.5  # seconds between two reads of a file
-COLUMNS = "k, s1, lam, reset, v_r, v_c, next_start"
+COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start"
 
 
 class Followed:
@@ -130,14 +130,14 @@ class Followed:
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
-        k, s1, lam, reset, v_r, v_c, after = row
-        numbers = (lam, v_r, v_c)
+        k, s1, lam, reset, v_r, v_c, v_c_hat, after = row
+        numbers = (lam, v_r, v_c, v_c_hat)
         good = k == self.k + 1 and reset in (0, 1) and all(x is None or isinstance(x, int | float) for x in numbers)
         n = None if self.scene is None or self.scene.mdp is None else self.scene.mdp.n_states
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
-        lam, v_r, v_c = (math.nan if x is None else float(x) for x in numbers)
-        self._history.add(s1 if n is not None else 0, lam, bool(reset), v_r, v_c)
+        lam, *values = (math.nan if x is None else float(x) for x in numbers)
+        self._history.add(s1 if n is not None else 0, lam, bool(reset), *values)
         self.k = k
         if n is not None:
             self._starts[s1] += 1

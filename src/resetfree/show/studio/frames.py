@@ -1,7 +1,8 @@
 """What is shown of a run: sampled pictures of complete data.
 
-Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened; `upper` is
-above the expected resets after every round at once with 99 %, from the realised ones alone.
+Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened, predicted
+ones what the primal player foresaw; `upper` is above the expected resets after every round at once with 99 %, from the
+realised ones alone.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 
 from resetfree.game.contract import Round
 from resetfree.problems.finite.transitions import Bools
+from resetfree.runs.foresight import meant
 from resetfree.show.studio import limits
 from resetfree.show.studio.scenes import RunScene, bits
 from resetfree.theory.certificates.anytime import resets_upper
 
 PLAYED = 0.01  # probability from which an action counts as played by a policy
-SERIES = ("regret", "expected", "realised", "lam", "pairs")
+SERIES = ("regret", "expected", "realised", "predicted", "lam", "pairs")
 
 
 class History:
@@ -29,11 +31,12 @@ class History:
     def __init__(self, scene: RunScene) -> None:
         self._value = scene.value
         self._data = np.zeros((len(SERIES), 1024))
-        self.k, self._now = 0, [0.0] * 3
+        self._predicts = meant(scene.spec) != "none"
+        self.clear()
         self.pairs = float("nan")  # pairs (s, a) that the player has not ruled out, newest
 
-    def add(self, s1: Any, lam: float, reset: bool, v_r: float, v_c: float) -> None:
-        """Add a round; v_r and v_c are nan without an oracle."""
+    def add(self, s1: Any, lam: float, reset: bool, v_r: float, v_c: float, v_c_hat: float) -> None:
+        """Add a round; v_r and v_c are nan without an oracle, v_c_hat is what the player predicted."""
         if self.k == self._data.shape[1]:
             self._data = np.concatenate([self._data, np.zeros_like(self._data)], axis=1)
         best = math.nan if self._value is None else float(self._value[s1])
@@ -41,19 +44,20 @@ class History:
         now[0] += best - v_r
         now[1] += v_c
         now[2] += reset
-        column[0], column[1], column[2], column[3], column[4] = now[0], now[1], now[2], lam, self.pairs
+        now[3] += v_c_hat if self._predicts else math.nan
+        column[0], column[1], column[2], column[3], column[4], column[5] = *now, lam, self.pairs
         self.k += 1
 
     def clear(self) -> None:
         """Forget all rounds."""
-        self.k, self._now = 0, [0.0] * 3
+        self.k, self._now = 0, [0.0] * 4
 
     @property
     def now(self) -> dict[str, float | None]:
         """The newest values, None for those that are not finite."""
-        regret, expected, realised = self._now
-        lam = float(self._data[3, self.k - 1]) if self.k else math.nan
-        numbers = {"regret": regret, "expected": expected, "lam": lam, "pairs": self.pairs}
+        regret, expected, realised, predicted = self._now
+        lam = float(self._data[4, self.k - 1]) if self.k else math.nan
+        numbers = {"regret": regret, "expected": expected, "predicted": predicted, "lam": lam, "pairs": self.pairs}
         exact = {name: finite(x) for name, x in numbers.items()}
         return {**exact, "realised": int(realised), "upper": float(resets_upper(realised))}
 

@@ -29,6 +29,7 @@ RESTS = 0.0005
 LEAD = 256  # episodes that one of two lanes may be ahead at a pace where it cannot be seen
 SEEN = 30.0  # episodes per second up to which two lanes play the same episode at the same time
 LATELY = 2.0  # seconds over which the rate is measured
+HISTORY = ("s1", "lam", "reset", "v_r", "v_c", "v_c_hat")  # columns that are shown
 ACTIVE = ("starting", "running", "paused", "waiting")
 
 
@@ -170,7 +171,7 @@ class Live:
             if self.resumes:
                 contents = read(self.path)
                 c, k = contents.columns, contents.k
-                for row in zip(c["s1"][:k], c["lam"][:k], c["reset"][:k], c["v_r"][:k], c["v_c"][:k], strict=True):
+                for row in zip(*(c[name][:k] for name in HISTORY), strict=True):
                     self.history.add(*row)
                 self.k = k
 
@@ -183,7 +184,7 @@ class Live:
             self.state = "running"
         episode = this.episode
         v_r, v_c = this.exact or (math.nan, math.nan)
-        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c)
+        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c)
         if len(self.picture.visits):
             self.picture.note(episode.states, episode.reset)
         self.k = this.k

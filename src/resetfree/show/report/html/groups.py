@@ -79,7 +79,8 @@ class Group:
         """What there is to see of the runs, by name: [K] of every run, cumulative, never clipped.
 
         Always realised, upper, lower (bounds on Resets that need no model) and reward (per episode, mean so far);
-        original, the same before rewards were scaled, where they were; resets where policies were evaluated exactly;
+        predicted, the resets that the primal player foresaw, if it predicts any; original, the same as reward before
+        rewards were scaled, where they were; resets where policies were evaluated exactly;
         with an oracle regret, r_p, r_zero: R_d(0), r_star: R_d(lambda*).
         """
         found: dict[str, list[Floats]] = {"realised": [run.realised_resets.astype(np.float64) for run in self.runs]}
@@ -92,6 +93,9 @@ class Group:
         original = [run.columns.get("original_return", np.full(len(run), np.nan)) for run in self.runs]
         if all(np.isfinite(x).all() for x in original):  # where the environment's rewards were scaled
             found["original"] = [np.cumsum(x) / k for x, k in zip(original, ks, strict=True)]
+        predicted = [run.predicted_resets for run in self.runs]
+        if all(np.isfinite(x).all() for x in predicted):
+            found["predicted"] = predicted
         v_c = [run.columns["v_c"] for run in self.runs]
         if all(np.isfinite(x).all() for x in v_c):
             found["resets"] = [np.cumsum(x) for x in v_c]

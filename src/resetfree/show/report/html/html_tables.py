@@ -17,17 +17,17 @@ LISTED = 500  # interventions that are listed one by one
 
 
 def overview(groups: list[Group]) -> Markup:
-    """One line per group: Regret always beside Resets, expected beside realised."""
-    numbers = ("n", "episodes", "Regret", "Resets, expected", "Resets, realised", "last reset after")
+    """One line per group: Regret always beside Resets, expected beside realised and predicted."""
+    numbers = ("n", "episodes", "Regret", "Resets, expected", "Resets, realised", "predicted", "last reset after")
     head = ("what", *numbers, "certified Resets ≤", "guarantee")
     rows = []
     for group in groups:
         last = [float(run.columns["k"][run.columns["reset"]].max(initial=0)) for run in group.runs]
-        ends = [spread(group.final(measure)) for measure in ("regret", "resets", "realised")]
+        ends = [spread(group.final(measure)) for measure in ("regret", "resets", "realised", "predicted")]
         ends += [spread(last), spread(group.final("upper"))]
         rows.append((tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), *ends, guarantee(group)))
     caption = "Mean over n seeds and 95 % bootstrap interval, after the last episode that all runs of a line have"
-    return table(head, rows, numbers=range(1, 8), caption=caption)
+    return table(head, rows, numbers=range(1, 9), caption=caption)
 
 
 def episodes(group: Group) -> str:

@@ -1,4 +1,4 @@
-"""Figures of what a group of runs learned: Regret and Resets on linear and logarithmic axes, rewards, the time line.
+"""Figures of what a group of runs learned: Regret, Resets and their prediction, rewards, the time line.
 
 Legend: k episodes so far; Regret and Resets exact and cumulative; realised resets those that happened; H the horizon.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.certificate import Certificate
+from resetfree.runs.foresight import MEANT
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.bounds import every_path, rate
 from resetfree.show.report.html.figures import Drawing
@@ -26,6 +27,7 @@ def figures(group: Group) -> list[Drawing]:
     """All figures of this file that can be drawn for the group."""
     exact = "regret" in group.measures
     drawn = [linear_regret, linear_resets, log_regret] if exact else [linear_resets]
+    drawn += [foreseen] if "predicted" in group.measures else []
     per_episode = [rewards(group, name) for name in ("reward", "original") if name in group.measures]
     return [draw_one(group) for draw_one in (*drawn, log_resets, time_line)] + per_episode
 
@@ -64,6 +66,36 @@ def linear_resets(group: Group) -> Drawing:
     )
     alt = f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised."
     return Drawing(f"{group.name}-resets", "Resets, linear", caption, alt, data=draw.columns(curves), figure=figure)
+
+
+def foreseen(group: Group) -> Drawing:
+    """Resets that the primal player predicted, those that happened, and what these say of their expectation."""
+    curves = _curves(group, ("predicted", "realised", "upper", "lower"), log=False)
+    figure, axes = draw.canvas()
+    bounds = curves["upper"], curves["lower"]
+    axes.fill_between(bounds[0].k, bounds[1].mean, bounds[0].mean, color=GREY, alpha=0.2, lw=0, label="plausible")
+    draw.plot(axes, curves["predicted"], "predicted by the player", PINK)
+    draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
+    draw.dress(axes, "Resets, predicted and realised", "resets")
+    draw.legend_above(axes)
+    said = [run.foresight for run in group.runs]
+    off = {verdict: sum(one.verdict == verdict for one in said) for verdict in ("too low", "too high")}
+    judged = ", ".join(f"{word} in {n} of {group.n} runs" for word, n in off.items() if n) or "plausible in every run"
+    means = "; ".join(
+        f"{np.mean(some):.2g} on average in episodes {where} a reset"
+        for name, where in (("with_reset", "with"), ("without_reset", "without"))
+        if (some := [value for one in said if (value := getattr(one, name)) is not None])
+    )
+    caption = (
+        f"Predicted: the primal player's own probability of a reset in each episode, before it was played, summed; "
+        f"{MEANT[said[0].meant]}. Grey: where the expected resets lie with probability {1 - anytime.DELTA:g}, by the "
+        f"realised ones alone (mean over seeds). At the end the predictions are {judged}; {means}. Unit: resets. "
+        f"{draw.over_seeds(group.n)}"
+    )
+    ends = [curves[name].mean[-1] for name in ("predicted", "realised")]
+    alt = f"Over {group.rounds:,} episodes {ends[0]:.4g} resets were predicted, and {ends[1]:.4g} happened."
+    words = (f"{group.name}-foreseen", "Resets, predicted and realised", caption, alt)
+    return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
 def log_regret(group: Group) -> Drawing:

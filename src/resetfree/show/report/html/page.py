@@ -40,6 +40,7 @@ WORDS = {
     "clipped, and never read without Resets: below zero it was bought with resets.",
     "Resets, expected": "the probability of a reset under the policy of each episode, summed; exact.",
     "Resets, realised": "resets that happened.",
+    "predicted": "the primal player's own probability of a reset in each episode, before it was played, summed.",
     "certified": "a bound on the expected resets from the realised ones alone, without any model, that holds after "
     f"every episode at once with probability {1 - anytime.DELTA:g}.",
     "proved / tuned": "whether a theorem covers the claim with the constants that were used. A tuned result has "

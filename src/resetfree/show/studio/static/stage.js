@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
 const WORDS = { starting: "starting", running: "learning", paused: "paused", waiting: "waits for a reset", done: "finished", stopped: "stopped, saved", failed: "failed", following: "followed: another program writes it", interrupted: "interrupted", file: "finished" };
 const CHARTS = [
-  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"]].map(([key, kind]) => [c.k, c[key], kind])],
+  ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %; faint: predicted by the player", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"], ["predicted", " faint"]].map(([key, kind]) => [c.k, c[key], kind])],
   ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
   ["Multiplier λ", "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
   ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
@@ -86,6 +86,7 @@ export class Stage {
     const values = { k: now.k, ...now.now };
     for (const [key] of TILES) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
     if (now.now) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
+    if (now.now) place.tiles.realised.lastChild.textContent = now.now.predicted === null ? "resets so far" : `resets so far; ${short(now.now.predicted)} predicted`;
     if (before?.now && now.now && now.now.realised > before.now.realised) {
       place.tiles.realised.classList.remove("hit");
       void place.tiles.realised.offsetWidth;
