@@ -100,7 +100,8 @@ def test_where_a_machine_runs_on_the_end_of_an_episode_means_nothing(fell: bool,
             state = feed(player, state, one, k)
         assert state.updates == 20
         learned.append(np.concatenate([leaf.ravel() for leaf in state.learned]))
-    assert np.array_equal(*learned) is same
+    once, twice = learned
+    assert np.array_equal(once, twice) is same
 
 
 def test_an_episode_that_begins_elsewhere_is_another_life() -> None:
