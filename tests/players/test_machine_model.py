@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.players.shared import machine_model
-from resetfree.players.shared.machine_model import Experience, MachineModel, MachineSearch, fit_machine
-from resetfree.players.shared.machine_search import SAVABLE, _starts
+from resetfree.players.shared import machine_model, machine_search
+from resetfree.players.shared.imagined_lives import imagine
+from resetfree.players.shared.machine_model import Experience, MachineModel, fit_machine, learned_caution
+from resetfree.players.shared.machine_search import SAVABLE, MachineSearch, _starts
 from resetfree.players.shared.reset_judge import fit_judge
+from resetfree.players.shared.smooth_regression import Draws, draw_functions
 from resetfree.players.shared.stored_transitions import StoredRows
 
 Floats = NDArray[np.float64]
@@ -38,7 +40,7 @@ def lived(falls: int, seed: int = 0) -> Experience:
             s = after
         dead.append(s)
     before, action, reward, after_all = (np.array(part) for part in zip(*steps, strict=True))
-    return Experience(before, action, reward, after_all, before, np.array(dead))
+    return Experience(before, action, reward, after_all, before, np.array(dead), falls)
 
 
 def fitted(falls: int = 4, **changes: Any) -> MachineModel:
@@ -80,7 +82,7 @@ def test_what_is_imagined_is_what_happens() -> None:
     """Lives of two policies, imagined after four falls and played: the one falls and the other does not."""
     model = fitted()
     starts = np.random.default_rng(3).uniform(-0.1, 0.1, size=(8, 2))
-    forecast = model.imagine(np.stack([AWAY, BACK]), model.scaling(starts), np.zeros((100, 8, 2)))
+    forecast = imagine(model, np.stack([AWAY, BACK]), model.scaling(starts), np.zeros((100, 8, 2)))
     assert (forecast.reset[0] > 0.99).all()
     assert (forecast.reset[1] < 0.01).all()
     assert all(life(AWAY, model, s) < 100 for s in starts)
@@ -92,9 +94,9 @@ def test_what_is_imagined_is_what_happens() -> None:
 def test_lives_that_ended_are_left_out_without_effect_on_the_others() -> None:
     model = fitted()
     starts, noise = model.scaling(np.full((4, 2), 0.05)), np.random.default_rng(0).normal(size=(60, 4, 2))
-    both = model.imagine(np.stack([AWAY, BACK]), starts, noise)
+    both = imagine(model, np.stack([AWAY, BACK]), starts, noise)
     for i, theta in enumerate((AWAY, BACK)):
-        alone = model.imagine(theta[None], starts, noise)
+        alone = imagine(model, theta[None], starts, noise)
         np.testing.assert_allclose(both.reward[i], alone.reward[0], rtol=1e-6)
         np.testing.assert_allclose(both.reset[i], alone.reset[0], rtol=1e-6)
 
@@ -103,9 +105,48 @@ def test_outside_of_all_that_was_lived_in_is_dangerous_by_how_far() -> None:
     careless, careful = fitted(caution=0.0), fitted(caution=1.0)
     beyond = careful.high + np.array([0.0, 0.5]) * (careful.high - careful.low)
     beyond[0] = 0.0
-    assert careless.danger(beyond[None])[0] in (0.0, 1.0)
-    assert careful.danger(beyond[None])[0] >= 0.5
-    assert careful.danger(np.zeros((1, 2)))[0] == 0.0
+    inside = np.zeros(1)
+    assert careless.danger(beyond[None], inside)[0][0] in (0.0, 1.0)
+    assert careful.danger(beyond[None], inside)[0][0] >= 0.5
+    assert careful.danger(np.zeros((1, 2)), inside)[0][0] == 0.0
+
+
+def of_a_set_point(n: int, seed: int) -> Experience:
+    """Three sensors that swing, and the way to a set point: steps depend on the former, the reward on the latter."""
+    rng = np.random.default_rng(seed)
+    s, a = rng.normal(size=(n, 4)), rng.uniform(-1.0, 1.0, size=(n, 1))
+    after = s + 0.1 * np.concatenate([np.sin(2.0 * s[:, :3]) + a, np.zeros((n, 1))], axis=1)
+    return Experience(s, a, np.sin(2.0 * s[:, 3]), after, s, np.zeros((0, 4)), 0)
+
+
+def test_the_reward_has_scales_of_its_own() -> None:
+    """It is known from 60 steps; with the scales that it would share with the steps it is not."""
+    seen, new = of_a_set_point(60, 0), of_a_set_point(400, 1)
+    bounds = np.full(4, -np.inf), np.full(4, np.inf)
+    model = fit_machine(seen, bounds, draws=1, caution=0.3, rng=np.random.default_rng(0))
+
+    def known(fit: Draws) -> float:
+        x = np.concatenate([model.scaling(new.before), new.action], axis=1)
+        left = fit.values(x, np.zeros(400, dtype=np.int64))[:, -1] - new.reward
+        return 1.0 - float((left**2).mean() / new.reward.var())
+
+    z = model.scaling(seen.before)
+    targets = np.concatenate([model.scaling(seen.after) - z, seen.reward[:, None]], axis=1)
+    shared = draw_functions(np.concatenate([z, seen.action], axis=1), targets, 1, np.random.default_rng(0))
+    assert known(model.rewards) > 0.99 > 0.5 > known(shared)
+    assert model.rewards.length[3] < 0.2 * model.rewards.length[:3].min()
+
+
+def test_no_reward_is_expected_that_was_never_earned() -> None:
+    seen, model = lived(4), fitted()
+    assert (model.smallest[2], model.largest[2]) == (seen.reward.min(), seen.reward.max())
+    assert (model.largest[:2] > ((seen.after - seen.before) / model.scaling.scale).max(axis=0)).all()
+
+
+def test_the_caution_of_a_model_is_learned() -> None:
+    model, states = fitted(), lived(4).before
+    assert model.caution == learned_caution(model.scaling(states), 4, 0.3)
+    assert model.caution != 0.3
 
 
 def search(model: MachineModel, **changes: Any) -> MachineSearch:
@@ -127,7 +168,7 @@ def test_a_policy_that_lives_is_kept_while_the_model_is_wrong_about_it() -> None
     assert search(model).best(AWAY, living=True) is AWAY  # it lives, and the model says that it falls
     assert search(model).best(AWAY, living=False) is not AWAY  # it fell, as the model says
     better = search(model).best(BACK, living=True)  # the model is right about it, and may improve it
-    worth = model.imagine(np.stack([BACK, better]), model.scaling(np.full((4, 2), 0.05)), np.zeros((60, 4, 2)))
+    worth = imagine(model, np.stack([BACK, better]), model.scaling(np.full((4, 2), 0.05)), np.zeros((60, 4, 2)))
     assert worth.worth(200.0)[1] > worth.worth(200.0)[0] - 1.0
 
 
@@ -164,7 +205,7 @@ def test_a_machine_that_has_only_fallen_is_imagined_from_where_it_began() -> Non
 def test_constants_are_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the gate open a living policy is replaced on a wrong model; without room beyond, steps are those seen."""
     if name == "TRUSTED":
-        monkeypatch.setattr(machine_model, "TRUSTED", 1.0)
+        monkeypatch.setattr(machine_search, "TRUSTED", 1.0)
         assert search(fitted()).best(AWAY, living=True) is not AWAY
     else:
         wide = fitted()
@@ -175,4 +216,4 @@ def test_constants_are_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_policy_without_measure_is_not_searched_around() -> None:
     """As a crafted file may hold one: the search begins from nothing instead of ending in an error of its library."""
     found = search(fitted(), rounds=2).best(np.full((1, 3), 1e308), living=False)
-    assert np.abs(found).max() < machine_model.STEEPEST
+    assert np.abs(found).max() < machine_search.STEEPEST

@@ -37,13 +37,16 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     from where lives began, the agent's state, and states it has visited. A state counts as a reset state if its nearest
     known state is one.
 
-    With continuous actions, the model is a set of Gaussian processes whose scales are learned, and lives are imagined
-    in `draws` functions that all agree with the data; the policy is the tanh of a linear function of z, found by
-    CMA-ES, and reset states are told from others by a logistic regression on squares. A policy that goes on living is
-    not replaced while the model wrongly predicts its resets.
+    With continuous actions, the model is a set of Gaussian processes whose scales are learned, those of the reward
+    apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data; the policy
+    is the tanh of a linear function of z, found by CMA-ES and then improved by the exact gradient of imagined lives;
+    reset states are told from others by a logistic regression on squares. A policy that goes on living is not replaced
+    while the model wrongly predicts its resets.
 
     In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
-    are cut at the bounds of the problem's states.
+    are cut at the bounds of the problem's states. With continuous actions, a life takes that risk once for the farthest
+    that it goes, and `caution` is where it starts: it falls with every width outside of the box that is lived in, and
+    rises with every reset.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.
@@ -51,7 +54,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     planning: P, the length of a rollout; the policy is the same at every step, so danger may lie beyond an episode.
     waves: cosines in the model of choices, `bandwidth` their scale.  reg: its ridge, on rows of about unit size.
     growth: plan again when the rows have grown by this factor; a reset always leads to a new plan.
-    population, rounds, starts: the search.
+    population, rounds, starts: the search; `starts` states that were visited are imagined from.
     """
 
     name: ClassVar[str] = "model-search"

@@ -6,10 +6,14 @@ Legend: see `machine_model`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+from cmaes import CMA
+from scipy.optimize import minimize
 
-from resetfree.players.shared.machine_model import Experience, MachineModel, MachineSearch, TanhPolicy, fit_machine
+from resetfree.players.shared.imagined_lives import imagine, worth_and_slope
+from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
 from resetfree.players.shared.threads import on_one_thread
@@ -21,6 +25,78 @@ from resetfree.problems.finite.transitions import Floats
 LATEST = 4096  # rows that the model is fitted to
 BEGAN = 4  # latest lives whose first states are imagined from
 SAVABLE = 20  # steps before a reset at which nothing can be saved: nothing is imagined from there
+
+AFRESH, NEARBY = 0.5, 0.2  # first deviation of a search from nothing, and from the policy that is played
+AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
+FEW = 12  # starts that CMA-ES compares policies on
+LEAST_POLISH, MOST_POLISH = 20, 40  # times that the gradient is taken: half as often as there are weights
+STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
+TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
+
+
+class MachineSearch(NamedTuple):
+    """A search for the policy of largest reward - lam (probability of a reset) in a model.
+
+    CMA-ES starts from the middle of the box and, with half of its generations, from the policy that is played; both
+    are candidates themselves: many machines earn most by doing little. The best of all is then improved by its
+    gradient (L-BFGS), which many weights need.
+    """
+
+    model: MachineModel
+    starts: Floats  # [n, D] not scaled
+    lam: float
+    planning: int  # P
+    population: int
+    rounds: int  # generations in all
+    seed: int
+
+    def best(self, played: Floats | None, *, living: bool) -> Floats:
+        """The best theta found.
+
+        played: theta of the policy that is played now, None if there is none.
+        living: whether it goes on living. Then it is replaced only if the model is right about it: one that predicts
+          its resets has no say.
+        """
+        starts = self.model.scaling(self.starts)
+        noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
+        at_rest = np.full((len(self.model.steps.length) - starts.shape[1], starts.shape[1] + 1), AT_REST)
+        origins = [(at_rest, AFRESH)]
+        if played is not None and np.abs(played).max() < STEEPEST:
+            if living and imagine(self.model, played[None], starts, noise).reset.mean() > TRUSTED:
+                return played
+            origins.append((played, NEARBY))
+        found = [origin for origin, _ in origins]
+        for i, (origin, deviation) in enumerate(origins):
+            search = CMA(origin.ravel(), deviation, seed=(self.seed + i) % 2**32, population_size=self.population)
+            rounds = max(1, self.rounds // len(origins))
+            found += self._evolved(search, rounds, origin.shape, starts[:FEW], noise[:, :FEW])
+        worths = imagine(self.model, np.array(found), starts, noise).worth(self.lam)
+        return self._polished(found[worths.argmax()], float(worths.max()), starts, noise)
+
+    def _evolved(
+        self, search: CMA, rounds: int, shape: tuple[int, ...], starts: Floats, noise: Floats
+    ) -> tuple[Floats, Floats]:
+        """The best theta of all generations, and the middle of the last one."""
+        best, value = search.mean, -np.inf
+        for _ in range(rounds):
+            asked = np.array([search.ask() for _ in range(self.population)])
+            worths = imagine(self.model, asked.reshape(-1, *shape), starts, noise).worth(self.lam)
+            search.tell(list(zip(asked, -worths, strict=True)))
+            if worths.max() > value:
+                best, value = asked[worths.argmax()], float(worths.max())
+        return best.reshape(shape), search.mean.reshape(shape)
+
+    def _polished(self, theta: Floats, worth: float, starts: Floats, noise: Floats) -> Floats:
+        """What the gradient makes of theta [A, D + 1], if that is worth more."""
+
+        def loss(weights: Floats) -> tuple[float, Floats]:
+            value, slope = worth_and_slope(self.model, weights.reshape(theta.shape), starts, noise, self.lam)
+            return -value / self.planning, -slope.ravel() / self.planning
+
+        times = {"maxfun": min(max(theta.size // 2, LEAST_POLISH), MOST_POLISH)}
+        better = minimize(loss, theta.ravel(), jac=True, method="L-BFGS-B", options=times).x.reshape(theta.shape)
+        found = float(imagine(self.model, better[None], starts, noise).worth(self.lam)[0])
+        return better if found > worth else theta
 
 
 @dataclass
@@ -43,6 +119,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
                 after=rows.state[taken + 1],
                 lived=rows.state[lived],
                 dead=rows.state[:n][rows.dead[:n]],
+                resets=int(rows.dead[first:n].sum()),
             )
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
@@ -77,9 +154,8 @@ class MachineSearchState(SearchState[TanhPolicy]):
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
         model = self.model(n, settings)
         start = np.repeat(model.scaling(vectors(np.asarray([s1]))), settings.draws, axis=0)
-        forecast = model.imagine(
-            scaled_policy(policy, model.scaling)[None], start, np.zeros((self.horizon, *start.shape))
-        )
+        theta = scaled_policy(policy, model.scaling)[None]
+        forecast = imagine(model, theta, start, np.zeros((self.horizon, *start.shape)))
         return float(forecast.reward.mean()), float(forecast.reset.mean())
 
 

@@ -26,10 +26,19 @@ class ResetJudge(NamedTuple):
 
     weight: Floats  # [1 + 2 D]
 
+    def logit(self, z: Floats) -> Floats:
+        """[n] weight.(1, z, z^2) of the states z [n, D]."""
+        size = z.shape[1]
+        return np.asarray(self.weight[0] + z @ self.weight[1 : 1 + size] + z**2 @ self.weight[1 + size :])
+
+    def slope(self, z: Floats) -> Floats:
+        """[n, D] the derivatives of the logits by z [n, D]."""
+        size = z.shape[1]
+        return np.asarray(self.weight[1 : 1 + size] + 2.0 * z * self.weight[1 + size :])
+
     def resets(self, z: Floats) -> Bools:
         """[n] whether the states z [n, D] count as reset states."""
-        size = z.shape[1]
-        return np.asarray(self.weight[0] + z @ self.weight[1 : 1 + size] + z**2 @ self.weight[1 + size :] > 0.0)
+        return np.asarray(self.logit(z) > 0.0)
 
 
 def fit_judge(lived: Floats, dead: Floats) -> ResetJudge:

@@ -60,17 +60,39 @@ class Draws(NamedTuple):
         return np.concatenate([np.ones((len(x), 1)), x, _radial(x / self.length, self.centre)], axis=1)
 
     def values(self, x: Floats, draw: NDArray[np.int64]) -> Floats:
-        """[n, O] the values at x [n, d], row i in draw `draw[i]`."""
-        basis, found = self.features(x), np.empty((len(x), self.weight.shape[2]))
-        for b, weight in enumerate(self.weight):
-            mine = draw == b
-            found[mine] = basis[mine] @ weight
+        """[n, O] the values at x [n, d], row i in draw `draw[i]`, which must not fall from row to row."""
+        return self.values_in(self.features(x), draw)
+
+    def values_in(self, basis: Floats, draw: NDArray[np.int64]) -> Floats:
+        """[n, O] the values where the basis is [n, F]."""
+        found = np.empty((len(basis), self.weight.shape[2]))
+        for mine, weight in self._parts(draw):
+            np.matmul(basis[mine], weight, out=found[mine])
         return found
+
+    def slopes_in(self, basis: Floats, draw: NDArray[np.int64], by_values: Floats) -> Floats:
+        """[n, d] the derivatives by x of whatever has the derivatives by_values [n, O] by the values."""
+        k, by_basis = len(self.length) + 1, np.empty_like(basis)
+        for mine, weight in self._parts(draw):
+            np.matmul(by_values[mine], weight.T, out=by_basis[mine])
+        pull = basis[:, k:] * by_basis[:, k:]
+        towards = pull @ self.centre - pull.sum(axis=1, keepdims=True) * (basis[:, 1:k] / self.length)
+        return np.asarray(by_basis[:, 1:k] + towards / self.length)
+
+    def _parts(self, draw: NDArray[np.int64]) -> Iterator[tuple[slice, Floats]]:
+        """The rows of every draw, and its weights."""
+        ends = np.searchsorted(draw, np.arange(len(self.weight) + 1)).tolist()
+        for first, last, weight in zip(ends[:-1], ends[1:], self.weight, strict=True):
+            yield slice(first, last), weight
 
 
 def _radial(x: Floats, centre: Floats) -> Floats:
-    squared = (x**2).sum(axis=1)[:, None] + (centre**2).sum(axis=1) - 2.0 * x @ centre.T
-    return np.asarray(np.exp(-0.5 * np.maximum(squared, 0.0)))
+    """[n, m] exp(-|x - centre|^2 / 2), in place where it can be: imagined lives spend their time here."""
+    ones = np.ones(len(x)), np.ones(len(centre))
+    halves = -0.5 * (x**2).sum(axis=1), -0.5 * (centre**2).sum(axis=1)
+    exponent = np.column_stack([x, ones[0], halves[0]]) @ np.column_stack([centre, halves[1], ones[1]]).T
+    np.minimum(exponent, 0.0, out=exponent)
+    return np.asarray(np.exp(exponent, out=exponent))
 
 
 def draw_functions(x: Floats, y: Floats, draws: int, rng: np.random.Generator) -> Draws:
