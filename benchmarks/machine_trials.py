@@ -58,7 +58,7 @@ class Task(NamedTuple):
 
 def mujoco(name: str, low: float, high: float, steps: int = 30_000, **options: Any) -> Task:
     """An environment of MuJoCo, its rewards cut at both ends for the learner, but not in what is recorded."""
-    between = {"reward": Cut(low, high), "reward_range": (low, high)}
+    between: dict[str, Any] = {"reward": Cut(low, high), "reward_range": (low, high)}
     return Task(lambda: rf.from_gym(f"gym:{name}", horizon=HORIZON, **between, **options), steps, high - low)
 
 
