@@ -87,7 +87,7 @@ bench-gym: $(VENV)/.dev
 # Falls and earnings on machines with continuous actions, in processes on all cores (days on two of them; stop it with
 # Ctrl-C and go on later). OPTIONS="--tasks Hopper-v5 --learners ours --jobs 2" plays a part.
 bench-machines: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.machines $(OPTIONS)
+	$(BIN)/python benchmarks/machines.py $(OPTIONS)
 
 # Stable-Baselines3 brings PyTorch, so it lives in an environment of its own.
 bench-sb3: $(VENV)/.core

@@ -230,8 +230,9 @@ HEAD = (
 def table(lines: Iterable[Line]) -> str:
     """All trials as one table in Markdown: a row for each task, learner and what is to be shown."""
     groups: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for (task, learner, _), line in sorted(newest(lines).items()):
-        groups[task, learner].append(line)
+    shown = [line for _, line in sorted(newest(lines).items())]
+    for line in shown:
+        groups[line["task"], line["learner"]].append(line)
     rows = [HEAD, ("---",) * len(HEAD)]
     for task, learner in sorted(groups, key=lambda one: (list(GOALS).index(one[0]), one[1] != "ours", one[1])):
         own = groups[task, learner]
@@ -239,4 +240,8 @@ def table(lines: Iterable[Line]) -> str:
             met = "-" if score.met is None else "yes" if score.met else "no"
             said = (score.target, score.middle, score.worst, score.each, met)
             rows.append((task, score.goal, learner, *said, *_tail(own)))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    lost = [
+        f"{line['task']}, {line['learner']}, seed {line['seed']}: {line['lost']}" for line in shown if line.get("lost")
+    ]
+    after = [f"\nRounds that were played but not saved when a process was killed: {'; '.join(lost)}."] if lost else []
+    return "\n".join([f"| {' | '.join(row)} |" for row in rows] + after)

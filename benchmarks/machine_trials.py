@@ -1,7 +1,7 @@
 """One trial of benchmarks/machines.py: a learner on a machine that is started once and reset only after a fall.
 
 Everything that a trial has to show is in its run file, so a trial that was stopped or killed goes on from there. What
-the run file does not hold (processor seconds) is in a small file beside it.
+the run file does not hold (processor seconds, rounds that were played) is in a small file beside it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ from resetfree.studies.workers import stopping
 HORIZON = 100
 EPISODES = 1_000_000  # more than any trial has: it ends by its steps
 CONTROLLED = 5_000  # steps of the controller that a learner is compared with
-NOTED = 2.0  # seconds between two notes of what was spent
+SLICE = 0.1  # seconds within which a request to end is acknowledged
 
 
 @dataclass(frozen=True)
@@ -131,25 +132,26 @@ class Notes:
     """What the run file does not hold, in a file beside it: seconds in all sessions, and what the controller earns.
 
     cpu: of the processor.  wall: by the clock.  gpu: by the clock, while JAX had a GPU.
+    rounds: that were played.  lost: those that a killed process had not committed, in all sessions.
     """
 
     def __init__(self, trial: Trial) -> None:
         self._file = trial.file.with_suffix(".json")
-        try:
-            self.values: dict[str, Any] = json.loads(self._file.read_text())
-        except FileNotFoundError:
-            self.values = {"cpu": 0.0, "wall": 0.0, "gpu": 0.0, "controller": None}
+        self.values: dict[str, Any] = {"cpu": 0.0, "wall": 0.0, "gpu": 0.0, "controller": None, "rounds": 0, "lost": 0}
+        with contextlib.suppress(FileNotFoundError):
+            self.values |= json.loads(self._file.read_text())
         self._before = dict(self.values)
-        self._cpu, self._wall, self._due = time.process_time(), time.monotonic(), 0.0
+        self._cpu, self._wall = time.process_time(), time.monotonic()
 
-    def spent(self, *, now: bool = False) -> None:
-        """Write down what was spent in this session, if it is time."""
+    def played(self, rounds: int) -> None:
+        """Write down what was played so far, and what this session has spent."""
         wall = time.monotonic() - self._wall
-        if not now and wall < self._due:
-            return
-        self._due = wall + NOTED
         gained = {"cpu": time.process_time() - self._cpu, "wall": wall, "gpu": wall if on_gpu() else 0.0}
-        self.write({name: round(self._before[name] + one, 1) for name, one in gained.items()})
+        self.write({"rounds": rounds} | {name: round(self._before[name] + one, 1) for name, one in gained.items()})
+
+    def found(self, rounds: int) -> dict[str, Any]:
+        """The values when the run file holds so many rounds: those that are missing there are lost."""
+        return {**self.values, "rounds": rounds, "lost": self.values["lost"] + max(self.values["rounds"] - rounds, 0)}
 
     def write(self, values: dict[str, Any]) -> None:
         """Replace some values, all at once: this process may be killed at any time."""
@@ -167,6 +169,26 @@ def on_gpu() -> bool:
 
 class Enough(Exception):
     """The trial is over, or has to stop."""
+
+
+@contextlib.contextmanager
+def heeding() -> Iterator[threading.Event]:
+    """Acknowledge a request to end at once, also within a long round, which may then be finished and saved."""
+    requested, over = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(SLICE):
+            if stopping():
+                requested.set()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield requested
+    finally:
+        over.set()
+        watcher.join()
 
 
 def work(trial: Trial) -> Line | str:
@@ -187,20 +209,21 @@ def run(trial: Trial) -> Line:
         notes.write({"controller": float(life.rewards.mean())})
         notes = Notes(trial)  # the controller's seconds are not the learner's
     lived = recorded(rf.load(trial.file))[0].broken() if resume else NOTHING
+    notes.write(notes.found(len(lived.lengths)))
 
     def look(game: Any, this: rf.Round) -> None:
         nonlocal lived
         episode = this.episode
         own = float(np.add.reduce(episode.rewards)) if np.isnan(episode.original_return) else episode.original_return
         lived = lived.then(len(episode.actions), float(own), fell=episode.reset)
-        notes.spent()
-        if ended(trial, lived) or stopping():
+        notes.played(len(lived.lengths))
+        if ended(trial, lived) or requested.is_set():
             raise Enough
 
     if not ended(trial, lived):
-        with contextlib.suppress(Enough):
+        with heeding() as requested, contextlib.suppress(Enough):
             rf.learn(task.make(), **trial.arguments, path=trial.file, resume=resume, progress=look)
-        notes.spent(now=True)
+        notes.played(len(lived.lengths))
     return line_of(trial)
 
 
@@ -239,5 +262,5 @@ def line_of(trial: Trial) -> Line:
         "lengths": lived.lengths.tolist(),
         "returns": [float(f"{one:.9g}") for one in lived.returns],
         "predicted": [round(one, 3) for one in predicted],
-        **Notes(trial).values,
+        **Notes(trial).found(len(lived.lengths)),
     }

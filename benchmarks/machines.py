@@ -1,10 +1,11 @@
 """Machines that are started once and reset only after a fall: how often they fall before they stay up, and earn.
 
-Run: python -m benchmarks.machines [--tasks Hopper-v5,arm] [--learners ours,sac] [--seeds 2001:2011] [--jobs 2]
+Run: python benchmarks/machines.py [--tasks Hopper-v5,arm] [--learners ours,sac] [--seeds 2001:2011] [--jobs 2]
          [--out machines.jsonl] [--runs machines.runs] [--steps N] [--limit SECONDS]
-     python -m benchmarks.machines --table machines.jsonl .. [--page docs/machines_results.md]
+     python benchmarks/machines.py --table machines.jsonl .. [--page docs/machines_results.md]
 One JSON line per task, learner and seed. What is in the results file already is not played again. After Ctrl-C or
 --limit, trials that were cut have a line that says so, and the same command goes on with them from their run files.
+A round that takes more than ten seconds to end is killed then; what a killed process had not saved is counted as lost.
 Seeds 1001 to 1010 were used for tuning; those of the published table are the defaults.
 """
 
@@ -21,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `benchmarks`, where this file is run as a script
 
 from benchmarks.machine_figures import GOALS, Line, Lived, newest, reached, table
 from benchmarks.machine_trials import LEARNERS, OURS, TASKS, Trial, line_of, work
@@ -57,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> Parser:
-    made = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="benchmarks.machines")
+    made = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--tasks", type=_among(TASKS), default=list(TASKS), help="separated by commas")
     learners = [one for one in LEARNERS if one != "sac-20"]
     made.add_argument("--learners", type=_among(LEARNERS), default=learners, help=f"of {', '.join(LEARNERS)}")
@@ -155,7 +158,8 @@ def in_words(line: Line) -> str:
     lived, goals = Lived.of(line), GOALS[line["task"]]
     said = [f"{reached(lived, goal)} falls before {goal}" for goal in goals] or [f"{len(lived.falls)} resets"]
     spent = f"{line['cpu']:.0f} s of the processor"
-    return f"{'; '.join(said)}; {line['steps']} steps, {spent}, {line['status']}"
+    lost = f", {line['lost']} rounds lost" if line.get("lost") else ""
+    return f"{'; '.join(said)}; {line['steps']} steps, {spent}, {line['status']}{lost}"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,13 @@ from benchmarks.machine_figures import (
     windows,
     worst,
 )
-from benchmarks.machine_trials import TASKS, Cut, Trial, ended, line_of, run
-from benchmarks.machines import BEGIN, END, main, read_lines
+from benchmarks.machine_trials import TASKS, Cut, Notes, Trial, ended, heeding, line_of, run
+from benchmarks.machines import BEGIN, END, in_words, main, read_lines
 
 import resetfree as rf
 from resetfree.core.errors import ResetFreeError
 from resetfree.problems.action_spaces import Box
+from resetfree.studies.workers import Workers
 
 ROOT = Path(__file__).parents[3]
 
@@ -51,7 +53,7 @@ def lived(*episodes: tuple[int, float, bool]) -> Lived:
 def line(task: str, seed: int, found: Lived, **other: Any) -> Line:
     """A line of a results file."""
     said: Line = {"task": task, "learner": "ours", "seed": seed, "limit": found.steps, "status": "limit"}
-    said |= {name: getattr(found, name).tolist() for name in ("falls", "breaks", "lengths", "returns")}
+    said |= {name: getattr(found, name).tolist() for name in ("falls", "breaks", "lengths", "returns")} | {"lost": 0}
     return {**said, "steps": found.steps, "predicted": [0.5] * len(found.lengths), "cpu": 7.0, "gpu": 0.0, **other}
 
 
@@ -264,6 +266,47 @@ def test_ours_ends_at_its_goals_and_others_at_their_limit() -> None:
     assert ended(Trial("arm", "ours", 1, 30_000, Path()), up) == ""
 
 
+def test_rounds_that_a_kill_has_lost_are_counted(tmp_path: Path) -> None:
+    """A round is noted when it was played: one that is not in the run file later was lost, and is so for good."""
+    first = Trial("CartPole-v1", "ours", 3, 60, tmp_path)
+    before = run(first)
+    n = len(before["lengths"])
+    assert before["lost"] == 0
+    assert Notes(first).values["rounds"] == n
+    Notes(first).write({"rounds": n + 2})  # as if the process had been killed before it could save two more
+    cut = line_of(first)
+    assert cut["lost"] == 2
+    assert in_words(cut).endswith(", 2 rounds lost")
+    after = run(first._replace(limit=before["steps"] + 1))
+    assert len(after["lengths"]) > n
+    assert after["lost"] == 2
+    assert after["rounds"] == len(after["lengths"])
+    assert table([after]).endswith("when a process was killed: CartPole-v1, ours, seed 3: 2.")
+    assert "lost" not in in_words(before)
+    assert "killed" not in table([before])
+
+
+def long_round(job: tuple[bool, Path]) -> None:
+    """A job that is in the middle of a round when it has to stop and saves afterwards, or one that waits for it."""
+    first, file = job
+    begun = file.with_suffix(".begun")
+    while not first and not begun.exists():
+        time.sleep(0.01)
+    if first:
+        with heeding() as requested:
+            begun.touch()
+            requested.wait()
+            time.sleep(1.0)  # the rest of its round: longer than a process that does not answer is waited for
+            file.write_text("saved")
+
+
+def test_a_round_that_takes_long_is_saved_when_the_command_is_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    with Workers(2, long_round) as workers:
+        next(workers.do(deque([(True, file), (False, file)])))
+    assert file.read_text() == "saved"
+
+
 def _rounds(file: Path) -> int:
     with contextlib.suppress(ResetFreeError):  # it is just being made
         return len(rf.load(file))
@@ -274,7 +317,7 @@ def test_the_command_is_stopped_and_goes_on(tmp_path: Path) -> None:
     """A trial that is stopped by a signal has a line that says so; the next call plays on and ends it."""
     results = tmp_path / "r.jsonl"
     wanted = ["--tasks", "CartPole-v1", "--learners", "ours", "--seeds", "5", "--jobs", "1", "--out", str(results)]
-    command = [sys.executable, "-m", "benchmarks.machines", *wanted]
+    command = [sys.executable, "benchmarks/machines.py", *wanted]
     process = subprocess.Popen([*command, "--steps", "100000"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     file = tmp_path / "r.runs" / "CartPole-v1-ours-5.rfrun"
     while process.poll() is None and not (file.exists() and _rounds(file)):
