@@ -54,7 +54,7 @@ class Record(NamedTuple):
     ends: Any  # the step at which it ended
     fell: Any  # whether that was a fall
     earned: Any  # mean reward of its steps
-    predicted: Any  # how likely the player held a fall in it; 0 before it has a model
+    predicted: Any  # how likely the player held a fall in it, before it was played
 
     @classmethod
     def of(cls, run: rf.Run) -> Record:
@@ -90,7 +90,7 @@ def draw(name: str, seed: int, record: Record, file: Path) -> None:
         below.stairs(record.earned, steps, baseline=None, color=BLUE, lw=1.6, label="reward per step")
         below.axhline(0.0, color=GREY, lw=0.8)
         below.plot(record.ends[record.fell], record.earned[record.fell], "x", color=ORANGE, label="episode with a fall")
-        below.set(ylabel="reward per step", xlabel="steps")
+        below.set(ylabel="reward per step", xlabel="steps", xlim=(0, None))
         above.legend(loc="best")
         below.legend(loc="best")
         save(figure, file)
