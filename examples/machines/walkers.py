@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -74,6 +75,21 @@ class Record(NamedTuple):
         return int(np.diff([0, *self.ends[self.fell], self.ends[-1]]).max())
 
 
+def nothing(name: str, seed: int, steps: int) -> tuple[int, float]:
+    """Falls and reward per step without torque."""
+    machine = gymnasium.make(name, **WALKERS[name].options).unwrapped  # without a time limit
+    machine.reset(seed=seed)
+    falls, earned, still = 0, 0.0, np.zeros(machine.action_space.shape or ())
+    for _ in range(steps):
+        _, reward, fell, _, _ = machine.step(still)
+        earned += float(reward)
+        if fell:
+            falls += 1
+            machine.reset()
+    machine.close()
+    return falls, earned / steps
+
+
 def draw(name: str, seed: int, record: Record, file: Path) -> None:
     """Above: falls so far, and those that the player predicted. Below: reward a step of every episode."""
     steps = [0, *record.ends]
@@ -106,6 +122,8 @@ def learn(name: str, seed: int = 0, episodes: int = EPISODES, picture: Path | No
     print(f"longest stretch without a fall: {record.longest} steps")
     print(f"reward per step: {record.mean(episodes):.2f}, last tenth {record.mean(last):.2f}")
     print(f"falls predicted: {record.predicted.sum():.1f}, real: {len(fell)}")
+    falls, reward = nothing(name, seed, int(record.ends[-1]))
+    print(f"doing nothing for as many steps: {falls} falls, {reward:.2f} reward per step")
     if picture is not None:
         draw(name, seed, record, picture)
 

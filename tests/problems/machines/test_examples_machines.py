@@ -70,6 +70,7 @@ def test_a_walker_learns_and_is_drawn(
     assert [line.split(":")[0] for line in said[1:3]] == ["longest stretch without a fall", "reward per step"]
     assert said[3].startswith("falls predicted: ")
     assert said[3].endswith(f", real: {falls}")
+    assert said[4].startswith("doing nothing for as many steps: ")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -80,6 +81,13 @@ def test_what_is_said_of_a_walker(walkers: Any) -> None:
     assert record.longest == 210
     assert record.mean(2) == pytest.approx((100 * 3 + 10 * 5) / 110)
     assert record._replace(fell=np.zeros(5, dtype=bool)).longest == 340
+
+
+def test_an_ant_that_does_nothing_stays_up_and_a_hopper_does_not(walkers: Any) -> None:
+    falls, reward = walkers.nothing("Ant-v5", 1, 300)
+    assert falls == 0
+    assert 0.8 < reward < 1.2  # the reward for being up
+    assert walkers.nothing("Hopper-v5", 1, 300)[0] >= 1
 
 
 def test_rewards_beyond_the_range_of_a_walker_do_not_end_its_run(walkers: Any) -> None:
