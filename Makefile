@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo studio test test-all lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
-.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 mutants clean
+.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -83,6 +83,11 @@ bench-sweep: $(VENV)/.dev
 bench-gym: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_falls.py > falls.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_resets.py > resets.jsonl
+
+# Falls and earnings on machines with continuous actions, in processes on all cores (days on two of them; stop it with
+# Ctrl-C and go on later). OPTIONS="--tasks Hopper-v5 --learners ours --jobs 2" plays a part.
+bench-machines: $(VENV)/.dev
+	$(BIN)/python benchmarks/machines.py $(OPTIONS)
 
 # Stable-Baselines3 brings PyTorch, so it lives in an environment of its own.
 bench-sb3: $(VENV)/.core

@@ -16,7 +16,7 @@ from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, R
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
-from resetfree.players.shared.machine_search import MachineSearchState, no_policy
+from resetfree.players.shared.machine_search import NOTHING, MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier, check_room
 from resetfree.players.shared.search_state import SearchState
 from resetfree.players.shared.smooth_regression import CENTRES
@@ -40,8 +40,11 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     With continuous actions, the model is a set of Gaussian processes whose scales are learned, those of the reward
     apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data; the policy
     is the tanh of a linear function of z, found by CMA-ES and then improved by the exact gradient of imagined lives;
-    reset states are told from others by a logistic regression on squares. A policy that goes on living is not replaced
-    while the model wrongly predicts its resets.
+    reset states are told from others by a logistic regression on squares. The first actions are small ones around the
+    middle of the box, for many machines stand still. A policy that goes on living is not replaced while the model
+    wrongly predicts its resets, and one that has proven itself in a long life only by one that earns more; if that one
+    falls or earns less, the proven one is played again. So a machine that stands pays at most one reset for a new idea,
+    and ideas come when the rows have grown by `growth`: their number grows with the logarithm of the steps.
 
     In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
     are cut at the bounds of the problem's states. With continuous actions, a life takes that risk once for the farthest
@@ -88,7 +91,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         if box is not None:
-            return MachineSearchState(no_rows(problem), no_policy(box, len(problem.low)), **fresh)
+            policy = no_policy(box, len(problem.low))
+            return MachineSearchState(no_rows(problem), policy, **fresh, proven=policy, rate=NOTHING, began=0)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
         return ChoiceSearchState(no_rows(problem), nothing, **fresh)
 
@@ -97,19 +101,26 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         lam, n, policy = check_multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
-            if int(state.rows.taken(n).sum()) < self.least:
-                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known: every action equally likely
+            if not self._can_plan(state):
+                return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known
             policy = state.search(n, s1, lam, self)
         return Plan(policy, *state.foresee(n, policy, s1, self))
 
     def update(self, state: SearchState[Any], round: Round) -> SearchState[Any]:
         """Keep the policy that was played, add the steps that were taken, and decide whether it is stale."""
-        rows = state.rows
-        if round.plan.policy is not state.policy:
-            state.policy, state.at, state.lam, state.stale = round.plan.policy, rows.n, round.lam, False
+        rows, is_new = state.rows, round.plan.policy is not state.policy
+        if is_new:
+            state.play(round.plan.policy)
+        if is_new or ((state.stale or round.lam != state.lam) and self._can_plan(state)):
+            state.at, state.lam, state.stale = rows.n, round.lam, False
         rows.add(round.episode)
         state.stale = state.stale or round.episode.reset or rows.n >= self.growth * state.at
+        state.weigh(reset=round.episode.reset)
         return state
+
+    def _can_plan(self, state: SearchState[Any]) -> bool:
+        """Whether there are transitions enough for a model."""
+        return int(state.rows.taken(state.rows.n).sum()) >= self.least
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

@@ -12,6 +12,7 @@ import numpy as np
 from cmaes import CMA
 from scipy.optimize import minimize
 
+from resetfree.core.state import require
 from resetfree.players.shared.imagined_lives import imagine, worth_and_slope
 from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
@@ -25,8 +26,12 @@ from resetfree.problems.finite.transitions import Floats
 LATEST = 4096  # rows that the model is fitted to
 BEGAN = 4  # latest lives whose first states are imagined from
 SAVABLE = 20  # steps before a reset at which nothing can be saved: nothing is imagined from there
-
-AFRESH, NEARBY = 0.5, 0.2  # first deviation of a search from nothing, and from the policy that is played
+LONG = 300  # rows without a reset after which a policy has proven itself
+GAIN = 0.01  # imagined reward per step for which a proven policy is left
+LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
+NOTHING = -1.0  # rate while no policy has proven itself
+AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
+NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
 AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 FEW = 12  # starts that CMA-ES compares policies on
 LEAST_POLISH, MOST_POLISH = 20, 40  # times that the gradient is taken: half as often as there are weights
@@ -50,18 +55,19 @@ class MachineSearch(NamedTuple):
     rounds: int  # generations in all
     seed: int
 
-    def best(self, played: Floats | None, *, living: bool) -> Floats:
-        """The best theta found.
+    def best(self, played: Floats, *, living: bool, proven: bool = False) -> Floats:
+        """The best theta found, which may be the one that is played.
 
-        played: theta of the policy that is played now, None if there is none.
+        played: theta of the policy that is played now.
         living: whether it goes on living. Then it is replaced only if the model is right about it: one that predicts
           its resets has no say.
+        proven: whether it has lived for long. Then it is replaced only for more reward.
         """
         starts = self.model.scaling(self.starts)
         noise = np.random.default_rng(self.seed).normal(size=(self.planning, *starts.shape))
-        at_rest = np.full((len(self.model.steps.length) - starts.shape[1], starts.shape[1] + 1), AT_REST)
-        origins = [(at_rest, AFRESH)]
-        if played is not None and np.abs(played).max() < STEEPEST:
+        at_rest = np.full(played.shape, AT_REST)
+        origins = [(at_rest, AFRESH / np.sqrt(played.shape[1]))]
+        if np.abs(played).max() < STEEPEST:
             if living and imagine(self.model, played[None], starts, noise).reset.mean() > TRUSTED:
                 return played
             origins.append((played, NEARBY))
@@ -71,7 +77,15 @@ class MachineSearch(NamedTuple):
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(search, rounds, origin.shape, starts[:FEW], noise[:, :FEW])
         worths = imagine(self.model, np.array(found), starts, noise).worth(self.lam)
-        return self._polished(found[worths.argmax()], float(worths.max()), starts, noise)
+        best = self._polished(found[worths.argmax()], float(worths.max()), starts, noise)
+        return best if not (living and proven) or self._earns_more(best, played, starts, noise) else played
+
+    def _earns_more(self, theta: Floats, played: Floats, starts: Floats, noise: Floats) -> bool:
+        """Whether theta is imagined to earn more, even if all resets that are imagined of what is played are wrong."""
+        both = imagine(self.model, np.array([theta, played]), starts, noise)
+        reward, reset = both.reward.mean(axis=1), both.reset.mean(axis=1)
+        wrong = max(0.0, float(reset[1] - reset[0]))  # a life that is cut short loses at most the reward of all steps
+        return float(reward[0] - reward[1]) / self.planning > GAIN + wrong
 
     def _evolved(
         self, search: CMA, rounds: int, shape: tuple[int, ...], starts: Floats, noise: Floats
@@ -105,6 +119,40 @@ class MachineSearchState(SearchState[TanhPolicy]):
 
     models: dict[int, MachineModel] = field(metadata={"saved": False})  # of the first n rows
     found: dict[tuple[int, bytes, float], TanhPolicy] = field(metadata={"saved": False})  # in it, for s1 and lam
+    proven: TanhPolicy  # the one that earned most in a long life
+    rate: float  # what it earned per step
+    began: int  # first row of the life of the policy that is played
+
+    def check_loaded(self) -> None:
+        """Raise InvalidInput unless policies rest on whole episodes."""
+        super().check_loaded()
+        require(self.rows.ends_at(self.began), "a life must begin with an episode")
+        require(self.rate == NOTHING or 0.0 <= self.rate <= 1.0, "rate must be a mean reward")
+
+    @property
+    def has_proven(self) -> bool:
+        """Whether the policy that is played is the proven one."""
+        return self.rate != NOTHING and self.policy.same_as(self.proven)
+
+    def play(self, policy: TanhPolicy) -> None:
+        """Play a policy from now on: its life begins."""
+        self.policy, self.began = policy, self.rows.n
+
+    def weigh(self, *, reset: bool) -> None:
+        """Keep what has proven itself, and go back to it from a policy that fell or earns less."""
+        rows, has_proven = self.rows, self.has_proven
+        earned = rows.reward[self.began : rows.n][rows.taken(rows.n)[self.began :]]
+        rate = float(earned.mean())
+        fails = reset
+        if not reset and rows.n - self.began >= LONG:
+            if rate > self.rate:
+                self.proven, self.rate = self.policy, rate
+            fails = not has_proven and rate < self.rate - LOSS
+        if fails and self.rate != NOTHING and not has_proven:
+            self.play(self.proven)
+            self.at, self.stale = rows.n, False
+        elif reset:
+            self.rate, self.began = NOTHING, rows.n
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
@@ -143,10 +191,10 @@ class MachineSearchState(SearchState[TanhPolicy]):
                 rounds=settings.rounds,
                 seed=int(rng.integers(2**32)),
             )
-            played = scaled_policy(self.policy, model.scaling) if self.policy.weight.any() else None
-            living = not self.rows.dead[n - 1]
+            played = scaled_policy(self.policy, model.scaling)
+            theta = plan.best(played, living=not self.rows.dead[n - 1], proven=self.has_proven)
             self.found.clear()
-            self.found[key] = unscaled_policy(plan.best(played, living=living), model.scaling, self.policy)
+            self.found[key] = self.policy if theta is played else unscaled_policy(theta, model.scaling, self.policy)
         return self.found[key]
 
     @on_one_thread
@@ -173,7 +221,7 @@ def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
 
 
 def no_policy(box: Box, size: int) -> TanhPolicy:
-    """Every action of the box equally likely."""
+    """Small actions around the middle of the box."""
     return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), *box.ends)
 
 

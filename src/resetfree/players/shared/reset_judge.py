@@ -18,6 +18,7 @@ RIDGE = 1.0  # on all weights but the first
 SHARE = 0.2  # reset states weigh at least so much as all others: they are few, and missing one is dear
 STEPS = 15  # of Newton's method
 FLAT = 1e-9  # keeps its equations solvable where all is certain
+FARTHEST = 10.0  # z is cut there: from a machine that stands still, a fall is far, and its square would drown the rest
 LARGEST = 30.0  # logits are cut there, so that nothing overflows
 
 
@@ -28,13 +29,13 @@ class ResetJudge(NamedTuple):
 
     def logit(self, z: Floats) -> Floats:
         """[n] weight.(1, z, z^2) of the states z [n, D]."""
-        size = z.shape[1]
+        size, z = z.shape[1], np.clip(z, -FARTHEST, FARTHEST)
         return np.asarray(self.weight[0] + z @ self.weight[1 : 1 + size] + z**2 @ self.weight[1 + size :])
 
     def slope(self, z: Floats) -> Floats:
         """[n, D] the derivatives of the logits by z [n, D]."""
         size = z.shape[1]
-        return np.asarray(self.weight[1 : 1 + size] + 2.0 * z * self.weight[1 + size :])
+        return np.where(np.abs(z) < FARTHEST, self.weight[1 : 1 + size] + 2.0 * z * self.weight[1 + size :], 0.0)
 
     def resets(self, z: Floats) -> Bools:
         """[n] whether the states z [n, D] count as reset states."""
@@ -45,7 +46,7 @@ def fit_judge(lived: Floats, dead: Floats) -> ResetJudge:
     """The judge that separates the states lived in [n, D] from the reset states [r, D]; without those, none is one."""
     if not len(dead):
         return ResetJudge(np.concatenate([[-1.0], np.zeros(2 * lived.shape[1])]))
-    z = np.concatenate([lived, dead])
+    z = np.clip(np.concatenate([lived, dead]), -FARTHEST, FARTHEST)
     inputs = np.concatenate([np.ones((len(z), 1)), z, z**2], axis=1)
     is_dead = np.arange(len(z)) >= len(lived)
     share = np.where(is_dead, max(1.0, SHARE * len(lived) / len(dead)), 1.0)

@@ -76,9 +76,19 @@ class SearchState(ABC, Generic[Searched]):
         """Raise InvalidInput unless the policy rests on whole episodes."""
         require(self.rows.ends_at(self.at), "policy must rest on whole episodes")
 
+    def play(self, policy: Searched) -> None:
+        """Play a policy from now on."""
+        self.policy = policy
+
+    def weigh(self, *, reset: bool) -> None:
+        """Compare what is played with what was played before, after an episode that ended in a reset or not."""
+
     @abstractmethod
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:
-        """The policy of largest reward - lam (probability of a reset) from s1, in the model of the first n rows."""
+        """The policy of largest reward - lam (probability of a reset) from s1, in the model of the first n rows.
+
+        The policy that is played itself where it is to be kept.
+        """
 
     @abstractmethod
     def foresee(self, n: int, policy: Searched, s1: State, settings: SearchSettings) -> tuple[float, float]:

@@ -152,17 +152,29 @@ class _Fit(NamedTuple):
 
 def _fit(x: Floats, y: Floats, rng: np.random.Generator) -> _Fit:
     mean, deviation = y.mean(axis=0), np.maximum(y.std(axis=0), TINY)
-    unit, some = (y - mean) / deviation, _some(len(x), ROWS, rng)
+    unit, some = (y - mean) / deviation, scattered(x, ROWS, rng)
     scales = fit_scales(x[some], unit[some])
-    centre = x[_some(len(x), CENTRES, rng)] / scales.length
+    scaled = x / scales.length
+    centre = scaled[scattered(scaled, CENTRES, rng)]
     covariance = _radial(centre, centre) + JITTER * np.eye(len(centre))
     whiten = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(centre)), lower=True).T
     basis = np.concatenate([np.ones((len(x), 1)), x, _radial(x / scales.length, centre) @ whiten], axis=1)
     return _Fit(scales, centre, whiten, basis, unit, mean, deviation)
 
 
-def _some(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    return rng.permutation(n)[:most] if n > most else np.arange(n)
+def scattered(x: Floats, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """At most so many rows of x [n, d]: half of them any, half each the farthest from those before.
+
+    A machine that stands still for long has few rows that tell how it moves, and any would miss them.
+    """
+    if len(x) <= most:
+        return np.arange(len(x))
+    rows, apart = list(rng.permutation(len(x))[: most // 2]), np.full(len(x), np.inf)
+    for i in range(most - 1):
+        np.minimum(apart, ((x - x[rows[i]]) ** 2).sum(axis=1), out=apart)
+        if i + 1 == len(rows):
+            rows.append(apart.argmax())
+    return np.array(rows)
 
 
 def fit_scales(x: Floats, y: Floats) -> Scales:
