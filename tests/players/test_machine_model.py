@@ -73,6 +73,17 @@ def test_the_judge_finds_an_interval_from_few_falls() -> None:
     assert judge.resets(z[2000:][np.abs(z[2000:, 0]) < 0.8]).mean() < 0.05
 
 
+@pytest.mark.parametrize("far", [30.0, 1e4, 1e9, 1e150])
+def test_a_fall_that_is_far_away_is_judged(far: float) -> None:
+    """As of a machine that has stood still for long, whose sensors hardly moved."""
+    lived = np.random.default_rng(0).normal(size=(500, 11))
+    dead = np.zeros((1, 11))
+    dead[0, :3] = far, -far, far
+    judge = fit_judge(lived, dead)
+    assert judge.resets(dead).all()
+    assert not judge.resets(lived).any()
+
+
 def test_without_falls_no_state_is_a_reset_state() -> None:
     judge = fit_judge(np.random.default_rng(0).normal(size=(9, 3)), np.zeros((0, 3)))
     assert not judge.resets(1e6 * np.eye(3)).any()
@@ -158,7 +169,7 @@ def search(model: MachineModel, **changes: Any) -> MachineSearch:
 def test_a_policy_found_in_the_model_stands_in_the_world() -> None:
     """After two falls; the machine then stands for 1,000 steps from ten starts."""
     model = fitted(falls=2)
-    found = search(model).best(None, living=False)
+    found = search(model).best(np.zeros((1, 3)), living=False)
     starts = np.random.default_rng(9).uniform(-0.1, 0.1, size=(10, 2))
     assert [life(found, model, s) for s in starts] == [1000] * 10
 

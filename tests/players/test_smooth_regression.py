@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from resetfree.players.shared import smooth_regression as regression
-from resetfree.players.shared.smooth_regression import draw_functions, fit_scales, likelihood
+from resetfree.players.shared.smooth_regression import draw_functions, fit_scales, likelihood, scattered
 
 Floats = NDArray[np.float64]
 NO_DRAW = np.zeros(1, dtype=np.int64)
@@ -124,3 +124,12 @@ def test_hardly_any_examples_and_sensors_that_never_move(n: int) -> None:
     x = np.concatenate([np.random.default_rng(0).normal(size=(n, 1)), np.zeros((n, 2))], axis=1)
     drawn = draw_functions(x, np.zeros((n, 2)), 4, np.random.default_rng(0))
     assert np.isfinite(drawn.values(np.full((1, 3), 9.0), NO_DRAW)).all()
+
+
+def test_rows_are_scattered_over_what_was_seen() -> None:
+    """One row in a thousand is far from the others: any 20 miss most of them, scattered ones find all."""
+    x = np.concatenate([np.zeros((4000, 2)), np.array([[9.0, 0.0], [0.0, 9.0], [-9.0, 0.0], [0.0, -9.0]])])
+    chosen = scattered(x, 20, np.random.default_rng(0))
+    assert {4000, 4001, 4002, 4003} <= set(chosen.tolist())
+    assert len(chosen) == 20
+    assert scattered(x[:5], 20, np.random.default_rng(0)).tolist() == [0, 1, 2, 3, 4]
