@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,23 @@ def test_a_gradient_is_of_the_same_lives() -> None:
 
 def test_a_gradient_of_lives_that_end_is_not_taken_further() -> None:
     model = machine([20.0, 0.0, 0.0], [1.0, 0.0, 0.0], 1.0)  # 4.5 widths outside after one step: a sure reset
-    worth, _ = worth_and_slope(model, np.zeros((1, 2)), np.zeros((3, 1)), np.zeros((50, 3, 1)), 7.0)
+    noise = np.full((50, 3, 1), np.nan)
+    noise[0] = 0.0
+    worth, slope = worth_and_slope(model, np.zeros((1, 2)), np.zeros((3, 1)), noise, 7.0)
     assert worth == 1.0 - 7.0
+    assert np.isfinite(slope).all()
+
+
+def test_every_start_has_its_draw_and_its_place() -> None:
+    """Two draws that earn z and 10 + z: start i is in draw i modulo 2."""
+    model = machine([0.0, 0.0, 0.0], [0.0, 1.0, 0.0], 0.0)
+    rewards = model.rewards._replace(weight=np.array([[[0.0], [1.0], [0.0]], [[10.0], [1.0], [0.0]]]))
+    steps = model.steps._replace(weight=np.zeros((2, 3, 1)))
+    model = replace(model, steps=steps, rewards=rewards, largest=np.full(2, 99.0))
+    starts, noise = np.array([[0.1], [0.2], [0.3], [0.4], [0.5]]), np.zeros((1, 5, 1))
+    forecast = imagine(model, np.zeros((3, 1, 2)), starts, noise)
+    np.testing.assert_allclose(forecast.reward, np.tile([0.1, 10.2, 0.3, 10.4, 0.5], (3, 1)))
+    assert worth_and_slope(model, np.zeros((1, 2)), starts, noise, 0.0)[0] == pytest.approx(21.5 / 5)
 
 
 @pytest.mark.parametrize(
@@ -139,8 +155,7 @@ def search(model: MachineModel, **changes: Any) -> MachineSearch:
 def dear_motor() -> MachineModel:
     """A machine that moves as it is pushed, and earns exp(-a^2 / 2) of its action a."""
     earns = Draws(np.array([1e9, 1.0]), np.zeros((1, 2)), np.array([0.0, 0.0, 0.0, 1.0]).reshape(1, 4, 1), np.zeros(1))
-    given = {**vars(machine([0.0, 0.0, 0.1], [0.0, 0.0, 0.0], 0.5)), "rewards": earns}
-    return MachineModel(**given)
+    return replace(machine([0.0, 0.0, 0.1], [0.0, 0.0, 0.0], 0.5), rewards=earns)
 
 
 def test_doing_nothing_is_one_of_the_policies_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,4 +222,4 @@ def test_the_gradient_is_taken_oftener_of_many_weights(monkeypatch: pytest.Monke
         taken.clear()
         search(dear_motor())._polished(np.ones((1, size)), 0.0, np.zeros((3, 1)), np.zeros((20, 3, 1)))
         counts.append(len(taken))
-    assert 20 <= counts[0] <= 22 < 30 <= counts[1] <= 32 < 40 <= counts[2] <= 42
+    assert 15 <= counts[0] <= 17 < 30 <= counts[1] <= 32 < 40 <= counts[2] <= 42

@@ -34,7 +34,7 @@ AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the mi
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
 AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 FEW = 12  # starts that CMA-ES compares policies on
-LEAST_POLISH, MOST_POLISH = 20, 40  # times that the gradient is taken: half as often as there are weights
+LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
 
