@@ -91,6 +91,19 @@ def test_a_proven_policy_that_falls_is_proven_no_longer() -> None:
     assert state.rate == NOTHING
 
 
+def test_a_proven_policy_that_earns_less_than_it_did_is_proven_no_longer() -> None:
+    """As one that fell elsewhere, was put back, and stands in a corner now."""
+    state, one, two = fresh(), policy(1.0), policy(2.0)
+    live(state, one, 0.8, times=ENOUGH)
+    live(state, two, 0.8, reset=True)
+    live(state, one, 0.8 - 2.0 * LOSS, times=ENOUGH - 1)
+    assert state.has_proven
+    state.stale = False
+    live(state, one, 0.8 - 2.0 * LOSS)
+    assert state.rate == NOTHING
+    assert state.stale
+
+
 def test_nothing_is_gone_back_to_before_a_policy_has_proven_itself() -> None:
     state, two = fresh(), policy(2.0)
     live(state, policy(1.0), 0.4, reset=True)

@@ -139,20 +139,21 @@ class MachineSearchState(SearchState[TanhPolicy]):
         self.policy, self.began = policy, self.rows.n
 
     def weigh(self, *, reset: bool) -> None:
-        """Keep what has proven itself, and go back to it from a policy that fell or earns less."""
+        """Keep what has proven itself, and go back to it from a policy that fell or earns less.
+
+        A proven policy that falls, or earns less than it did, is proven no longer: a plan follows.
+        """
         rows, has_proven = self.rows, self.has_proven
         earned = rows.reward[self.began : rows.n][rows.taken(rows.n)[self.began :]]
-        rate = float(earned.mean())
-        fails = reset
-        if not reset and rows.n - self.began >= LONG:
-            if rate > self.rate:
-                self.proven, self.rate = self.policy, rate
-            fails = not has_proven and rate < self.rate - LOSS
-        if fails and self.rate != NOTHING and not has_proven:
-            self.play(self.proven)
-            self.at, self.stale = rows.n, False
-        elif reset:
-            self.rate, self.began = NOTHING, rows.n
+        rate, is_long = float(earned.mean()), rows.n - self.began >= LONG
+        if not reset and is_long and rate > self.rate:
+            self.proven, self.rate = self.policy, rate
+        elif reset or (is_long and rate < self.rate - LOSS):
+            if self.rate != NOTHING and not has_proven:
+                self.play(self.proven)
+                self.at, self.stale = rows.n, False
+            else:
+                self.rate, self.began, self.stale = NOTHING, rows.n, True
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
