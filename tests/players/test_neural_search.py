@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 from tests.players.small_networks import Target, episode, feed, small
 
 import resetfree as rf
@@ -35,6 +37,9 @@ from resetfree.players.shared.skip_policy import SkipPolicy, first_actor, skip_p
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
+from resetfree.show.cli.run import show, summary
+from resetfree.show.report.html.groups import collect
+from resetfree.show.report.html.html_tables import settings
 from resetfree.use import read_policy
 
 QUIET = Manner(np.float32(0.0), np.float32(0.0), np.uint32(1))
@@ -254,6 +259,13 @@ def test_a_run_is_exported_and_needs_no_jax(tmp_path: Path) -> None:
     file = policy.export(tmp_path / "policy.npz")
     assert np.array_equal(read_policy(file).predict(x)[0], policy.predict(x)[0])
     assert np.array_equal(rf.load(tmp_path / "run.rfrun", Target()).policy.predict(x)[0], policy.predict(x)[0])
+    again = rf.load(tmp_path / "run.rfrun", Target()).decisions  # the record is in the file
+    assert again == run.decisions
+    assert again[0].what == word.WORDS[word.TAKE_OVER]
+    console = Console(file=StringIO(), width=200)
+    show(console, summary(run))
+    assert f"after episode {again[-1].k}: {again[-1].what}" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"after episode {again[0].k}: networks play" in settings(collect([tmp_path / "run.rfrun"]).groups[0])
     code = (
         "import sys; sys.modules['jax'] = None; from resetfree.use import read_policy; import numpy as np; "
         f"print(read_policy({str(file)!r}).predict(np.zeros((1, 2)))[0].shape)"

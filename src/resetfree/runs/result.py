@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import NotCertifiable
+from resetfree.core.errors import NotCertifiable, RunError
+from resetfree.game.capabilities import Decision
 from resetfree.players import Role, discover
 from resetfree.problems.blueprint import number
 from resetfree.problems.contract import Intervention, Problem
@@ -26,7 +27,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
-from resetfree.runs.recall import TrainedPlayer, recall
+from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed
 from resetfree.theory import regret as measures
@@ -131,6 +132,14 @@ class Run:
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""
         return certify(self)
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """What the primal player decided about itself, up to the newest checkpoint: who plays, what is tried."""
+        try:
+            return decisions_of(self)
+        except RunError:  # nothing was learned yet, or its player cannot be made again
+            return []
 
     @cached_property
     def policy(self) -> DeployedPolicy:

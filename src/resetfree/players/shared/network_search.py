@@ -32,7 +32,7 @@ DOUBTED, USUAL = 512, 0.99  # rows in which the doubt of the members is measured
 
 TAKE_OVER, GIVE_BACK, FELL_AGAIN, ADOPTED, PROVEN, EARNED_LESS, FELL_NEW, DISTRUSTED, REFUSED = range(9)
 WORDS = (
-    "networks play: they predict the latest steps better than the model of model-search",
+    "networks play: they predict the latest steps no worse than the model of model-search",
     "model-search plays: the networks predict the latest steps worse than its model",
     "model-search plays: the proven policy of the networks fell soon after a fall",
     "a new policy is played: the networks expect more of it without more resets",
