@@ -2,8 +2,8 @@
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`PlansAhead`, `Exploits`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`, `ChoosesFunction`,
-`TakesHints`.
+`PlansAhead`, `Exploits`, `Decides`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`,
+`ChoosesFunction`, `TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -135,6 +135,21 @@ class Exploits(Protocol):
 
     def greedy(self, state: Any, lam: float) -> Any:
         """The policy under the multiplier lam, without exploration."""
+
+
+class Decision(NamedTuple):
+    """A decision of a player about itself: who plays, what is tried, and why."""
+
+    k: int  # the round after which it was made
+    what: str  # one sentence
+
+
+@runtime_checkable
+class Decides(Protocol):
+    """A primal player that changes within a run how it plays, and records it."""
+
+    def decisions(self, state: Any) -> list[Decision]:
+        """Its decisions so far."""
 
 
 @dataclass(frozen=True, eq=False)

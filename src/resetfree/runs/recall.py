@@ -16,7 +16,7 @@ from resetfree.core import state as states
 from resetfree.core.arguments import real
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.settings import expect
-from resetfree.game.capabilities import Exploits
+from resetfree.game.capabilities import Decides, Decision, Exploits
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import Role, discover
 from resetfree.problems.action_spaces import Box
@@ -113,6 +113,25 @@ def recall(
                 "Give it: rf.load(file, problem), or PROBLEM on the command line."
             ) from error
         raise RunError(f"{named(run.path)} does not fit this problem or its player: {why}.") from error
+
+
+def decisions_of(run: LearnedRun) -> list[Decision]:
+    """What the primal player of a run decided by its newest checkpoint; none of a player that does not record any.
+
+    Raises RunError if the run has no checkpoint, or does not fit its problem.
+    """
+    player = run.learned.player if run.learned else discover("primal").get(run.spec["primal"]["name"])
+    if not isinstance(run.players.get("primal", player), Decides):
+        return []
+    memory = _memory(run)
+    world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if run.problem is None else run.problem
+    try:
+        made, state = _player_of(run, world, None, memory)
+    except RunError:
+        raise
+    except (ResetFreeError, *BROKEN) as error:
+        raise RunError(f"{named(run.path)} does not fit its player: {' '.join(str(error).split())}") from error
+    return list(made.decisions(state))
 
 
 def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None, memory: Memory) -> tuple[Any, Any]:

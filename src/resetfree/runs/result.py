@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
-from resetfree.core.errors import NotCertifiable
+from resetfree.core.errors import NotCertifiable, RunError
+from resetfree.game.capabilities import Decision
 from resetfree.game.contract import Prediction
 from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover
@@ -29,7 +30,7 @@ from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
-from resetfree.runs.recall import TrainedPlayer, recall
+from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed
 from resetfree.theory import regret as measures
@@ -148,6 +149,14 @@ class Run:
     def certificates(self) -> list[Certificate]:
         """Every claim that can be checked on this run."""
         return certify(self)
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """What the primal player decided about itself, up to the newest checkpoint: who plays, what is tried."""
+        try:
+            return decisions_of(self)
+        except RunError:  # nothing was learned yet, or its player cannot be made again
+            return []
 
     @cached_property
     def policy(self) -> DeployedPolicy:

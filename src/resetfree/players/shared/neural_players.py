@@ -10,7 +10,9 @@ Legend: D numbers in a state, A in an action; H steps in an episode.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -31,45 +33,37 @@ Price: TypeAlias = Annotated[float, Range(0, 1e6)]
 Size: TypeAlias = Annotated[int, Range(1, 65_536)]
 MOST_PRICE = 1e6  # multipliers are cut here: float32 has no square of much larger ones
 LATELY = 1000  # latest states by which falls are predicted where no network does
+LOWER = "'learning_rate', 'price' or 'reward_scale'"
 INSTALL = 'needs JAX and optax, which are not installed: pip install "resetfree[neural]"'
 
 
-@dataclass
-class NeuralState:
-    """All transitions; networks and optimisers as a list of arrays; how many gradient steps they had."""
+@dataclass(kw_only=True)
+class Trained:
+    """Networks and optimisers as a list of arrays, and how many gradient steps they had."""
 
-    rows: StoredRows
     learned: list[NDArray[Any]]
-    updates: int
+    updates: int = 0
     form: Any = field(metadata={"saved": False})  # of the tree whose leaves are `learned`
-    horizon: int = field(metadata={"saved": False})
     seed: int = field(metadata={"saved": False})
-    box: Box = field(metadata={"saved": False})
 
     @property
     def tree(self) -> Any:
         """Networks and optimisers by name."""
         return self.form.unflatten(self.learned)
 
-    def keep(self, tree: Any, updates: int, name: str) -> None:
-        """Keep what was learned in further gradient steps; raises InvalidInput if it is not finite."""
+    def keep(self, tree: Any, updates: int, name: str, lower: str = LOWER) -> None:
+        """Keep what was learned in further gradient steps; raises InvalidInput if it is not finite.
+
+        lower: the settings that are to blame.
+        """
         self.updates += updates
         learned = [np.array(leaf) for leaf in self.form.flatten_up_to(tree)]
         if not all(np.isfinite(leaf).all() for leaf in learned):
             raise InvalidInput(
                 f"The networks of '{name}' must be finite. Got others after {self.updates} gradient steps: "
-                "give a smaller 'learning_rate', 'price' or 'reward_scale'."
+                f"give a smaller {lower}."
             )
         self.learned = learned
-
-    def taken(self) -> NDArray[np.int64]:
-        """The rows at which a transition begins."""
-        return np.flatnonzero(self.rows.taken(self.rows.n))
-
-    def falls(self) -> float:
-        """The probability of a fall in an episode, by how often the agent fell lately."""
-        dead = self.rows.dead[max(0, self.rows.n - LATELY) : self.rows.n]
-        return float(1.0 - (1.0 - (dead.sum() + 0.5) / (len(dead) + 1.0)) ** self.horizon)
 
     def random(self, purpose: int) -> np.random.Generator:
         """Random numbers for the next gradient steps."""
@@ -82,6 +76,24 @@ class NeuralState:
     def step(self, further: int) -> np.uint32:
         """The number of a gradient step after the next one, as JAX takes it."""
         return np.uint32((self.updates + further) % 2**32)
+
+
+@dataclass(kw_only=True)
+class NeuralState(Trained):
+    """All transitions, and what networks learned of them."""
+
+    rows: StoredRows
+    horizon: int = field(metadata={"saved": False})
+    box: Box = field(metadata={"saved": False})
+
+    def taken(self) -> NDArray[np.int64]:
+        """The rows at which a transition begins."""
+        return np.flatnonzero(self.rows.taken(self.rows.n))
+
+    def falls(self) -> float:
+        """The probability of a fall in an episode, by how often the agent fell lately."""
+        dead = self.rows.dead[max(0, self.rows.n - LATELY) : self.rows.n]
+        return float(1.0 - (1.0 - (dead.sum() + 0.5) / (len(dead) + 1.0)) ** self.horizon)
 
 
 @dataclass(frozen=True)
@@ -110,17 +122,11 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
                 f"Got '{problem.name}' instead."
             )
         check_pooling(problem, self.name)
-        try:
-            import jax
-
-            tree = self.fresh(len(problem.low), box.size, np.random.default_rng([seed, 1]))
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in ("jax", "jaxlib", "optax"):
-                raise
-            raise InvalidInput(f"The player '{self.name}' {INSTALL}.") from error
-        leaves, form = jax.tree.flatten(tree)
-        learned = [np.array(leaf) for leaf in leaves]  # copies: no two leaves share memory
-        return NeuralState(no_rows(problem), learned, 0, form, problem.horizon, seed, box)
+        size, rng = len(problem.low), np.random.default_rng([seed, 1])
+        learned, form = leaves_of(self.name, lambda: self.fresh(size, box.size, rng))
+        return NeuralState(
+            rows=no_rows(problem), learned=learned, form=form, horizon=problem.horizon, seed=seed, box=box
+        )
 
     @abstractmethod
     def fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
@@ -148,6 +154,28 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
         """Nothing is proved."""
         constants: dict[str, Any] = {"hidden": self.hidden, "gamma": self.gamma, "price": self.price}
         return Statement(constants, False, "no theorem covers networks that are trained by gradient steps")
+
+
+def is_installed() -> bool:
+    """Whether JAX and optax are."""
+    return all(find_spec(name) is not None for name in ("jax", "optax"))
+
+
+def leaves_of(name: str, fresh: Callable[[], Any]) -> tuple[list[NDArray[Any]], Any]:
+    """The arrays of the tree that `fresh` makes, and its form; raises InvalidInput if JAX or optax is missing.
+
+    name: of the player, for the sentence.  fresh: the first call that needs JAX.
+    """
+    try:
+        import jax
+
+        tree = fresh()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("jax", "jaxlib", "optax"):
+            raise
+        raise InvalidInput(f"The player '{name}' {INSTALL}.") from error
+    leaves, form = jax.tree.flatten(tree)
+    return [np.array(leaf) for leaf in leaves], form  # copies: no two leaves share memory
 
 
 def start_vector(s1: State) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ Legend: z [D] a scaled state; features (1, z, z^2).
 
 from __future__ import annotations
 
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,27 @@ class ResetJudge(NamedTuple):
         """[n] whether the states z [n, D] count as reset states."""
         return np.asarray(self.logit(z) > 0.0)
 
+    def calibrated(self, judged: tuple[int, int], met: tuple[int, int]) -> ResetJudge:
+        """The judge whose sum is the log odds that a state is a reset state, as often as these were met.
+
+        judged, met: how many states were lived in and how many were reset states, of those that it was fitted to and
+          of all. Before the first of these, half of one counts as met.
+
+        >>> once_weighed_equally = ResetJudge(np.array([0.0, 0.0, 0.0]))
+        >>> once_weighed_equally.calibrated((100, 100), (900, 100)).weight[0]  # log(1/9)
+        -2.1972245773362196
+        """
+        lived, dead = judged
+        if not dead:
+            return ResetJudge(np.concatenate([[log(0.5 / (met[0] + 1.0))], np.zeros(len(self.weight) - 1)]))
+        shift = log(met[1] / met[0]) - log(weight_of_reset_states(lived, dead) * dead / lived)
+        return ResetJudge(self.weight + np.eye(1, len(self.weight))[0] * shift)
+
+
+def weight_of_reset_states(lived: int, dead: int) -> float:
+    """How much each of r reset states weighs beside n states that were lived in."""
+    return max(1.0, SHARE * lived / dead)
+
 
 def fit_judge(lived: Floats, dead: Floats) -> ResetJudge:
     """The judge that separates the states lived in [n, D] from the reset states [r, D]; without those, none is one."""
@@ -49,7 +71,7 @@ def fit_judge(lived: Floats, dead: Floats) -> ResetJudge:
     z = np.clip(np.concatenate([lived, dead]), -FARTHEST, FARTHEST)
     inputs = np.concatenate([np.ones((len(z), 1)), z, z**2], axis=1)
     is_dead = np.arange(len(z)) >= len(lived)
-    share = np.where(is_dead, max(1.0, SHARE * len(lived) / len(dead)), 1.0)
+    share = np.where(is_dead, weight_of_reset_states(len(lived), len(dead)), 1.0)
     ridge = np.full(inputs.shape[1], RIDGE)
     ridge[0] = FLAT
     weight = np.zeros(inputs.shape[1])

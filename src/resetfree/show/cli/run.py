@@ -29,6 +29,7 @@ from resetfree.show.cli.run_request import FIELDS, default_file, find_operator, 
 from resetfree.studies.trial import NamedPlayers, Trial
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
+DECISIONS = 5  # latest decisions of the primal player that are shown
 
 
 @click.command()
@@ -176,6 +177,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
             "statements": run.statements,
             "warning": _warning(run),
+            "decisions": [one._asdict() for one in run.decisions],
             "regret": regret,
             "resets": resets,
             "realised_resets": tally.resets,
@@ -250,6 +252,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked
             verdict += " if Assumption 1 holds"
         rows.append((f"{role}: {verdict}", statement["why"] + (f" [{constants}]" if constants else "")))
+    shown = data["decisions"][-DECISIONS:]
+    rows += [("decided" if i == 0 else "", f"after episode {one['k']}: {one['what']}") for i, one in enumerate(shown)]
     if data["warning"]:
         rows.append(("note", data["warning"]))
     rows.append(("run file", data["run_file"]))

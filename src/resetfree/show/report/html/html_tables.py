@@ -77,6 +77,10 @@ def settings(group: Group) -> Markup:
         ("time", f"{spread([run.seconds for run in group.runs])} s of learning per run"),
         ("files", ", ".join(run.path.name for run in group.runs if run.path is not None)),
     ]
+    decided = [
+        f"seed {run.spec['seed']}, after episode {one.k}: {one.what}" for run in group.runs for one in run.decisions
+    ]
+    rows += [("decisions of the player", join([tag("div", line) for line in decided]))] if decided else []
     return table(("setting", "value"), rows, caption="What was run")
 
 
