@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from tests.players.small_networks import Target
 
 from resetfree.core.errors import InvalidInput
+from resetfree.core.state import load
 from resetfree.game.contract import Plan, Round
 from resetfree.players.primal.model_search import ModelSearch
 from resetfree.players.shared import machine_search
 from resetfree.players.shared.imagined_lives import Forecast
-from resetfree.players.shared.machine_model import GENTLE, TanhPolicy
-from resetfree.players.shared.machine_search import GAIN, LONG, LOSS, NOTHING, MachineSearchState
+from resetfree.players.shared.machine_model import TanhPolicy
+from resetfree.players.shared.machine_search import GAIN, GENTLE, LONG, LOSS, NOTHING, MachineSearchState
+from resetfree.players.testing.trial_problems import snapshot
 from resetfree.problems.contract import Episode
 
 PLAYER, STEPS = ModelSearch(), 100
@@ -33,14 +35,19 @@ def policy(weight: float) -> TanhPolicy:
     return replace(fresh().policy, weight=np.full_like(fresh().policy.weight, weight))
 
 
+def lived(reward: float, *, reset: bool = False) -> Episode:
+    """An episode with the same reward in every step."""
+    first = fresh().policy
+    size, actions = first.weight.shape[1], np.zeros((STEPS, len(first.low)))
+    return Episode(
+        np.zeros((STEPS + 1, size)), actions, np.full(STEPS, reward), reset, None if reset else np.zeros(size)
+    )
+
+
 def live(state: MachineSearchState, played: TanhPolicy, reward: float, *, reset: bool = False, times: int = 1) -> None:
     """Episodes of a policy with the same reward in every step; the last one may end in a reset."""
-    size = played.weight.shape[1]
     for i in range(times):
-        falls = reset and i == times - 1
-        rewards, actions = np.full(STEPS, reward), np.zeros((STEPS, len(played.low)))
-        episode = Episode(np.zeros((STEPS + 1, size)), actions, rewards, falls, None if falls else np.zeros(size))
-        plan = Plan(played, 0.0, 0.0)
+        episode, plan = lived(reward, reset=reset and i == times - 1), Plan(played, 0.0, 0.0)
         PLAYER.update(state, Round(1, episode.start, 200.0, plan, episode=episode, cost_signal=0.0, exact=None))
 
 
@@ -162,3 +169,15 @@ def test_what_a_file_says_of_it_is_checked(began: int, rate: float) -> None:
     state.began, state.rate = began, rate
     with pytest.raises(InvalidInput):
         state.check_loaded()
+
+
+def test_a_policy_on_trial_and_the_proven_one_are_both_read_back() -> None:
+    state, one, two = fresh(), policy(1.0), policy(2.0)
+    live(state, one, 0.4, times=ENOUGH)
+    live(state, two, 0.4)
+    other = fresh()
+    for _ in range(ENOUGH + 1):
+        other.rows.replay(lived(0.4))
+    load(other, snapshot(state))
+    assert (other.policy.weight.flat[0], other.proven.weight.flat[0]) == (2.0, 1.0)
+    assert (other.rate, other.began, other.at) == (state.rate, state.began, state.at)

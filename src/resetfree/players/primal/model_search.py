@@ -16,7 +16,7 @@ from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, R
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
-from resetfree.players.shared.machine_search import NOTHING, MachineSearchState, no_policy
+from resetfree.players.shared.machine_search import GENTLE, NOTHING, MachineSearchState, no_policy
 from resetfree.players.shared.requirements import check_multiplier, check_room
 from resetfree.players.shared.search_state import SearchState
 from resetfree.players.shared.smooth_regression import CENTRES
@@ -91,8 +91,10 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         if box is not None:
-            policy = no_policy(box, len(problem.low))
-            return MachineSearchState(no_rows(problem), policy, **fresh, proven=policy, rate=NOTHING, began=0)
+            policy, proven = (
+                no_policy(box, len(problem.low), GENTLE) for _ in range(2)
+            )  # two: a file is read into each
+            return MachineSearchState(no_rows(problem), policy, **fresh, proven=proven, rate=NOTHING, began=0)
         nothing = LinearScores(np.zeros((problem.n_actions, len(problem.low))), np.zeros(problem.n_actions))
         return ChoiceSearchState(no_rows(problem), nothing, **fresh)
 

@@ -25,14 +25,13 @@ BEYOND = 0.25  # a step may be larger than any seen by this part of their range
 JUDGED = 2000  # states lived in that the judge learns from: half are the latest, half any
 FELL = 256  # latest reset states that it learns from
 STILL = 1e-6  # a sensor with a relative deviation below this never moved
-GENTLE = 0.3  # part of the box that first actions come from: it costs little to find out that a machine stands still
 FIRST = 20  # states that make the first box
 EXPECTED = 10.0  # resets, and widths lived in outside of the box, that are taken for seen before there are any
 
 
 @dataclass
 class TanhPolicy(Policy):
-    """The action middle + half tanh(weight.s + offset) of a box; without weights, any small one around the middle."""
+    """The action middle + half tanh(weight.s + offset) of a box; without weights, any one in `reach` of the middle."""
 
     kind = "TanhPolicy"
     axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A", "low": "A", "high": "A"}
@@ -41,10 +40,12 @@ class TanhPolicy(Policy):
     offset: Floats  # [A]
     low: Floats = field(metadata={"fixed": True})  # [A] the box
     high: Floats = field(metadata={"fixed": True})  # [A]
+    reach: float = 1.0  # part of the box
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless it has a box."""
         require((self.low <= self.high).all(), "policy must have a box of actions")
+        require(0.0 <= self.reach <= 1.0, "policy must reach a part of its box")
 
     def same_as(self, other: TanhPolicy) -> bool:
         """Whether it acts like another one in the same box."""
@@ -53,7 +54,7 @@ class TanhPolicy(Policy):
     def act(self, h: int, s: State, u: Any) -> Floats:
         """[A] the action, the same at every step."""
         if not self.weight.any():
-            return from_unit(GENTLE * (2.0 * np.asarray(u) - 1.0), self.low, self.high)
+            return from_unit(self.reach * (2.0 * np.asarray(u) - 1.0), self.low, self.high)
         pushed = np.tanh(self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset)
         return from_unit(pushed, self.low, self.high)
 

@@ -26,6 +26,7 @@ from resetfree.problems.finite.transitions import Floats
 LATEST = 4096  # rows that the model is fitted to
 BEGAN = 4  # latest lives whose first states are imagined from
 SAVABLE = 20  # steps before a reset at which nothing can be saved: nothing is imagined from there
+GENTLE = 0.3  # part of the box that first actions come from: it costs little to find out that a machine stands still
 LONG = 300  # rows without a reset after which a policy has proven itself
 GAIN = 0.01  # imagined reward per step for which a proven policy is left
 LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
@@ -221,9 +222,9 @@ def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
         return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
 
 
-def no_policy(box: Box, size: int) -> TanhPolicy:
-    """Small actions around the middle of the box."""
-    return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), *box.ends)
+def no_policy(box: Box, size: int, reach: float = 1.0) -> TanhPolicy:
+    """Every action of the box equally likely, or of the part of it around its middle."""
+    return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), *box.ends, reach)
 
 
 def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:

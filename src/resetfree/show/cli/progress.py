@@ -282,7 +282,7 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
     >>> resets_line(tally, 500, 41.0, None, 12)
     '10 resets'
     >>> tally.predicted = 8.25
-    >>> resets_line(tally, 500, 41.0, 25.0, 100)
+    >>> resets_line(tally, 500, 41.0, 25.0, 90)
     '10 resets, 8.25 predicted · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
     """
     n = tally.resets
