@@ -243,8 +243,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             rate=np.float32(self.learning_rate),
             batch=self.batch,
         )
-        usual = np.quantile(np.asarray(doubts(tree["model"], state.lately(seen))), word.USUAL)
-        tree["model"] = tree["model"]._replace(doubt=narrow(max(float(usual), 1e-6)))
+        usual = np.quantile(np.asarray(doubts(tree["model"], state.usual(seen))), word.USUAL)
+        tree["model"] = tree["model"]._replace(doubt=narrow(max(float(usual), word.LEAST_DOUBT)))
         state.keep(tree, count, self.name, "'learning_rate'")
         state.trained = n
 
