@@ -160,7 +160,12 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return bool(policy.weight.any() and np.abs(scaled_policy(policy, state.scaling())).max() < STEEPEST)
 
     def _consider(self, state: NetworkSearchState, k: int) -> None:
-        """Train networks and let them play if they predict what they have not seen better than the model in play."""
+        """Train networks and let them play if they predict what they have not seen no worse than the model in play.
+
+        And if they predict no resets of the policy that lives, with noise: some policies stand only without.
+        """
+        from resetfree.players.shared.network_model import foresee
+
         if not state.trained and (first := state.boundary(int((1.0 - HELD_OUT) * state.search.rows.n))):
             self._train(state, first)
         ratio = self._learn(state)
@@ -169,6 +174,10 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             return
         tree, policy = state.tree, state.search.policy
         actor = first_actor(scaled_policy(policy, state.scaling()), self.actor_hidden, state.random(ACTING))
+        starts, prices = state.starts(self.lives, state.random(STARTING)), narrow(np.full(self.lives, state.search.lam))
+        lives = foresee(tree["model"], actor, starts, prices, self._manner(state, WEIGHING), self.ahead)
+        if float(np.asarray(lives.reset).max(axis=0).mean()) > TRUSTED:
+            return  # wrong about what lives, or right that it would fall with noise
         state.keep({**tree, "played": actor, "proven": actor}, 0, self.name)
         rows = state.search.rows
         state.networks_play, state.on_trial = True, False
@@ -243,8 +252,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             rate=np.float32(self.learning_rate),
             batch=self.batch,
         )
-        usual = np.quantile(np.asarray(doubts(tree["model"], state.lately(seen))), word.USUAL)
-        tree["model"] = tree["model"]._replace(doubt=narrow(max(float(usual), 1e-6)))
+        usual = np.quantile(np.asarray(doubts(tree["model"], state.usual(seen))), word.USUAL)
+        tree["model"] = tree["model"]._replace(doubt=narrow(max(float(usual), word.LEAST_DOUBT)))
         state.keep(tree, count, self.name, "'learning_rate'")
         state.trained = n
 

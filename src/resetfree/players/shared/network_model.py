@@ -6,7 +6,7 @@ Legend: z = (s - centre) / scale [D]; a in [-1, 1]^A; x = (z, a); y [D + 1] what
 reward, each (y - mean) / deviation; E members; P steps imagined ahead; lam [n] the price of a reset of each start.
   y given x         normal with mean  line.(1, x) + m(x)  and variance e^l(x); m, l are a member's network
   loss of a member  (y - its mean)^2 e^-l + l, summed over y, on batches of its own
-  doubt of a step   deviation of the members' means, as a part of its 99 % quantile on rows that were lived in
+  doubt of a step   deviation of the members' means, as a part of its 99 % quantile on rows that were seen
   danger of a step  max(p(z'), caution (doubt / 2 - 1)) within [0, 1]; p the calibrated `reset_judge`
   worth of an actor the mean over starts of  (mean over members of the reward) - lam max over members of the reset
 Every start is lived in every member with the same luck, so the worst member is one that is worst on equal terms.

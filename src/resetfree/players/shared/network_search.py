@@ -29,6 +29,7 @@ STEPS_TESTED = 10  # of a prediction without correction
 TESTS = 128  # such predictions in a test
 RECENT = 1000  # rows from whose states lives are imagined
 DOUBTED, USUAL = 512, 0.99  # rows in which the doubt of the members is measured, and its quantile there
+LEAST_DOUBT = 0.01  # of a deviation: members that differ less agree
 
 TAKE_OVER, GIVE_BACK, FELL_AGAIN, ADOPTED, PROVEN, EARNED_LESS, FELL_NEW, DISTRUSTED, REFUSED = range(9)
 WORDS = (
@@ -144,10 +145,13 @@ class NetworkSearchState(Trained):
         parts["largest"] = y.max(axis=0) + beyond
         return model._replace(**{name: narrow(part) for name, part in parts.items()})
 
-    def lately(self, seen: Examples) -> NDArray[np.float32]:
-        """[DOUBTED, D + A] the latest examples, evenly spaced: by what they are doubted, other steps are measured."""
-        first = max(0, seen.n - RECENT)
-        return np.asarray(seen.x[np.linspace(first, seen.n - 1, DOUBTED).astype(np.int64)])
+    def usual(self, seen: Examples) -> NDArray[np.float32]:
+        """[2 DOUBTED, D + A] examples whose doubt is usual, half of all and half of the latest, evenly spaced.
+
+        The latest alone will not do: of a machine that stands still all members say the same.
+        """
+        ways = [np.linspace(first, seen.n - 1, DOUBTED) for first in (0, max(0, seen.n - RECENT))]
+        return np.asarray(seen.x[np.concatenate(ways).astype(np.int64)])
 
     def starts(self, count: int, rng: np.random.Generator) -> NDArray[np.float32]:
         """[count, D] on the scale of z: the newest state, where lives began, and recent states that were no lost cause.
