@@ -49,7 +49,7 @@ class ResetJudge(NamedTuple):
           of all. Before the first of these, half of one counts as met.
 
         >>> once_weighed_equally = ResetJudge(np.array([0.0, 0.0, 0.0]))
-        >>> once_weighed_equally.calibrated((100, 100), (900, 100)).weight[0]  # log(1/9)
+        >>> float(once_weighed_equally.calibrated((100, 100), (900, 100)).weight[0])  # log(1/9)
         -2.1972245773362196
         """
         lived, dead = judged
