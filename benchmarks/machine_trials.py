@@ -144,7 +144,7 @@ class Notes:
         self._cpu, self._wall = time.process_time(), time.monotonic()
 
     def played(self, rounds: int) -> None:
-        """Write down what was played so far, and what this session has spent."""
+        """Write down what was played so far, and what this process has spent."""
         wall = time.monotonic() - self._wall
         gained = {"cpu": time.process_time() - self._cpu, "wall": wall, "gpu": wall if on_gpu() else 0.0}
         self.write({"rounds": rounds} | {name: round(self._before[name] + one, 1) for name, one in gained.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.example_scripts import load_script
 
 import resetfree as rf
 from resetfree.theory.assumptions import unsafe_pairs
@@ -28,13 +28,7 @@ COUNTED = ("frozen_lake", "cliff_walking", "taxi", "lava", "rooms")
 
 def load(name: str) -> Any:
     """An example script as a module."""
-    spec = importlib.util.spec_from_file_location(f"gym_example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("gym", name)
 
 
 def test_every_example_is_tried() -> None:

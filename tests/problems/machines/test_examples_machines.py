@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-SCRIPTS = Path(__file__).parents[3] / "examples" / "machines"
+from tests.example_scripts import load_script
 
 
 def load(name: str) -> Any:
     """A script as a module, with less to do."""
-    spec = importlib.util.spec_from_file_location(f"example_{name}", SCRIPTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    module = load_script("machines", name)
     players = {"primal": "model-search", "dual": "constant-penalty", "feedback": "realised"}
     search = {"planning": 10, "population": 8, "rounds": 2}
     module.PLAYERS.update(players, settings={"primal": search, "dual": {"C": 200.0}})

@@ -181,7 +181,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         state.keep({**tree, "played": actor, "proven": actor}, 0, self.name)
         rows = state.search.rows
         state.networks_play, state.on_trial = True, False
-        state.proven_reward = state.earned(max(0, rows.n - self.proof))
+        state.proven_reward = rows.mean_reward(max(0, rows.n - self.proof))
         state.decide(k, word.TAKE_OVER)
 
     def _give_back(self, state: NetworkSearchState, k: int, why: int) -> None:
@@ -202,7 +202,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     def _judge(self, state: NetworkSearchState, k: int) -> None:
         """What follows a trial without a fall."""
-        tree, earned = state.tree, state.earned(state.since)
+        tree, earned = state.tree, state.search.rows.mean_reward(state.since)
         if not state.on_trial:
             state.proven_reward = earned
         elif earned >= state.proven_reward:

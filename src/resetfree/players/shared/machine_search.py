@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from cmaes import CMA
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from resetfree.core.state import require
@@ -145,8 +146,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         A proven policy that falls, or earns less than it did, is proven no longer: a plan follows.
         """
         rows, has_proven = self.rows, self.has_proven
-        earned = rows.reward[self.began : rows.n][rows.taken(rows.n)[self.began :]]
-        rate, is_long = float(earned.mean()), rows.n - self.began >= LONG
+        rate, is_long = rows.mean_reward(self.began), rows.n - self.began >= LONG
         if not reset and is_long and rate > self.rate:
             self.proven, self.rate = self.policy, rate
         elif reset or (is_long and rate < self.rate - LOSS):
@@ -160,7 +160,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         """The model of the first n rows."""
         if n not in self.models:
             rows, first = self.rows, max(0, n - LATEST)
-            taken = first + np.flatnonzero(rows.taken(n)[first:])
+            taken = first + np.flatnonzero(rows.taken(n, first))
             lived = first + np.flatnonzero(~rows.dead[first:n])
             seen = Experience(
                 before=rows.state[taken],
@@ -227,11 +227,16 @@ def no_policy(box: Box, size: int, reach: float = 1.0) -> TanhPolicy:
     return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), *box.ends, reach)
 
 
-def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last lives began, and states that were visited and were no lost cause."""
+def began_and_savable(rows: StoredRows, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of the first n rows: where the last lives began, and those that were lived in and were no lost cause."""
     fell, lived = np.flatnonzero(rows.dead[:n]), np.flatnonzero(~rows.dead[:n])
     began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
     ends = np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)]
-    savable = lived[ends - lived > SAVABLE]
+    return began, lived[ends - lived > SAVABLE]
+
+
+def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
+    """Where the last lives began, and states that were visited and were no lost cause."""
+    began, savable = began_and_savable(rows, n)
     visited = rng.choice(savable, count) if len(savable) else savable
     return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])

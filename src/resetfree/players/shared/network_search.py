@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.state import require, within
 from resetfree.players.shared.machine_model import BEYOND, FELL, JUDGED, MachineModel
-from resetfree.players.shared.machine_search import BEGAN, SAVABLE, MachineSearchState
+from resetfree.players.shared.machine_search import MachineSearchState, began_and_savable
 from resetfree.players.shared.neural_players import Trained
 from resetfree.players.shared.replay_batches import narrow
 from resetfree.players.shared.reset_judge import fit_judge
@@ -89,13 +89,7 @@ class NetworkSearchState(Trained):
         """Steps of the life that goes on, or of the one that ended `ended` resets ago."""
         rows = self.search.rows
         ends = [0, *(np.flatnonzero(rows.dead[: rows.n]) + 1), rows.n]
-        return int(rows.taken(rows.n)[ends[-2 - ended] : ends[-1 - ended]].sum())
-
-    def earned(self, first: int) -> float:
-        """The mean reward of a step, from a row on."""
-        rows = self.search.rows
-        taken = first + np.flatnonzero(rows.taken(rows.n)[first:])
-        return float(rows.reward[taken].mean()) if len(taken) else 0.0
+        return int(rows.taken(ends[-1 - ended], ends[-2 - ended]).sum())
 
     def boldness(self, k: int, budget: float) -> float:
         """How much of the allowed risk may be taken in round k: max(0, 1 - resets / (budget sqrt(k)))."""
@@ -160,11 +154,10 @@ class NetworkSearchState(Trained):
         """
         rows, model = self.search.rows, self.tree["model"]
         n = rows.n
-        fell = np.flatnonzero(rows.dead[:n])
-        began = np.append(0, fell[fell < n - 1] + 1)[-BEGAN:]
-        lived = np.flatnonzero(~rows.dead[:n])
-        savable = lived[np.append(fell, n + SAVABLE)[np.searchsorted(fell, lived)] - lived > SAVABLE]
-        recent = savable[savable >= n - RECENT] if len(savable) and savable[-1] >= n - RECENT else lived[-1:]
+        began, savable = began_and_savable(rows, n)
+        recent = savable[savable >= n - RECENT]
+        if not len(recent):
+            recent = np.flatnonzero(~rows.dead[:n])[-1:]
         beginnings = count // 4
         others = rng.choice(began, beginnings), rng.choice(recent, max(0, count - 1 - beginnings))
         index = np.concatenate([np.array([n - 1]), *others])

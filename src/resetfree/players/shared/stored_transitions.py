@@ -58,10 +58,15 @@ class StoredRows:
         """Whether an episode ends with the first n rows."""
         return n == 0 or (n <= self.n and not self.taken(n)[n - 1])
 
-    def taken(self, n: int) -> Bools:
-        """[n] whether an action was taken, whose result is the next row."""
-        action = self.action[:n]
+    def taken(self, n: int, first: int = 0) -> Bools:
+        """[n - first] whether an action was taken, whose result is the next row, from row `first` on."""
+        action = self.action[first:n]
         return np.asarray(action != NO_ACTION if action.ndim == 1 else ~np.isnan(action).any(axis=1))
+
+    def mean_reward(self, first: int) -> float:
+        """Of the steps from a row on; 0 if there are none."""
+        earned = self.reward[first : self.n][self.taken(self.n, first)]
+        return float(earned.mean()) if len(earned) else 0.0
 
     @property
     def _none(self) -> float:
