@@ -5,7 +5,8 @@ and before the system call that waits, or in another thread, does not interrupt 
 ends by itself. So every wait is split into short slices, and pending handlers run between two of them.
 
 Python also drops what a handler raises in a finaliser or in the callback of a weak reference. A command then sends
-itself the same signal once more a moment later.
+itself the same signal once more a moment later. And a library that is interrupted may raise something else while it
+cleans up: `interrupted` tells.
 """
 
 from __future__ import annotations
@@ -40,6 +41,28 @@ def wait(once: Callable[[float], T], seconds: float | None = None) -> T:
         found = once(left)
         if found or (end is not None and time.monotonic() >= end):
             return found
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an exception is, or was raised while cleaning up after, Ctrl-C or SIGTERM.
+
+    An interrupt may land within a library that then cannot end what it began, and raises something else.
+
+    >>> try:
+    ...     try:
+    ...         raise KeyboardInterrupt
+    ...     finally:
+    ...         raise ValueError("a stream in the middle of a write cannot be closed")
+    ... except ValueError as error:
+    ...     interrupted(error), interrupted(ValueError())
+    (True, False)
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 class Terminated:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,30 @@ def test_demo_draws_and_checks(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     certified = run_json(capsys, "certify", data["run_file"], "--strict")
     assert certified["holds"]
     assert certified["stored"]
+
+
+@pytest.mark.parametrize("raised", ["zlib.error('in the middle')", "OSError(5, 'in the middle')", "MemoryError()"])
+def test_an_interrupt_that_a_library_answers_with_an_error_is_an_interrupt(
+    raised: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a stream of Matplotlib does that is interrupted in a write, and cannot be closed then."""
+
+    def write(*arguments: object, **options: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            raise eval(raised)
+
+    file = tmp_path / "a.rfrun"
+    run(capsys, "run", "grid-v0", "--primal", "uniform", "--episodes", "20", "--out", str(file))
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", write)
+    assert run(capsys, "report", str(file), "--figures", str(tmp_path))[::2] == (130, "Stopped.\n")
+    monkeypatch.setattr("signal.raise_signal", lambda number: None)  # the same error without an interrupt
+    if raised.startswith("zlib"):
+        with pytest.raises(zlib.error):
+            run(capsys, "report", str(file), "--figures", str(tmp_path))
+    else:
+        assert run(capsys, "report", str(file), "--figures", str(tmp_path))[0] == 2
 
 
 def test_list_shows_every_problem(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import ResetFreeError
-from resetfree.core.interrupts import terminable
+from resetfree.core.interrupts import interrupted, terminable
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify
 from resetfree.show.cli.check import check
@@ -79,22 +79,35 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 130
     except (ResetFreeError, click.ClickException) as error:
         sentence = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        return _refused(sentence)
+        status = _refused(sentence)
+        return 130 if interrupted(error) else status
     except (click.Abort, KeyboardInterrupt):
-        print("Stopped.", file=sys.stderr)
-        return 130
+        return _stopped()
     except BrokenPipeError:  # the reader of the output has closed it: no failure
         sys.stderr.close()
         return 0
-    except OSError as error:  # a name that is too long, a folder that may not be written, a disk that is full
-        if lacks_room(error):
-            return _refused(f"The output cannot be written: {error.strerror}.")
-        where = "A file" if error.filename is None else f"'{error.filename!s}'"
-        return _refused(f"{where} cannot be used: {error.strerror or error}.")
-    except MemoryError:
-        return _refused("There is not enough memory for this. Choose a smaller problem or fewer episodes.")
     except SystemExit as error:  # raised by a problem or player of the user
         return _refused(f"A problem or player ended the program: exit({error.code!r}).")
+    except Exception as error:
+        if interrupted(error):
+            return _stopped()
+        if isinstance(error, OSError):  # a name that is too long, a folder that may not be written, a disk that is full
+            return _refused(_unusable(error))
+        if isinstance(error, MemoryError):
+            return _refused("There is not enough memory for this. Choose a smaller problem or fewer episodes.")
+        raise
+
+
+def _unusable(error: OSError) -> str:
+    if lacks_room(error):
+        return f"The output cannot be written: {error.strerror}."
+    where = "A file" if error.filename is None else f"'{error.filename!s}'"
+    return f"{where} cannot be used: {error.strerror or error}."
+
+
+def _stopped() -> int:
+    print("Stopped.", file=sys.stderr)
+    return 130
 
 
 def _refused(sentence: str) -> int:
