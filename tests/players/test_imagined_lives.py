@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cmaes import CMA
 from numpy.typing import NDArray
 
 from resetfree.players.shared import machine_search
@@ -181,8 +182,8 @@ def test_where_lives_end_early_more_policies_are_compared(
     """In the same time: all lives last 20 steps here, or they all end with the first."""
     model = replace(dear_motor(), judge=ResetJudge(np.array([judged, 0.0, 0.0])), caution=0.0)
     plan, tells = search(model), []
-    monkeypatch.setattr(machine_search.CMA, "tell", lambda self, told: tells.append(len(told)))
-    evolved = machine_search.CMA(np.ones(2), 0.5, seed=1, population_size=6)
+    monkeypatch.setattr(CMA, "tell", lambda self, told: tells.append(len(told)))
+    evolved = CMA(np.ones(2), 0.5, seed=1, population_size=6)
     plan._evolved(evolved, 3, (1, 2), plan.starts, np.zeros((20, 3, 1)))
     assert tells == [6] * generations
 
