@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cmaes import CMA
 from numpy.typing import NDArray
 
 from resetfree.players.shared import machine_search
 from resetfree.players.shared.imagined_lives import SHARPNESS, Forecast, imagine, worth_and_slope
 from resetfree.players.shared.machine_model import EXPECTED, FIRST, MachineModel, learned_caution
-from resetfree.players.shared.machine_search import AT_REST, MachineSearch, no_policy, unscaled_policy
+from resetfree.players.shared.machine_search import AT_REST, LONGER, MachineSearch, no_policy, unscaled_policy
 from resetfree.players.shared.reset_judge import ResetJudge
 from resetfree.players.shared.smooth_regression import Draws
 from resetfree.problems.action_spaces import Box
@@ -172,6 +173,19 @@ def test_the_policy_that_is_played_is_one_of_them(monkeypatch: pytest.MonkeyPatc
     model = machine([0.0, 0.0, 0.1], [0.0, -1.0, 0.0], 0.0)  # earns -z: to push down is best, harder than a search does
     played = np.array([[0.0, -50.0]])
     assert search(model).best(played, living=False) is played
+
+
+@pytest.mark.parametrize(("judged", "generations"), [(-1.0, 3), (1.0, 3 * LONGER)])
+def test_where_lives_end_early_more_policies_are_compared(
+    judged: float, generations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same time: all lives last 20 steps here, or they all end with the first."""
+    model = replace(dear_motor(), judge=ResetJudge(np.array([judged, 0.0, 0.0])), caution=0.0)
+    plan, tells = search(model), []
+    monkeypatch.setattr(CMA, "tell", lambda self, told: tells.append(len(told)))
+    evolved = CMA(np.ones(2), 0.5, seed=1, population_size=6)
+    plan._evolved(evolved, 3, (1, 2), plan.starts, np.zeros((20, 3, 1)))
+    assert tells == [6] * generations
 
 
 def polish(model: MachineModel, theta: Floats) -> tuple[Floats, float]:

@@ -32,7 +32,7 @@ from resetfree.players.shared.network_model import (
     improve,
     stepped,
 )
-from resetfree.players.shared.reset_judge import fit_judge
+from resetfree.players.shared.reset_judge import ResetJudge, fit_judge
 from resetfree.players.shared.skip_policy import SkipPolicy, first_actor, skip_policy
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
@@ -75,6 +75,15 @@ def test_a_step_by_hand() -> None:
     np.testing.assert_allclose(danger, 0.5 * (doubt / 2 - 1), rtol=1e-4)
     agreed = stepped(toy(0.3, 0.3, judge=(-1.0, 2.0, 0.0, 0.0, 0.0)), z, 0.0 * a, luck, 0.5)[2]
     np.testing.assert_allclose(agreed, 1 / (1 + np.exp(1.0 - 0.6)), rtol=1e-5)  # the judge sees where the step leads
+
+
+@pytest.mark.parametrize("far", [3.0, 10.5, 30.0])
+def test_networks_and_regression_judge_alike_however_far(far: float) -> None:
+    weight = f32(-1.0, 0.5, -0.25, 0.0, 0.02)
+    model = toy(0.0, 0.0, judge=weight)._replace(least=f32(-99, -99), most=f32(99, 99))
+    z, luck = f32([[0.0, far]], [[0.0, -far]]), f32([0.0, 0.0, 0.0])
+    danger = stepped(model, z, np.zeros((2, 1, 1), np.float32), luck, 0.0)[2]
+    np.testing.assert_allclose(danger[:, 0], 1 / (1 + np.exp(-ResetJudge(weight).logit(z[:, 0]))), rtol=1e-5)
 
 
 def test_the_worst_member_counts() -> None:

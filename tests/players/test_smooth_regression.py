@@ -52,8 +52,9 @@ def test_the_likelihood_and_its_gradient_are_those_of_the_whole_covariance(seed:
     np.testing.assert_allclose(gradient, np.array(rise) / 2e-5, rtol=1e-4, atol=1e-4)
 
 
-def test_the_mean_is_that_of_the_processes() -> None:
+def test_the_mean_is_that_of_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """With as many radial functions as examples, the solution in the basis is that of the whole covariance."""
+    monkeypatch.setattr(regression, "RENEWALS", 0)
     x, y = examples(30)
     drawn = draw_functions(x, y, 1, np.random.default_rng(0))
     mean, deviation = y.mean(axis=0), y.std(axis=0)
@@ -117,6 +118,38 @@ def test_what_an_example_misses_is_what_the_others_predict() -> None:
             abs(fit.unit[i, o] - (fit.basis[i] * prior) @ best) for o, (prior, _, best) in enumerate(without.solved())
         ]
         assert left[i] == pytest.approx(max(gaps), rel=1e-6)
+
+
+def test_noise_is_what_all_examples_leave_open_however_well_few_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scales that know of no noise, as those of few examples with many inputs often are."""
+    x, y = examples(500)
+    y = y + 0.3 * np.random.default_rng(5).normal(size=y.shape)
+    fitted = fit_scales(x[:100], y[:100])._replace(noise=np.full(2, 1e-5))
+    monkeypatch.setattr(regression, "fit_scales", lambda *given: fitted)
+    drawn = draw_functions(x, y, 4, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.noise, 0.3, rtol=0.15)
+    new, truth = examples(200, seed=1)
+    inside = (np.abs(new) < 1.5).all(axis=1)
+
+    def miss() -> float:
+        found = draw_functions(x, y, 1, np.random.default_rng(0)).values(new, np.zeros(200, dtype=np.int64))
+        return float(np.abs(found - truth)[inside].mean())
+
+    renewed = miss()
+    monkeypatch.setattr(regression, "RENEWALS", 0)
+    assert renewed < 0.8 * miss()
+    assert (draw_functions(x, y, 4, np.random.default_rng(0)).noise < 0.02).all()
+
+
+def test_an_output_that_rests_has_no_say_in_the_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The force of an end stop is 0 but for where it is met; how the rest moves does not depend on that place."""
+    monkeypatch.setattr(regression, "JUMP", np.inf)
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.stack([np.sin(x[:, 0]), np.sin(x[:, 1]), 5.0 * np.maximum(x[:, 2] - 0.8, 0.0)], axis=1)
+    resting = draw_functions(x, y, 1, np.random.default_rng(0))
+    assert resting.values(np.array([[0.0, 0.0, 2.0]]), NO_DRAW)[0, 2] > 1.0  # it is still learned
+    monkeypatch.setattr(regression, "RESTING", -1.0)
+    assert resting.length[2] > 10.0 * draw_functions(x, y, 1, np.random.default_rng(0)).length[2]
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from resetfree.players.shared.machine_model import MachineModel, beyond, widths
 from resetfree.problems.finite.transitions import Bools, Floats
 
+ASIDE = 60  # steps of one life that could be imagined in the time which a step of all takes besides
 GONE = 1e-3  # a life that is less likely than this to go on has ended
 SHARPNESS = 10.0  # of the judge's logit where a gradient is needed: the judge itself says yes or no and has none
 LARGEST = 30.0  # logits are cut there, so that nothing overflows
@@ -23,6 +24,7 @@ class Forecast(NamedTuple):
 
     reward: Floats  # [m, n] expected sum
     reset: Floats  # [m, n] probability of a reset
+    effort: int = 0  # steps of lives that were imagined, and ASIDE for each step of all
 
     def worth(self, lam: float) -> Floats:
         """[m] of each policy."""
@@ -41,8 +43,9 @@ def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -
     draw = start % len(model.steps.weight)
     alive, earned = np.ones(m * n), np.zeros(m * n)
     on, z = np.arange(m * n), starts[start]
-    reached = model.outside(z)
+    reached, effort = model.outside(z), 0
     for luck in noise:
+        effort += len(on) + ASIDE
         mine = theta[policy[on]]
         action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
         x = np.concatenate([z, action], axis=1)
@@ -57,7 +60,7 @@ def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -
         if not len(on):
             break
     back = np.argsort(order)
-    return Forecast(earned.reshape(n, m)[back].T, 1.0 - alive.reshape(n, m)[back].T)
+    return Forecast(earned.reshape(n, m)[back].T, 1.0 - alive.reshape(n, m)[back].T, effort)
 
 
 def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:

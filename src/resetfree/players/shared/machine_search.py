@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from resetfree.core.state import require
-from resetfree.players.shared.imagined_lives import imagine, worth_and_slope
+from resetfree.players.shared.imagined_lives import ASIDE, imagine, worth_and_slope
 from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
@@ -36,6 +36,7 @@ AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the mi
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
 AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 FEW = 12  # starts that CMA-ES compares policies on
+LONGER = 4  # times as many generations at most, where lives end early
 LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
@@ -54,7 +55,7 @@ class MachineSearch(NamedTuple):
     lam: float
     planning: int  # P
     population: int
-    rounds: int  # generations in all
+    rounds: int  # generations in all; more where lives end early, as long as that takes no longer
     seed: int
 
     def best(self, played: Floats, *, living: bool, proven: bool = False) -> Floats:
@@ -94,9 +95,13 @@ class MachineSearch(NamedTuple):
     ) -> tuple[Floats, Floats]:
         """The best theta of all generations, and the middle of the last one."""
         best, value = search.mean, -np.inf
-        for _ in range(rounds):
+        left = rounds * self.planning * (self.population * len(starts) + ASIDE)
+        for _ in range(LONGER * rounds):
+            if left <= 0:
+                break
             asked = np.array([search.ask() for _ in range(self.population)])
-            worths = imagine(self.model, asked.reshape(-1, *shape), starts, noise).worth(self.lam)
+            lives = imagine(self.model, asked.reshape(-1, *shape), starts, noise)
+            worths, left = lives.worth(self.lam), left - lives.effort
             search.tell(list(zip(asked, -worths, strict=True)))
             if worths.max() > value:
                 best, value = asked[worths.argmax()], float(worths.max())

@@ -24,6 +24,7 @@ import optax
 from numpy.typing import NDArray
 
 from resetfree.players.shared.networks import Layers, forward, uniform_layers
+from resetfree.players.shared.reset_judge import FARTHEST
 from resetfree.players.shared.skip_policy import Actor, pushes
 
 LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE = -9.0, 0.5
@@ -160,7 +161,8 @@ def stepped(model: NetworkModel, z: Any, a: Any, luck: Any, caution: Any) -> tup
     y = (mean + jnp.exp(0.5 * log) * luck) * model.deviation + model.mean
     y = jnp.clip(y, model.smallest, model.largest)
     after = jnp.clip(z + y[..., :size], model.least, model.most)
-    chance = jax.nn.sigmoid(model.judge[0] + after @ model.judge[1 : 1 + size] + after**2 @ model.judge[1 + size :])
+    near = jnp.clip(after, -FARTHEST, FARTHEST)
+    chance = jax.nn.sigmoid(model.judge[0] + near @ model.judge[1 : 1 + size] + near**2 @ model.judge[1 + size :])
     return after, y[..., size], jnp.maximum(chance, jnp.clip(caution * (0.5 * doubt - 1.0), 0.0, 1.0))
 
 

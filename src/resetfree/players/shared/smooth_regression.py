@@ -4,10 +4,12 @@ Output o of the input x [d] is a sum of a linear part and of a smooth part aroun
 
     y_o = weight.(1, x) + smooth_o(x) + noise,   weight ~ N(0, c_o),   cov smooth_o = f_o exp(-|x - x'|^2 / 2 l^2)
 
-The lengths l [d] are shared; amplitude f_o, linear variance c_o and noise s_o belong to each output. All are those of
-largest likelihood on at most `ROWS` examples. The functions themselves are then solved for, from all examples, in the
-basis (1, x, radial functions around at most `CENTRES` examples), and are drawn from what remains possible: where
-little was seen, draws differ.
+The lengths l [d] are shared; amplitude f_o, linear variance c_o and noise s_o belong to each output. The lengths are
+those of largest likelihood on at most `ROWS` examples; outputs that rest in most examples (the force of an end stop)
+have no say in them, for what jumps has short lengths. The functions themselves are then solved for, from all examples,
+in the basis (1, x, radial functions around at most `CENTRES` examples), with f, c and s by evidence from all of them:
+few examples are easily fitted without noise. Functions are drawn from what remains possible: where little was seen,
+draws differ.
 
 Legend: n examples, d inputs, k = d + 1, O outputs, m radial functions, F = k + m, B draws.
 """
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, eigh, solve_triangular
 from scipy.optimize import minimize
 
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.transitions import Bools, Floats
 
 ROWS = 160  # examples that the scales are fitted to
 CENTRES = 160  # radial functions at most
@@ -30,6 +32,9 @@ STEPS = 40  # of the search for the scales
 LENGTH = 1.5  # log length that is expected, in units of an input's deviation
 USUAL = (0.0, -1.0, -3.0)  # log deviations of the smooth part, a linear weight and noise that the search starts from
 LEAST_NOISE = 1e-6  # of an output's variance: keeps the equations solvable
+RENEWALS = 3  # times that f, c and s are estimated from all examples
+RESTING = 3e-3  # an output rests if half of its examples are nearer to their median than this part of its deviation
+LEAST_FREE = 0.05  # least part of the examples that is left for the noise when the weights are determined
 JITTER = 1e-6  # on the covariance of the radial functions, as above
 TINY = 1e-6  # least deviation of an output
 ENOUGH = 40  # examples from which on some may be left out
@@ -107,6 +112,8 @@ def draw_functions(x: Floats, y: Floats, draws: int, rng: np.random.Generator) -
         agree = left < JUMP * max(float(np.median(left)), LEAST_GAP)
         if not agree.all():
             fit = _fit(x[agree], y[agree], rng)
+    for _ in range(RENEWALS):
+        fit = fit.renewed()
     return fit.draw(draws, rng)
 
 
@@ -129,6 +136,20 @@ class _Fit(NamedTuple):
             prior = np.sqrt(np.concatenate([np.full(k, c), np.full(len(self.centre), f)]))
             root = np.linalg.cholesky(gram * prior[:, None] * prior / s + np.eye(len(prior)))
             yield prior, root, cho_solve((root, True), prior * moment[:, o] / s)
+
+    def renewed(self) -> _Fit:
+        """With f, c and s of the evidence of all examples, by one step of MacKay's fixed point."""
+        n, k, found = len(self.basis), len(self.scales.length) + 1, []
+        for (prior, root, best), y in zip(self.solved(), self.unit.T, strict=True):
+            weight, left = prior * best, y - self.basis @ (prior * best)
+            # [F] how far the examples determine each weight, 0 to 1
+            known = 1.0 - (solve_triangular(root, np.eye(len(prior)), lower=True) ** 2).sum(axis=0)
+            smooth = weight[k:] @ weight[k:] / max(known[k:].sum(), TINY)
+            linear = weight[:k] @ weight[:k] / max(known[:k].sum(), TINY)
+            found.append((smooth, linear, left @ left / max(n - known.sum(), LEAST_FREE * n)))
+        least, most = np.exp(2.0 * np.array([BOUNDS[kind] for kind in ("smooth", "linear", "noise")])).T
+        smooth, linear, noise = np.clip(found, least, most).T
+        return self._replace(scales=Scales(self.scales.length, smooth, linear, noise + LEAST_NOISE))
 
     def left_open(self) -> Floats:
         """[n] by how much the fit of all other examples misses each one, in the output where that is most."""
@@ -153,13 +174,26 @@ class _Fit(NamedTuple):
 def _fit(x: Floats, y: Floats, rng: np.random.Generator) -> _Fit:
     mean, deviation = y.mean(axis=0), np.maximum(y.std(axis=0), TINY)
     unit, some = (y - mean) / deviation, scattered(x, ROWS, rng)
-    scales = fit_scales(x[some], unit[some])
+    scales = _scales_of_moving(x[some], unit[some], _moving(unit))
     scaled = x / scales.length
     centre = scaled[scattered(scaled, CENTRES, rng)]
     covariance = _radial(centre, centre) + JITTER * np.eye(len(centre))
     whiten = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(centre)), lower=True).T
     basis = np.concatenate([np.ones((len(x), 1)), x, _radial(x / scales.length, centre) @ whiten], axis=1)
     return _Fit(scales, centre, whiten, basis, unit, mean, deviation)
+
+
+def _moving(unit: Floats) -> Bools:
+    """[O] the outputs that do not rest; all if all do."""
+    moving = np.median(np.abs(unit - np.median(unit, axis=0)), axis=0) > RESTING
+    return np.asarray(moving | ~moving.any())
+
+
+def _scales_of_moving(x: Floats, y: Floats, moving: Bools) -> Scales:
+    """The scales of largest likelihood for the outputs that move; usual ones for those that rest."""
+    found, scales = fit_scales(x, y[:, moving]), np.repeat(np.exp(2.0 * np.array(USUAL))[:, None], len(moving), axis=1)
+    scales[:, moving] = found[1:]
+    return Scales(found.length, *scales)
 
 
 def scattered(x: Floats, most: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ AHEAD = 200  # steps that are planned ahead where states are vectors: danger may
 SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which machines were tried
 LIFE = 100  # steps of a machine that are planned ahead
 CHARGE = 200.0  # for a reset of a machine: twice the most that these steps can earn
-MACHINE = {"planning": LIFE, "caution": 0.3, "population": 24, "rounds": 16, "starts": 24}  # found by trying
+MACHINE = {"planning": LIFE, "caution": 0.3, "population": 24, "rounds": 12, "starts": 24}  # found by trying
 
 
 def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
