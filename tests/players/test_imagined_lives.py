@@ -49,14 +49,14 @@ def machine(step: list[float], reward: list[float], caution: float) -> MachineMo
 def any_machine(rng: np.random.Generator) -> MachineModel:
     """Three sensors and two motors, two draws; all that cuts or ends a life is near."""
 
-    def draws(outputs: int) -> Draws:
+    def draws(outputs: int, *, edges: bool) -> Draws:
         weight = rng.normal(size=(2, 1 + 5 + 4, outputs)) * 0.3
-        return Draws(rng.uniform(0.5, 2.0, 5), rng.normal(size=(4, 5)), weight, np.full(outputs, 0.1))
+        return Draws(rng.uniform(0.5, 2.0, 5), rng.normal(size=(4, 5)), weight, np.full(outputs, 0.1), edges)
 
     return MachineModel(
         scaling=Scaling(np.zeros(3), np.ones(3)),
-        steps=draws(3),
-        rewards=draws(1),
+        steps=draws(3, edges=False),
+        rewards=draws(1, edges=True),
         smallest=np.full(4, -0.6),
         largest=np.full(4, 0.6),
         judge=ResetJudge(np.concatenate([[-0.3], 0.1 * rng.normal(size=6)])),

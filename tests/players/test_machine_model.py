@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from resetfree.players.shared import machine_model, machine_search
 from resetfree.players.shared.imagined_lives import imagine
-from resetfree.players.shared.machine_model import Experience, MachineModel, fit_machine, learned_caution
+from resetfree.players.shared.machine_model import (
+    Experience,
+    MachineModel,
+    fit_machine,
+    latest_and_any,
+    learned_caution,
+)
 from resetfree.players.shared.machine_search import SAVABLE, MachineSearch, _starts
 from resetfree.players.shared.reset_judge import fit_judge
 from resetfree.players.shared.smooth_regression import Draws, draw_functions
@@ -18,6 +24,7 @@ from resetfree.players.shared.stored_transitions import StoredRows
 
 Floats = NDArray[np.float64]
 LIMIT = 1.0  # of the first sensor
+NO_ROWS = np.zeros(0, dtype=np.int64)
 AWAY = np.array([[3.0, 0.0, 0.0]])  # theta that pushes to where it leans
 BACK = np.array([[-3.0, -2.0, 0.0]])  # theta that pushes back
 
@@ -40,7 +47,7 @@ def lived(falls: int, seed: int = 0) -> Experience:
             s = after
         dead.append(s)
     before, action, reward, after_all = (np.array(part) for part in zip(*steps, strict=True))
-    return Experience(before, action, reward, after_all, before, np.array(dead), falls)
+    return Experience(before, action, reward, after_all, before, np.array(dead))
 
 
 def fitted(falls: int = 4, **changes: Any) -> MachineModel:
@@ -127,7 +134,7 @@ def of_a_set_point(n: int, seed: int) -> Experience:
     rng = np.random.default_rng(seed)
     s, a = rng.normal(size=(n, 4)), rng.uniform(-1.0, 1.0, size=(n, 1))
     after = s + 0.1 * np.concatenate([np.sin(2.0 * s[:, :3]) + a, np.zeros((n, 1))], axis=1)
-    return Experience(s, a, np.sin(2.0 * s[:, 3]), after, s, np.zeros((0, 4)), 0)
+    return Experience(s, a, np.sin(2.0 * s[:, 3]), after, s, np.zeros((0, 4)))
 
 
 def test_the_reward_has_scales_of_its_own() -> None:
@@ -200,7 +207,7 @@ def rows_of(lives: list[int]) -> StoredRows:
 def test_nothing_is_imagined_from_states_shortly_before_a_fall() -> None:
     lives = [30, 25, 10, 40]
     rows = rows_of(lives)
-    starts = _starts(rows, rows.n, 500, np.random.default_rng(0)).ravel().astype(int).tolist()
+    starts = _starts(rows, rows.n, 500, NO_ROWS, np.random.default_rng(0)).ravel().astype(int).tolist()
     began = [0, 30, 55, 65]
     assert starts[:4] == began
     allowed = set(range(30 - SAVABLE - 1)) | set(range(30, 55 - SAVABLE - 1)) | set(range(65, 105))
@@ -209,7 +216,32 @@ def test_nothing_is_imagined_from_states_shortly_before_a_fall() -> None:
 
 def test_a_machine_that_has_only_fallen_is_imagined_from_where_it_began() -> None:
     rows = rows_of([5, 5, 5, 0])
-    assert _starts(rows, rows.n, 8, np.random.default_rng(0)).ravel().tolist() == [0.0, 5.0, 10.0]
+    assert _starts(rows, rows.n, 8, NO_ROWS, np.random.default_rng(0)).ravel().tolist() == [0.0, 5.0, 10.0]
+
+
+def test_half_of_what_is_imagined_from_follows_a_surprise() -> None:
+    """But for surprises shortly before a fall."""
+    rows, surprising = rows_of([30, 40]), np.array([25, 45, 60])
+    starts = _starts(rows, rows.n, 12, surprising, np.random.default_rng(0)).ravel().astype(int)[2:]
+    assert sorted(starts[::2]) == [45, 45, 45, 60, 60, 60]
+    assert len(set(starts[1::2]) - set(surprising)) > 2
+
+
+def test_surprises_are_steps_that_the_model_misses() -> None:
+    """A sensor that moves by itself twice among steps that follow a law."""
+    seen, struck = of_a_set_point(200, 0), [17, 140]
+    seen.after[struck, 3] += 2.0
+    bounds = np.full(4, -np.inf), np.full(4, np.inf)
+    model = fit_machine(seen, bounds, draws=4, caution=0.3, rng=np.random.default_rng(0))
+    assert np.flatnonzero(model.surprised(seen)).tolist() == struck
+
+
+def test_a_long_life_is_not_forgotten() -> None:
+    rows = latest_and_any(1000, 101, np.random.default_rng(0))
+    assert rows[-50:].tolist() == list(range(950, 1000))
+    assert len(set(rows.tolist())) == 101
+    assert rows[:51].min() < 100 < 850 < rows[:51].max() < 950
+    assert latest_and_any(101, 101, np.random.default_rng(0)).tolist() == list(range(101))
 
 
 @pytest.mark.parametrize("name", ["TRUSTED", "BEYOND"])

@@ -21,48 +21,51 @@ def examples(n: int, seed: int = 0) -> tuple[Floats, Floats]:
     return x, np.stack([np.sin(2.0 * x[:, 0]), 3.0 * x[:, 1] - 1.0], axis=1)
 
 
-def parts(logs: Floats, x: Floats, n_outputs: int) -> list[tuple[Floats, float]]:
+def parts(logs: Floats, x: Floats, n_outputs: int, *, edges: bool = False) -> list[tuple[Floats, float]]:
     """The smooth and linear covariance, and the noise, of every output."""
     d = x.shape[1]
     smooth, linear, noise = np.exp(2.0 * logs[d:].reshape(3, n_outputs))
     distance = (((x[:, None] - x[None]) / np.exp(logs[:d])) ** 2).sum(axis=2)
+    far = np.sqrt(3.0 * distance)
+    radial = (1.0 + far) * np.exp(-far) if edges else np.exp(-0.5 * distance)
     one = np.ones((len(x), 1))
     inputs = np.concatenate([one, x], axis=1)
     return [
-        (smooth[o] * np.exp(-0.5 * distance) + linear[o] * inputs @ inputs.T, noise[o] + regression.LEAST_NOISE)
+        (smooth[o] * radial + linear[o] * inputs @ inputs.T, noise[o] + regression.LEAST_NOISE)
         for o in range(n_outputs)
     ]
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(5, 20))
-def test_the_likelihood_and_its_gradient_are_those_of_the_whole_covariance(seed: int, n: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(5, 20), st.booleans())
+def test_the_likelihood_and_its_gradient_are_those_of_the_whole_covariance(seed: int, n: int, edges: bool) -> None:
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
     logs = np.concatenate([rng.uniform(0.0, 2.0, 3), rng.uniform(-1.0, 1.0, 4), rng.uniform(-3.0, -1.0, 2)])
     inputs = np.concatenate([np.ones((n, 1)), x], axis=1)
     squared = np.stack([(column[:, None] - column) ** 2 for column in x.T])
-    value, gradient = likelihood(logs, inputs, y, squared)
+    value, gradient = likelihood(logs, inputs, y, squared, edges)
     plain = 0.1 * ((logs[:3] - regression.LENGTH) ** 2).sum() + 0.01 * (logs[-2:] ** 2).sum()
-    for o, (covariance, noise) in enumerate(parts(logs, x, 2)):
+    for o, (covariance, noise) in enumerate(parts(logs, x, 2, edges=edges)):
         whole = covariance + noise * np.eye(n)
         plain += 0.5 * y[:, o] @ np.linalg.solve(whole, y[:, o]) + 0.5 * np.linalg.slogdet(whole)[1]
     assert value == pytest.approx(plain, rel=1e-8, abs=1e-8)
     ways = 1e-5 * np.eye(len(logs))
-    rise = [likelihood(logs + w, inputs, y, squared)[0] - likelihood(logs - w, inputs, y, squared)[0] for w in ways]
-    np.testing.assert_allclose(gradient, np.array(rise) / 2e-5, rtol=1e-4, atol=1e-4)
+    values = [[likelihood(logs + side * w, inputs, y, squared, edges)[0] for side in (1.0, -1.0)] for w in ways]
+    np.testing.assert_allclose(gradient, -np.diff(values)[:, 0] / 2e-5, rtol=1e-4, atol=1e-4)
 
 
-def test_the_mean_is_that_of_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("edges", [False, True])
+def test_the_mean_is_that_of_the_processes(edges: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With as many radial functions as examples, the solution in the basis is that of the whole covariance."""
     monkeypatch.setattr(regression, "RENEWALS", 0)
     x, y = examples(30)
-    drawn = draw_functions(x, y, 1, np.random.default_rng(0))
+    drawn = draw_functions(x, y, 1, np.random.default_rng(0), edges=edges)
     mean, deviation = y.mean(axis=0), y.std(axis=0)
-    scales = fit_scales(x, (y - mean) / deviation)
+    scales = fit_scales(x, (y - mean) / deviation, edges=edges)
     logs = np.concatenate([np.log(scales.length), 0.5 * np.log([*scales.smooth, *scales.linear]), np.full(2, -40.0)])
     new = np.random.default_rng(1).uniform(-1.0, 1.0, size=(10, 3))
     for o in range(2):
-        whole, _ = parts(logs, np.concatenate([x, new]), 2)[o]
+        whole, _ = parts(logs, np.concatenate([x, new]), 2, edges=edges)[o]
         inner = whole[:30, :30] + scales.noise[o] * np.eye(30)
         expected = mean[o] + whole[30:, :30] @ np.linalg.solve(inner, y[:, o] - mean[o])
         found = drawn.values(new, np.zeros(10, dtype=np.int64))[:, o]
@@ -77,6 +80,23 @@ def test_few_examples_are_enough_and_the_inputs_that_matter_are_found() -> None:
     gap = drawn.values(new, np.zeros(200, dtype=np.int64)) - truth
     assert np.abs(gap[inside]).max() < 0.1
     assert drawn.length[0] < 0.2 * drawn.length[[1, 2]].min()
+
+
+def test_functions_with_edges_follow_a_tip() -> None:
+    """A reward that falls with the distance to a set point, seen on the way to eight of them, among 20 inputs."""
+    rng = np.random.default_rng(0)
+
+    def seen(n_ways: int) -> tuple[Floats, Floats]:
+        ways = rng.normal(size=(n_ways, 1, 2)) * 0.9 ** np.arange(40)[:, None]
+        x = np.concatenate([ways.reshape(-1, 2), rng.normal(size=(40 * n_ways, 18))], axis=1)
+        return x, np.maximum(0.0, 1.0 - np.hypot(x[:, :1], x[:, 1:2]) / 2.5)
+
+    (x, y), (new, truth) = seen(8), seen(40)
+    left = []
+    for edges in (False, True):
+        drawn = draw_functions(x, y, 1, np.random.default_rng(0), edges=edges)
+        left.append(float(((drawn.values(new, np.zeros(len(new), dtype=np.int64)) - truth) ** 2).mean() / truth.var()))
+    assert left[1] < 0.25 < 0.4 < left[0], left
 
 
 def test_draws_agree_where_much_was_seen_and_differ_elsewhere() -> None:
@@ -109,7 +129,7 @@ def test_a_jump_is_left_out_and_does_no_harm(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_an_example_misses_is_what_the_others_predict() -> None:
     x, y = examples(25)
     y = y + 0.1 * np.random.default_rng(5).normal(size=y.shape)
-    fit = regression._fit(x, y, np.random.default_rng(0))
+    fit = regression._fit(x, y, np.random.default_rng(0), edges=False)
     left = fit.left_open()
     for i in (0, 7, 24):
         rest = np.arange(25) != i
@@ -125,7 +145,7 @@ def test_noise_is_what_all_examples_leave_open_however_well_few_are_fitted(monke
     x, y = examples(500)
     y = y + 0.3 * np.random.default_rng(5).normal(size=y.shape)
     fitted = fit_scales(x[:100], y[:100])._replace(noise=np.full(2, 1e-5))
-    monkeypatch.setattr(regression, "fit_scales", lambda *given: fitted)
+    monkeypatch.setattr(regression, "fit_scales", lambda *given, **how: fitted)
     drawn = draw_functions(x, y, 4, np.random.default_rng(0))
     np.testing.assert_allclose(drawn.noise, 0.3, rtol=0.15)
     new, truth = examples(200, seed=1)

@@ -38,7 +38,8 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     known state is one.
 
     With continuous actions, the model is a set of Gaussian processes whose scales are learned, those of the reward
-    apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data; the policy
+    apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data, half of
+    them from where a step led that the model cannot explain, such as a set point that moves by itself; the policy
     is the tanh of a linear function of z, found by CMA-ES and then improved by the exact gradient of imagined lives;
     reset states are told from others by a logistic regression on squares. The first actions are small ones around the
     middle of the box, for many machines stand still. A policy that goes on living is not replaced while the model

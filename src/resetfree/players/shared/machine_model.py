@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.state import require
 from resetfree.players.shared.reset_judge import ResetJudge, fit_judge
-from resetfree.players.shared.smooth_regression import Draws, draw_functions
+from resetfree.players.shared.smooth_regression import JUMP, LEAST_GAP, Draws, draw_functions
 from resetfree.problems.action_spaces import from_unit
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.transitions import Bools, Floats
 
 FAR = 30.0  # where z is cut: a model that diverges predicts nothing
 NARROW = 1.0  # least width of the box: a sensor that hardly moved is no reason to expect a reset when it does
@@ -66,9 +67,8 @@ class Experience(NamedTuple):
     action: Floats  # [n, A] in [-1, 1]
     reward: Floats  # [n]
     after: Floats  # [n, D]
-    lived: Floats  # [q, D] in the order of visit
-    dead: Floats  # [r, D]
-    resets: int  # among these transitions; r may count earlier ones too
+    lived: Floats  # [q, D] all of them in the order of visit
+    dead: Floats  # [r, D] all of them
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,13 @@ class MachineModel:
     least: Floats  # [D] what z cannot leave
     most: Floats  # [D]
     caution: float  # how dangerous it is to go outside of the box, per width
+
+    def surprised(self, seen: Experience) -> Bools:
+        """[n] whether the steps of these transitions are missed by far: a set point that moved, a blow."""
+        z = self.scaling(seen.before)
+        basis = self.steps.features(np.concatenate([z, seen.action], axis=1))
+        missed = np.abs(z + basis @ self.steps.weight.mean(axis=0) - self.scaling(seen.after)).max(axis=1)
+        return np.asarray(missed > JUMP * max(float(np.median(missed)), LEAST_GAP))
 
     def outside(self, z: Floats) -> Floats:
         """[n] how far z [n, D] is outside of the box in its farthest sensor, in widths; 0 inside."""
@@ -118,22 +125,20 @@ def fit_machine(
     """The model of what was seen.  bounds: [D] each, what states cannot leave.  draws: B.
 
     Steps and rewards are fitted on their own: what a reward depends on closely (a way to a set point) is often what
-    the steps hardly depend on, and one set of lengths would serve neither.
+    the steps hardly depend on, and one set of lengths would serve neither. Rewards are expected to have edges: many
+    fall with a distance, which has a tip where most is earned.
     """
     centre, spread = seen.before.mean(axis=0), seen.before.std(axis=0)
     scaling = Scaling(centre, np.where(spread > STILL * (1.0 + np.abs(centre)), spread, 1.0))
     z, lived = scaling(seen.before), scaling(seen.lived)
     step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
     more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
-    some = lived
-    if len(lived) > JUDGED:
-        half = JUDGED // 2
-        some = np.concatenate([lived[rng.choice(len(lived) - half, half, replace=False)], lived[-half:]])
+    some = lived[latest_and_any(len(lived), JUDGED, rng)]
     least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
     return MachineModel(
         scaling=scaling,
         steps=draw_functions(x, step, draws, rng),
-        rewards=draw_functions(x, reward, draws, rng),
+        rewards=draw_functions(x, reward, draws, rng, edges=True),
         smallest=np.append(step.min(axis=0) - more, reward.min()),
         largest=np.append(step.max(axis=0) + more, reward.max()),
         judge=fit_judge(some, scaling(seen.dead[-FELL:])),
@@ -141,8 +146,16 @@ def fit_machine(
         high=lived.max(axis=0),
         least=least,
         most=most,
-        caution=learned_caution(lived, seen.resets, caution),
+        caution=learned_caution(lived, len(seen.dead), caution),
     )
+
+
+def latest_and_any(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """At most so many of n rows: half of them the latest, and any before these."""
+    if n <= most:
+        return np.arange(n)
+    latest = n - most // 2
+    return np.concatenate([rng.choice(latest, most - most // 2, replace=False), np.arange(latest, n)])
 
 
 def learned_caution(lived: Floats, resets: int, caution: float) -> float:

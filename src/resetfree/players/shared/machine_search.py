@@ -15,7 +15,13 @@ from scipy.optimize import minimize
 
 from resetfree.core.state import require
 from resetfree.players.shared.imagined_lives import ASIDE, imagine, worth_and_slope
-from resetfree.players.shared.machine_model import Experience, MachineModel, TanhPolicy, fit_machine
+from resetfree.players.shared.machine_model import (
+    Experience,
+    MachineModel,
+    TanhPolicy,
+    fit_machine,
+    latest_and_any,
+)
 from resetfree.players.shared.search_state import SearchSettings, SearchState
 from resetfree.players.shared.stored_transitions import StoredRows, vectors
 from resetfree.players.shared.threads import on_one_thread
@@ -24,7 +30,7 @@ from resetfree.problems.contract import State
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
 
-LATEST = 4096  # rows that the model is fitted to
+FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
 BEGAN = 4  # latest lives whose first states are imagined from
 SAVABLE = 20  # steps before a reset at which nothing can be saved: nothing is imagined from there
 GENTLE = 0.3  # part of the box that first actions come from: it costs little to find out that a machine stands still
@@ -164,24 +170,29 @@ class MachineSearchState(SearchState[TanhPolicy]):
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
         if n not in self.models:
-            rows, first = self.rows, max(0, n - LATEST)
-            taken = first + np.flatnonzero(rows.taken(n, first))
-            lived = first + np.flatnonzero(~rows.dead[first:n])
-            seen = Experience(
-                before=rows.state[taken],
-                action=to_unit(rows.action[taken], self.policy.low, self.policy.high),
-                reward=rows.reward[taken],
-                after=rows.state[taken + 1],
-                lived=rows.state[lived],
-                dead=rows.state[:n][rows.dead[:n]],
-                resets=int(rows.dead[first:n].sum()),
-            )
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
             self.models[n] = fit_machine(
-                seen, (self.low, self.high), draws=settings.draws, caution=settings.caution, rng=rng
+                self._seen(n), (self.low, self.high), draws=settings.draws, caution=settings.caution, rng=rng
             )
         return self.models[n]
+
+    def _fitted(self, n: int) -> NDArray[np.int64]:
+        """Those of the first n rows whose transitions the model is fitted to."""
+        taken = np.flatnonzero(self.rows.taken(n))
+        return taken[latest_and_any(len(taken), FITTED, np.random.default_rng([self.seed, n, 2]))]
+
+    def _seen(self, n: int) -> Experience:
+        """What the model of the first n rows is fitted to."""
+        rows, fitted, dead = self.rows, self._fitted(n), self.rows.dead[:n]
+        return Experience(
+            before=rows.state[fitted],
+            action=to_unit(rows.action[fitted], self.policy.low, self.policy.high),
+            reward=rows.reward[fitted],
+            after=rows.state[fitted + 1],
+            lived=rows.state[:n][~dead],
+            dead=rows.state[:n][dead],
+        )
 
     @on_one_thread
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> TanhPolicy:
@@ -189,9 +200,10 @@ class MachineSearchState(SearchState[TanhPolicy]):
         here = vectors(np.asarray([s1]))
         if (key := (n, here.tobytes(), lam)) not in self.found:
             model, rng = self.model(n, settings), np.random.default_rng([self.seed, n, 1])
+            surprising = self._fitted(n)[model.surprised(self._seen(n))] + 1
             plan = MachineSearch(
                 model=model,
-                starts=np.concatenate([here, _starts(self.rows, n, settings.starts, rng)]),
+                starts=np.concatenate([here, _starts(self.rows, n, settings.starts, surprising, rng)]),
                 lam=lam,
                 planning=settings.planning,
                 population=settings.population,
@@ -240,8 +252,14 @@ def began_and_savable(rows: StoredRows, n: int) -> tuple[NDArray[np.int64], NDAr
     return began, lived[ends - lived > SAVABLE]
 
 
-def _starts(rows: StoredRows, n: int, count: int, rng: np.random.Generator) -> Floats:
-    """Where the last lives began, and states that were visited and were no lost cause."""
+def _starts(rows: StoredRows, n: int, count: int, surprising: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """Where the last lives began, and states that were visited and were no lost cause.
+
+    Half of these follow a surprise, if there were any: lives go on as they are imagined, without a set point that moves
+    or a blow, and a policy would otherwise be searched for that cannot bear them.
+    """
     began, savable = began_and_savable(rows, n)
     visited = rng.choice(savable, count) if len(savable) else savable
+    if len(after := np.intersect1d(surprising, savable)):
+        visited[::2] = np.resize(rng.permutation(after), len(visited[::2]))
     return np.asarray(rows.state[np.concatenate([began, visited]).astype(int)])

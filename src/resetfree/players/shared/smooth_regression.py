@@ -2,14 +2,14 @@
 
 Output o of the input x [d] is a sum of a linear part and of a smooth part around it, seen with noise:
 
-    y_o = weight.(1, x) + smooth_o(x) + noise,   weight ~ N(0, c_o),   cov smooth_o = f_o exp(-|x - x'|^2 / 2 l^2)
+    y_o = weight.(1, x) + smooth_o(x) + noise,   weight ~ N(0, c_o),   cov smooth_o = f_o k(|x - x'| / l)
 
-The lengths l [d] are shared; amplitude f_o, linear variance c_o and noise s_o belong to each output. The lengths are
-those of largest likelihood on at most `ROWS` examples; outputs that rest in most examples (the force of an end stop)
-have no say in them, for what jumps has short lengths. The functions themselves are then solved for, from all examples,
-in the basis (1, x, radial functions around at most `CENTRES` examples), with f, c and s by evidence from all of them:
-few examples are easily fitted without noise. Functions are drawn from what remains possible: where little was seen,
-draws differ.
+with k(r) = exp(-r^2 / 2), or, for functions that have edges, Matern's (1 + t) exp(-t) with t = sqrt(3) r. The lengths
+l [d] are shared; amplitude f_o, linear variance c_o and noise s_o belong to each output. The lengths are those of
+largest likelihood on at most `ROWS` examples; outputs that rest in most examples (the force of an end stop) have no say
+in them, for what jumps has short lengths. The functions themselves are then solved for, from all examples, in the basis
+(1, x, radial functions around at most `CENTRES` examples), with f, c and s by evidence from all of them: few examples
+are easily fitted without noise. Functions are drawn from what remains possible: where little was seen, draws differ.
 
 Legend: n examples, d inputs, k = d + 1, O outputs, m radial functions, F = k + m, B draws.
 """
@@ -59,10 +59,11 @@ class Draws(NamedTuple):
     centre: Floats  # [m, d] in units of the lengths
     weight: Floats  # [B, F, O]
     noise: Floats  # [O] deviation of what the functions leave open
+    edges: bool = False  # whether the functions have some
 
     def features(self, x: Floats) -> Floats:
         """[n, F] the basis at x [n, d]."""
-        return np.concatenate([np.ones((len(x), 1)), x, _radial(x / self.length, self.centre)], axis=1)
+        return np.concatenate([np.ones((len(x), 1)), x, _radial(x / self.length, self.centre, self.edges)], axis=1)
 
     def values(self, x: Floats, draw: NDArray[np.int64]) -> Floats:
         """[n, O] the values at x [n, d], row i in draw `draw[i]`, which must not fall from row to row."""
@@ -80,7 +81,10 @@ class Draws(NamedTuple):
         k, by_basis = len(self.length) + 1, np.empty_like(basis)
         for mine, weight in self._parts(draw):
             np.matmul(by_values[mine], weight.T, out=by_basis[mine])
-        pull = basis[:, k:] * by_basis[:, k:]
+        steep = basis[:, k:]
+        if self.edges:
+            steep = 3.0 * np.exp(-_distance(_exponent(basis[:, 1:k] / self.length, self.centre)))
+        pull = steep * by_basis[:, k:]
         towards = pull @ self.centre - pull.sum(axis=1, keepdims=True) * (basis[:, 1:k] / self.length)
         return np.asarray(by_basis[:, 1:k] + towards / self.length)
 
@@ -91,27 +95,43 @@ class Draws(NamedTuple):
             yield slice(first, last), weight
 
 
-def _radial(x: Floats, centre: Floats) -> Floats:
-    """[n, m] exp(-|x - centre|^2 / 2), in place where it can be: imagined lives spend their time here."""
-    ones = np.ones(len(x)), np.ones(len(centre))
-    halves = -0.5 * (x**2).sum(axis=1), -0.5 * (centre**2).sum(axis=1)
-    exponent = np.column_stack([x, ones[0], halves[0]]) @ np.column_stack([centre, halves[1], ones[1]]).T
-    np.minimum(exponent, 0.0, out=exponent)
+def _radial(x: Floats, centre: Floats, edges: bool) -> Floats:
+    """[n, m] k(|x - centre|), in place where it can be: imagined lives spend their time here."""
+    exponent = _exponent(x, centre)
+    if edges:
+        distance = _distance(exponent)
+        return np.asarray((1.0 + distance) * np.exp(-distance))
     return np.asarray(np.exp(exponent, out=exponent))
 
 
-def draw_functions(x: Floats, y: Floats, draws: int, rng: np.random.Generator) -> Draws:
+def _exponent(x: Floats, centre: Floats) -> Floats:
+    """[n, m] -|x - centre|^2 / 2."""
+    ones = np.ones(len(x)), np.ones(len(centre))
+    halves = -0.5 * (x**2).sum(axis=1), -0.5 * (centre**2).sum(axis=1)
+    exponent = np.column_stack([x, ones[0], halves[0]]) @ np.column_stack([centre, halves[1], ones[1]]).T
+    return np.asarray(np.minimum(exponent, 0.0, out=exponent))
+
+
+def _distance(exponent: Floats) -> Floats:
+    """The t of Matern's k."""
+    return np.asarray(np.sqrt(-6.0 * exponent))
+
+
+def draw_functions(x: Floats, y: Floats, draws: int, rng: np.random.Generator, *, edges: bool = False) -> Draws:
     """Functions drawn from all that agree with the examples x [n, d], y [n, O]; with one draw, their mean.
+
+    edges: whether to expect them, as in a distance, whose tip no smooth function can follow: one that tries learns
+    lengths so short that it knows nothing of what lies between the examples.
 
     Examples that the others contradict by far (a blow, a stop at the end of a rail) are left out: no smooth function
     can follow a jump, and one that tries is wrong everywhere.
     """
-    fit = _fit(x, y, rng)
+    fit = _fit(x, y, rng, edges=edges)
     if len(x) >= ENOUGH:
         left = fit.left_open()
         agree = left < JUMP * max(float(np.median(left)), LEAST_GAP)
         if not agree.all():
-            fit = _fit(x[agree], y[agree], rng)
+            fit = _fit(x[agree], y[agree], rng, edges=edges)
     for _ in range(RENEWALS):
         fit = fit.renewed()
     return fit.draw(draws, rng)
@@ -127,6 +147,7 @@ class _Fit(NamedTuple):
     unit: Floats  # [n, O] outputs of mean 0 and variance 1
     mean: Floats  # [O]
     deviation: Floats  # [O]
+    edges: bool
 
     def solved(self) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Of each output: [F] prior deviations, [F, F] the root of the precision, [F] the mean of weights / prior."""
@@ -168,19 +189,20 @@ class _Fit(NamedTuple):
             drawn = prior[:, None] * (best[:, None] + solve_triangular(root, luck, lower=True, trans=1))
             weight[:, :, o] = self.deviation[o] * np.concatenate([drawn[:k], self.whiten @ drawn[k:]]).T
         weight[:, 0] += self.mean
-        return Draws(self.scales.length, self.centre, weight, np.sqrt(self.scales.noise) * self.deviation)
+        noise = np.sqrt(self.scales.noise) * self.deviation
+        return Draws(self.scales.length, self.centre, weight, noise, self.edges)
 
 
-def _fit(x: Floats, y: Floats, rng: np.random.Generator) -> _Fit:
+def _fit(x: Floats, y: Floats, rng: np.random.Generator, *, edges: bool) -> _Fit:
     mean, deviation = y.mean(axis=0), np.maximum(y.std(axis=0), TINY)
     unit, some = (y - mean) / deviation, scattered(x, ROWS, rng)
-    scales = _scales_of_moving(x[some], unit[some], _moving(unit))
+    scales = _scales_of_moving(x[some], unit[some], _moving(unit), edges=edges)
     scaled = x / scales.length
     centre = scaled[scattered(scaled, CENTRES, rng)]
-    covariance = _radial(centre, centre) + JITTER * np.eye(len(centre))
+    covariance = _radial(centre, centre, edges) + JITTER * np.eye(len(centre))
     whiten = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(centre)), lower=True).T
-    basis = np.concatenate([np.ones((len(x), 1)), x, _radial(x / scales.length, centre) @ whiten], axis=1)
-    return _Fit(scales, centre, whiten, basis, unit, mean, deviation)
+    basis = np.concatenate([np.ones((len(x), 1)), x, _radial(x / scales.length, centre, edges) @ whiten], axis=1)
+    return _Fit(scales, centre, whiten, basis, unit, mean, deviation, edges)
 
 
 def _moving(unit: Floats) -> Bools:
@@ -189,9 +211,10 @@ def _moving(unit: Floats) -> Bools:
     return np.asarray(moving | ~moving.any())
 
 
-def _scales_of_moving(x: Floats, y: Floats, moving: Bools) -> Scales:
+def _scales_of_moving(x: Floats, y: Floats, moving: Bools, *, edges: bool) -> Scales:
     """The scales of largest likelihood for the outputs that move; usual ones for those that rest."""
-    found, scales = fit_scales(x, y[:, moving]), np.repeat(np.exp(2.0 * np.array(USUAL))[:, None], len(moving), axis=1)
+    found = fit_scales(x, y[:, moving], edges=edges)
+    scales = np.repeat(np.exp(2.0 * np.array(USUAL))[:, None], len(moving), axis=1)
     scales[:, moving] = found[1:]
     return Scales(found.length, *scales)
 
@@ -211,7 +234,7 @@ def scattered(x: Floats, most: int, rng: np.random.Generator) -> NDArray[np.int6
     return np.array(rows)
 
 
-def fit_scales(x: Floats, y: Floats) -> Scales:
+def fit_scales(x: Floats, y: Floats, *, edges: bool = False) -> Scales:
     """The scales of largest likelihood for x [n, d], y [n, O] of variance about 1, a little drawn to what is usual."""
     (n, d), n_outputs = x.shape, y.shape[1]
     first = np.concatenate([np.full(d, LENGTH), np.repeat(USUAL, n_outputs)])
@@ -220,7 +243,7 @@ def fit_scales(x: Floats, y: Floats) -> Scales:
     found = minimize(
         likelihood,
         first,
-        args=(np.concatenate([np.ones((n, 1)), x], axis=1), y, squared),
+        args=(np.concatenate([np.ones((n, 1)), x], axis=1), y, squared, edges),
         jac=True,
         method="L-BFGS-B",
         bounds=[BOUNDS[kind] for kind in kinds],
@@ -234,7 +257,7 @@ def _scales(logs: Floats, d: int, n_outputs: int) -> Scales:
     return Scales(np.exp(logs[:d]), smooth, linear, noise + LEAST_NOISE)
 
 
-def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats) -> tuple[float, Floats]:
+def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats, edges: bool = False) -> tuple[float, Floats]:
     """The negative log likelihood with its penalty, and its gradient.
 
     logs: the logarithms of lengths [d] and of the deviations sqrt(f), sqrt(c), sqrt(s) [O] each.
@@ -245,7 +268,13 @@ def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats) -> tupl
     """
     d, n_outputs = len(squared), y.shape[1]
     scales, inverse = _scales(logs, d, n_outputs), np.exp(-2.0 * logs[:d])
-    radial = np.exp(-0.5 * np.tensordot(inverse, squared, axes=1))
+    exponent = -0.5 * np.tensordot(inverse, squared, axes=1)
+    if edges:
+        distance = _distance(exponent)
+        steep = np.exp(-distance)
+        radial, steep = (1.0 + distance) * steep, 3.0 * steep
+    else:
+        radial = steep = np.exp(exponent)
     e, vectors = eigh(radial, check_finite=False)
     e, h, turned = np.maximum(e, 0.0), vectors.T @ linear, vectors.T @ y
     total, slopes = 0.0, np.empty((3, n_outputs))
@@ -266,7 +295,7 @@ def likelihood(logs: Floats, linear: Floats, y: Floats, squared: Floats) -> tupl
         diagonal += 0.5 * f / v
         columns += [np.sqrt(0.5 * f) * tails, np.sqrt(0.5 * f) * solved[:, None]]
     low_rank = vectors @ np.concatenate(columns, axis=1)
-    by_radial = ((vectors * diagonal) @ vectors.T - low_rank @ low_rank.T) * radial
+    by_radial = ((vectors * diagonal) @ vectors.T - low_rank @ low_rank.T) * steep
     by_length = np.tensordot(squared, by_radial, axes=([1, 2], [0, 1])) * inverse
     away, noise = logs[:d] - LENGTH, logs[-n_outputs:]
     total += 0.1 * float(away @ away) + 0.01 * float(noise @ noise)
