@@ -37,7 +37,7 @@ class ResetJudge(NamedTuple):
 
     def logit(self, z: Floats) -> Floats:
         """[n] weight.(1, z, z^2) of the states z [n, D], or how far they are behind a wall if that is more."""
-        return np.maximum(self._squares(z), STEEP * self._behind(z).max(axis=1))
+        return np.asarray(np.maximum(self._squares(z), STEEP * self._behind(z).max(axis=1)))
 
     def slope(self, z: Floats) -> Floats:
         """[n, D] the derivatives of the logits by z [n, D]."""
