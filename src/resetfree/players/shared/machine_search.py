@@ -168,7 +168,7 @@ class MachineSearchState(SearchState[TanhPolicy]):
         earned = self.rows.reward[self.began : self.rows.n][self.rows.taken(self.rows.n, self.began)]
         n = len(earned) // self.horizon
         means = earned[: n * self.horizon].reshape(n, -1).mean(axis=1) if n > 1 else np.zeros(2)
-        return ERRORS * float(means.std(ddof=1)) / np.sqrt(len(means))
+        return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
