@@ -18,7 +18,7 @@ from resetfree.players.shared.machine_model import (
     learned_caution,
 )
 from resetfree.players.shared.machine_search import SAVABLE, MachineSearch, _starts
-from resetfree.players.shared.reset_judge import fit_judge
+from resetfree.players.shared.reset_judge import ResetJudge, fit_judge, walls
 from resetfree.players.shared.smooth_regression import Draws, draw_functions
 from resetfree.players.shared.stored_transitions import StoredRows
 
@@ -94,6 +94,37 @@ def test_a_fall_that_is_far_away_is_judged(far: float) -> None:
 def test_without_falls_no_state_is_a_reset_state() -> None:
     judge = fit_judge(np.random.default_rng(0).normal(size=(9, 3)), np.zeros((0, 3)))
     assert not judge.resets(1e6 * np.eye(3)).any()
+
+
+def test_walls_are_the_fewest_ends_that_explain_all_falls() -> None:
+    """Two falls are at the same end of the first sensor, another is elsewhere, and one is at no end at all."""
+    low, high = -np.ones(3), np.ones(3)
+    dead = np.array([[-1.2, 0.0, 0.0], [-1.4, -1.5, 0.0], [0.0, 0.0, 3.0], [0.5, 0.5, 0.5]])
+    lowest, highest = walls(low, high, dead)
+    np.testing.assert_allclose(lowest, [-1.1, -np.inf, -np.inf])
+    np.testing.assert_allclose(highest, [np.inf, np.inf, 2.0])
+    assert not np.isfinite(np.concatenate(walls(low, high, dead[:0]))).any()
+
+
+def test_two_falls_at_a_limit_of_one_sensor_among_many_show_it() -> None:
+    """What else the falls have in common is no matter; without walls, the judge misses what comes next."""
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(3000, 14))
+    dead, alive = states[states[:, 0] < -2.0], states[states[:, 0] > -2.0]
+    judge = fit_judge(alive[:2000], dead[:2])
+    walled = ResetJudge(judge.weight, *walls(alive.min(axis=0), alive.max(axis=0), dead[:2]))
+    assert walled.resets(dead[2:]).mean() > 0.5 > 0.25 > judge.resets(dead[2:]).mean()
+    assert walled.resets(alive).mean() < 0.05
+
+
+def test_the_slope_of_a_judge_with_walls_is_that_of_differences() -> None:
+    rng = np.random.default_rng(1)
+    judge = ResetJudge(rng.normal(size=7), np.array([-0.5, -np.inf, -1.0]), np.array([np.inf, 0.7, 1.0]))
+    z = rng.normal(size=(50, 3))
+    rises = [(judge.logit(z + way) - judge.logit(z - way)) / 2e-6 for way in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(judge.slope(z), np.stack(rises, axis=1), atol=1e-6)
+    behind = np.maximum(z - judge.highest, judge.lowest - z).max(axis=1) > 0.0
+    assert judge.resets(z)[behind].all()
 
 
 def test_what_is_imagined_is_what_happens() -> None:

@@ -70,6 +70,16 @@ def test_the_proven_policy_is_played_again_when_another_one_falls() -> None:
     assert state.at == state.began == state.rows.n
 
 
+@pytest.mark.parametrize("errors", [0.0, machine_search.ERRORS])
+def test_what_varies_by_itself_is_no_reason_to_go_back(errors: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_search, "ERRORS", errors)
+    state, one, two = fresh(), policy(1.0), policy(2.0)
+    live(state, one, 0.4, times=ENOUGH)
+    for reward in (0.6, 0.0, 0.3):
+        live(state, two, reward)
+    assert state.policy is (two if errors else one)
+
+
 def test_it_is_played_again_when_another_one_earns_less_for_long() -> None:
     state, one, two = fresh(), policy(1.0), policy(2.0)
     live(state, one, 0.4, times=ENOUGH)

@@ -41,11 +41,11 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     apart from those of the motion, and lives are imagined in `draws` functions that all agree with the data, half of
     them from where a step led that the model cannot explain, such as a set point that moves by itself; the policy
     is the tanh of a linear function of z, found by CMA-ES and then improved by the exact gradient of imagined lives;
-    reset states are told from others by a logistic regression on squares. The first actions are small ones around the
-    middle of the box, for many machines stand still. A policy that goes on living is not replaced while the model
-    wrongly predicts its resets, and one that has proven itself in a long life only by one that earns more; if that one
-    falls or earns less, the proven one is played again. So a machine that stands pays at most one reset for a new idea,
-    and ideas come when the rows have grown by `growth`: their number grows with the logarithm of the steps.
+    reset states are told from others by a logistic regression on squares, and by walls. The first actions are small
+    ones around the middle of the box, for many machines stand still. A policy that goes on living is not replaced while
+    the model wrongly predicts its resets, and one that has proven itself in a long life only by one that earns more; if
+    that one falls or earns less, the proven one is played again. So a machine that stands pays at most one reset for a
+    new idea, and ideas come when the rows have grown by `growth`: their number grows with the logarithm of the steps.
 
     In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
     are cut at the bounds of the problem's states. With continuous actions, a life takes that risk once for the farthest

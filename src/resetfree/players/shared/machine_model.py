@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.state import require
-from resetfree.players.shared.reset_judge import ResetJudge, fit_judge
+from resetfree.players.shared.reset_judge import NARROW, ResetJudge, fit_judge, walls
 from resetfree.players.shared.smooth_regression import JUMP, LEAST_GAP, Draws, draw_functions
 from resetfree.problems.action_spaces import from_unit
 from resetfree.problems.contract import Policy, State
@@ -21,7 +21,6 @@ from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Bools, Floats
 
 FAR = 30.0  # where z is cut: a model that diverges predicts nothing
-NARROW = 1.0  # least width of the box: a sensor that hardly moved is no reason to expect a reset when it does
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range
 JUDGED = 2000  # states lived in that the judge learns from: half are the latest, half any
 FELL = 256  # latest reset states that it learns from
@@ -133,7 +132,8 @@ def fit_machine(
     z, lived = scaling(seen.before), scaling(seen.lived)
     step, reward, x = scaling(seen.after) - z, seen.reward[:, None], np.concatenate([z, seen.action], axis=1)
     more = BEYOND * np.ptp(step, axis=0)  # but no reward is expected that was never earned
-    some = lived[latest_and_any(len(lived), JUDGED, rng)]
+    some, dead = lived[latest_and_any(len(lived), JUDGED, rng)], scaling(seen.dead[-FELL:])
+    low, high = lived.min(axis=0), lived.max(axis=0)
     least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in bounds)
     return MachineModel(
         scaling=scaling,
@@ -141,9 +141,9 @@ def fit_machine(
         rewards=draw_functions(x, reward, draws, rng, edges=True),
         smallest=np.append(step.min(axis=0) - more, reward.min()),
         largest=np.append(step.max(axis=0) + more, reward.max()),
-        judge=fit_judge(some, scaling(seen.dead[-FELL:])),
-        low=lived.min(axis=0),
-        high=lived.max(axis=0),
+        judge=ResetJudge(fit_judge(some, dead).weight, *walls(low, high, dead)),
+        low=low,
+        high=high,
         least=least,
         most=most,
         caution=learned_caution(lived, len(seen.dead), caution),

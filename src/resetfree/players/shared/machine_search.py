@@ -37,6 +37,7 @@ GENTLE = 0.3  # part of the box that first actions come from: it costs little to
 LONG = 300  # rows without a reset after which a policy has proven itself
 GAIN = 0.01  # imagined reward per step for which a proven policy is left
 LOSS = 0.05  # reward per step by which another policy may earn less before the proven one is played again
+ERRORS = 2.0  # and standard errors of what it earned: set points are not all equally far
 NOTHING = -1.0  # rate while no policy has proven itself
 AFRESH = 1.7  # first deviation of actions, before tanh, in a search from the middle of the box
 NEARBY = 0.2  # first deviation of weights in a search from the policy that is played
@@ -160,12 +161,19 @@ class MachineSearchState(SearchState[TanhPolicy]):
         rate, is_long = rows.mean_reward(self.began), rows.n - self.began >= LONG
         if not reset and is_long and rate > self.rate:
             self.proven, self.rate = self.policy, rate
-        elif reset or (is_long and rate < self.rate - LOSS):
+        elif reset or (is_long and rate < self.rate - LOSS - self._doubt()):
             if self.rate != NOTHING and not has_proven:
                 self.play(self.proven)
                 self.at, self.stale = rows.n, False
             else:
                 self.rate, self.began, self.stale = NOTHING, rows.n, True
+
+    def _doubt(self) -> float:
+        """By how much the reward per step of the policy that is played may be wrong, judged by its whole episodes."""
+        earned = self.rows.reward[self.began : self.rows.n][self.rows.taken(self.rows.n, self.began)]
+        n = len(earned) // self.horizon
+        means = earned[: n * self.horizon].reshape(n, -1).mean(axis=1) if n > 1 else np.zeros(2)
+        return float(ERRORS * means.std(ddof=1) / np.sqrt(len(means)))
 
     def model(self, n: int, settings: SearchSettings) -> MachineModel:
         """The model of the first n rows."""
