@@ -165,7 +165,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             self._return(state, k)
         elif search.rows.n - state.since >= self.trial:
             self._judge(state, k)
-            better = self._learn(state)
+            better = self._learn(state, k)
             state.since = search.rows.n
             if better is not None and better > WORSE:
                 self._give_back(state, k, word.GIVE_BACK)
@@ -184,8 +184,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         And if they predict no resets of the policy that lives, with noise: some policies stand only without.
         """
         if not state.trained and (first := state.boundary(int((1.0 - HELD_OUT) * state.search.rows.n))):
-            self._train(state, first)
-        ratio = self._learn(state)
+            self._train(state, first, k)
+        ratio = self._learn(state, k)
         state.since = state.search.rows.n
         if ratio is None or ratio > 1.0:
             return
@@ -229,7 +229,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             state.decide(k, word.EARNED_LESS)
         state.on_trial = False
 
-    def _learn(self, state: NetworkSearchState) -> float | None:
+    def _learn(self, state: NetworkSearchState, k: int) -> float | None:
         """Test the networks on the rows since they last learned, then train on them.
 
         Returns their error as a multiple of that of the model in play, None if there was nothing to test.
@@ -238,23 +238,24 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
         found, ratio = state.tests(state.trained) if state.trained else None, None
         if found is not None:
-            (index, k), rows, model = found, state.search.rows, state.tree["model"]
-            actions, begin, end = state.tested_actions(index, k), rows.state[index], rows.state[index + k]
+            (index, ahead), rows, model = found, state.search.rows, state.tree["model"]
+            actions, begin, end = state.tested_actions(index, ahead), rows.state[index], rows.state[index + ahead]
             scaling, smooth = state.scaling(), state.search.model(state.trained, self.searcher)
             z = np.asarray(open_loop(model, narrow(scaling(begin)), narrow(actions)), dtype=np.float64)
             ratio = _error(z, scaling(end)) / _error(scaling(smooth_open_loop(smooth, begin, actions)), scaling(end))
         if state.search.rows.n > state.trained:
-            self._train(state, state.search.rows.n)
+            self._train(state, state.search.rows.n, k)
         return ratio
 
-    def _train(self, state: NetworkSearchState, n: int) -> None:
+    def _train(self, state: NetworkSearchState, n: int, k: int) -> None:
         """Train the ensemble on the first n rows, with all that is solved or counted beside it."""
         from resetfree.players.shared.network_model import doubts, fit, refit_line
 
         tree = state.tree
         model = tree["model"] if state.trained else state.first_scales(n)
         seen = state.examples(n, model)
-        model = state.refreshed(n, model, seen, refit_line(seen.x[: seen.n], seen.y[: seen.n]))
+        model, tested = state.refreshed(n, model, seen, refit_line(seen.x[: seen.n], seen.y[: seen.n]))
+        state.record_test(k, tested)
         count = min(MOST_FITS, self.fits * (n - state.trained))
         tree = fit(
             {**tree, "model": model},
@@ -334,8 +335,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return Scene(state.tree["model"], starts, narrow(np.full(len(starts), lam)), manner)
 
     def decisions(self, state: NetworkSearchState) -> list[Decision]:
-        """Who plays from which round on, which policies were tried, and why."""
-        return [Decision(int(k), word.WORDS[what]) for k, what in state.decisions]
+        """Who plays from which round on, which policies were tried, and why; how the reset predictor was tested."""
+        return state.record()
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

@@ -7,7 +7,7 @@ reward, each (y - mean) / deviation; E members; P steps imagined ahead; lam [n] 
   y given x         normal with mean  line.(1, x) + m(x)  and variance e^l(x); m, l are a member's network
   loss of a member  (y - its mean)^2 e^-l + l, summed over y, on batches of its own
   doubt of a step   deviation of the members' means, as a part of its 99 % quantile on rows that were seen
-  danger of a step  max(p(z'), caution (doubt / 2 - 1)) within [0, 1]; p the calibrated `reset_judge`
+  danger of a step  max(p(z'), caution (doubt / 2 - 1)) within [0, 1]; p the judge of `judged_lives`
 Every start is lived in every member with the same luck, so the worst member is one that is worst on equal terms.
 """
 
@@ -23,6 +23,7 @@ import optax
 from numpy.typing import NDArray
 
 from resetfree.players.shared.networks import Layers, forward, uniform_layers
+from resetfree.players.shared.reset_judge import FARTHEST
 from resetfree.players.shared.skip_policy import Actor, pushes
 
 LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE = -9.0, 0.5
@@ -175,7 +176,8 @@ def stepped(model: NetworkModel, z: Any, a: Any, luck: Any, caution: Any) -> tup
     y = (mean + jnp.exp(0.5 * log) * luck) * model.deviation + model.mean
     y = jnp.clip(y, model.smallest, model.largest)
     after = jnp.clip(z + y[..., :size], model.least, model.most)
-    chance = jax.nn.sigmoid(model.judge[0] + after @ model.judge[1 : 1 + size] + after**2 @ model.judge[1 + size :])
+    near = jnp.clip(after, -FARTHEST, FARTHEST)
+    chance = jax.nn.sigmoid(model.judge[0] + near @ model.judge[1 : 1 + size] + near**2 @ model.judge[1 + size :])
     return after, y[..., size], jnp.maximum(chance, jnp.clip(caution * (0.5 * doubt - 1.0), 0.0, 1.0))
 
 
