@@ -6,7 +6,7 @@ imagined lives and the actor, `network_search` what is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -26,14 +26,20 @@ from resetfree.players.shared.neural_players import (
     Discount,
     Rate,
     Size,
-    is_installed,
     leaves_of,
     start_vector,
 )
 from resetfree.players.shared.replay_batches import narrow
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.skip_policy import first_actor, skip_policy
-from resetfree.players.shared.suitability import CHARGE, MACHINE, for_machines
+from resetfree.players.shared.suitability import (
+    CHARGE,
+    MACHINE,
+    SENSORS,
+    beyond_search,
+    for_machines,
+    networks_installed,
+)
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Problem, State
@@ -340,9 +346,17 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """Machines, behind model-search: it begins as that, and what follows was tried on fewer tasks."""
-        how = "model-search begins, and networks take over once they predict the machine better"
-        return for_machines(problem, 1.5, how) if is_installed() else None
+        """Machines with long states, where the extra is installed.
+
+        Not shorter ones: there it earned no more than model-search on any task that was measured, however many steps,
+        and may fall budget sqrt(k) + 1 times more. With long states every search in the fitted model takes long, which
+        networks spare once they have taken over.
+        """
+        how = f"networks take over from model-search, whose plans take long beyond {SENSORS} numbers, when the machine "
+        how += f"has lived {cls.proof:,} steps in a row and they predict it no worse (this is recorded, and their new "
+        how += "policies fall at most sqrt(k) + 1 times in k episodes); until then a policy is searched for in a fit"
+        offer = for_machines(problem, 2.5, how) if beyond_search(problem) and networks_installed() else None
+        return None if offer is None else replace(offer, settings={})  # its own are those for machines
 
     @classmethod
     def partner(cls) -> Partner:
