@@ -50,7 +50,7 @@ def test_few_falls_correct_little() -> None:
         shifts.append(fit_correction(np.tile(x, times), dead))
     few, many = (one(np.array([-3.0]))[0] for one in shifts)
     wanted = np.log(0.3 / 0.7)
-    assert -3.0 < few < many < wanted
+    assert -3.0 < few < many - 0.02 < wanted
     assert many == pytest.approx(wanted, abs=0.05)
     assert fit_correction(x, np.zeros(100, dtype=np.bool_)).shift > -1.5  # what never happened is not impossible
     assert fit_correction(np.zeros(0), np.zeros(0, dtype=np.bool_)) == Correction(0.0, 1.0)
@@ -62,7 +62,7 @@ def test_a_judge_of_few_falls_is_sure_of_too_much_and_corrected(seed: int) -> No
     judge, tested = judge_lives(z, dead, np.random.default_rng(0))
     assert tested is not None
     assert 10 <= tested.falls == dead.sum() <= 30
-    assert tested.helps
+    assert tested.loss_after < tested.loss_before
     plain, (new, fell) = uncorrected(z, dead), lives(50_000, 100 + seed)
     assert loss(judge.logit(new), fell) < loss(plain.logit(new), fell) - 0.05  # better on lives that nobody had seen
     slope = float(judge.weight[1:] @ plain.weight[1:] / (plain.weight[1:] @ plain.weight[1:]))
@@ -87,12 +87,13 @@ def test_one_fall_is_no_test() -> None:
 
 
 def test_a_long_last_life_does_not_make_falls_rare_twice() -> None:
-    """Ten short lives, then one that goes on: how often resets are met is counted once, in all of them."""
-    (z, dead), (more, _) = lives(600, 0), lives(1400, 9)
+    """Short lives, then one that goes on: how often resets are met is counted once, in all of them."""
+    (z, dead), (more, _) = lives(1500, 0), lives(20_000, 9)
     z, dead = np.concatenate([z, more]), np.append(dead, np.zeros(len(more), dtype=np.bool_))
     _, tested = judge_lives(z, dead, np.random.default_rng(0))
     assert tested is not None
     assert tested.before < 3 * tested.falls
+    assert 0.5 < tested.after / tested.falls < 2.0
 
 
 def test_the_sentence_of_a_test() -> None:
@@ -101,4 +102,3 @@ def test_the_sentence_of_a_test() -> None:
         "the reset predictor expected 7.9 falls in lives that it had not learned from, where 5 happened; "
         "corrected 5.4 (log loss a fall 4.10, now 3.62)"
     )
-    assert str(Calibration(5, 7.9, 5.4, 3.0, 3.6)).endswith("where 5 happened; no correction makes it better")

@@ -39,26 +39,19 @@ class Correction(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How chances of a reset agree with what happened, on lives that neither judge nor correction learned from."""
+    """How chances of a reset agree with what happened, on lives that the judge did not learn from."""
 
     falls: int
     before: float  # falls that were predicted: the sum of all chances
-    after: float  # the same with the correction
+    after: float  # the same with the correction, whose two numbers were fitted to these lives
     loss_before: float  # - log of the chance given to what happened, per fall
     loss_after: float
-
-    @property
-    def helps(self) -> bool:
-        """Whether the correction makes the chances better."""
-        return self.loss_after < self.loss_before
 
     def __str__(self) -> str:
         """One sentence, for the record."""
         tested = f"the reset predictor expected {self.before:.1f} falls in lives that it had not learned from, where "
-        tested += f"{self.falls} happened; "
-        if not self.helps:
-            return tested + "no correction makes it better"
-        return f"{tested}corrected {self.after:.1f} (log loss a fall {self.loss_before:.2f}, now {self.loss_after:.2f})"
+        tested += f"{self.falls} happened; corrected {self.after:.1f} "
+        return tested + f"(log loss a fall {self.loss_before:.2f}, now {self.loss_after:.2f})"
 
 
 def dealt(dead: Bools) -> NDArray[np.int64]:
@@ -96,15 +89,11 @@ def judge_lives(z: Floats, dead: Bools, rng: np.random.Generator) -> tuple[Reset
         here = fold == one
         if here.any() and not here.all():
             x[here] = np.clip(_judge(z, dead, ~here, rng).logit(z[here]), -LARGEST, LARGEST)
-    corrected = x.copy()
-    for one in np.unique(fold):
-        here = fold == one
-        corrected[here] = fit_correction(x[~here], dead[~here])(x[here])
-    sums = (float((1.0 / (1.0 + np.exp(-one))).sum()) for one in (x, corrected))
-    losses = (_surprise(one, dead) / falls for one in (x, corrected))
-    tested = Calibration(falls, *sums, *losses)
-    best = fit_correction(x, dead) if tested.helps else Correction()
-    return judge.corrected(best.shift, best.slope), tested
+    correction = fit_correction(x, dead)
+    both = x, correction(x)
+    sums = (float((1.0 / (1.0 + np.exp(-one))).sum()) for one in both)
+    losses = (_surprise(one, dead) / falls for one in both)
+    return judge.corrected(*correction), Calibration(falls, *sums, *losses)
 
 
 def _judge(z: Floats, dead: Bools, some: Bools, rng: np.random.Generator) -> ResetJudge:
