@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ import resetfree as rf
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import Suits
 from resetfree.players import discover
+from resetfree.players.shared import suitability
 from resetfree.problems.contract import Problem
 from resetfree.problems.world import find_world
 
@@ -48,15 +50,24 @@ def problems() -> Iterator[Problem]:
 
 
 def chosen() -> dict[str, Any]:
+    """With the extra `neural`, and without it where that makes a difference; whatever is installed."""
     found: dict[str, Any] = {}
     for problem in problems():
         for known in (True, False):
-            try:
-                choice: Any = dataclasses.asdict(choose(problem, discover("primal"), bound_known=known))
-            except rf.InvalidInput as error:
-                choice = str(error)
-            found[f"{problem.name}, B {'known' if known else 'not known'}"] = choice
+            key = f"{problem.name}, B {'known' if known else 'not known'}"
+            found[key] = choice(problem, known, installed=True)
+            without = choice(problem, known, installed=False)
+            if without != found[key]:
+                found[f"{key}, without networks"] = without
     return found
+
+
+def choice(problem: Problem, known: bool, *, installed: bool) -> Any:
+    with patch.object(suitability, "find_spec", lambda name: name if installed else None):
+        try:
+            return dataclasses.asdict(choose(problem, discover("primal"), bound_known=known))
+        except rf.InvalidInput as error:
+            return str(error)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ IMAGINED = {**SOFT, "members": 2, "model_hidden": 16, "imagined": 256, "ahead": 
 # Networks take over after 60 steps without a fall, and decide anew after 40.
 TAKEN_OVER: dict[str, Any] = {
     **{"planning": 20, "population": 8, "rounds": 6, "proof": 60, "trial": 40, "members": 2, "hidden": 16},
-    **{"batch": 16, "actor_hidden": 8, "updates": 5, "ahead": 10, "lives": 8},
+    **{"batch": 16, "actor_hidden": 8, "critic_hidden": 8, "valuations": 5, "updates": 5, "ahead": 10, "lives": 8},
 }
 SMALL: dict[str, dict[str, Any]] = {
     **{"sac": SOFT, "sac-lagrangian": SOFT, "ppo": LATEST, "mbpo": IMAGINED, "neural-search": TAKEN_OVER}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +19,7 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.auto import choose
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.players import discover
+from resetfree.players.shared import suitability
 from resetfree.players.shared.suitability import CHARGE, MACHINE
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Policy
@@ -157,19 +160,72 @@ def test_who_chooses_among_actions_cannot_play_a_box() -> None:
         rf.learn("grid-v0", HillClimbing(), episodes=2)
 
 
-def test_auto_searches_in_a_model_with_settings_for_machines() -> None:
+def test_auto_searches_in_a_model_with_settings_for_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     found = choose(pendulum(), discover("primal"), bound_known=False)
     assert (found.primal, found.dual, found.feedback) == ("model-search", "constant-penalty", "realised")
     assert found.settings == {"primal": MACHINE, "dual": {"C": CHARGE}}
     assert "states are vectors of 3 and actions 1 number in [-2, 2]" in found.why
     assert "tried" not in found.why
     for numbers, motors in ((60, 17), (61, 17), (60, 18)):
-        large = pendulum()
-        large.low, large.high, large.actions = np.zeros(numbers), np.ones(numbers), Box(np.zeros(motors), 1.0)
-        found = choose(large, discover("primal"), bound_known=False)
+        monkeypatch.setattr(suitability, "find_spec", lambda name: None)  # whatever is installed
+        found = choose(machine(numbers, motors), discover("primal"), bound_known=False)
         assert found.primal == "model-search"
         said = "it was tried up to 60 and 17 numbers, and beyond expect long pauses and more resets"
         assert (said in found.why) == (numbers + motors > 77)
+        install = 'for networks that take over, pip install "resetfree[neural]"'
+        assert (install in found.why) == (numbers > 60)  # where these would play
+
+
+def machine(numbers: int, motors: int) -> Any:
+    large = pendulum()
+    large.low, large.high, large.actions = np.zeros(numbers), np.ones(numbers), Box(np.zeros(motors), 1.0)
+    return large
+
+
+def test_auto_takes_networks_only_beyond_what_model_search_was_tried_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suitability, "find_spec", lambda name: name)
+    for numbers, expected in ((11, "model-search"), (27, "model-search"), (60, "model-search"), (61, "neural-search")):
+        found = choose(machine(numbers, 6), discover("primal"), bound_known=False)
+        assert found.primal == expected, numbers
+        assert "install" not in found.why
+    assert found.settings == {"dual": {"C": CHARGE}}
+    assert "networks take over from model-search, whose plans take long beyond 60 numbers" in found.why
+    assert "lived 1,000 steps in a row" in found.why
+    assert "at most sqrt(k) + 1 times" in found.why
+    player = discover("primal")["neural-search"]()
+    assert {name: getattr(player, name) for name in MACHINE if name != "starts"} == {
+        name: value for name, value in MACHINE.items() if name != "starts"
+    }
+
+
+def test_a_choice_needs_no_jax() -> None:
+    """It is imported when a player with networks is made, not when others are chosen or this one is considered."""
+    code = (
+        "import sys; from resetfree.players import discover; from resetfree.game.auto import "
+        "choose; from resetfree.problems.world import find_world; problem = find_world('gym:Pendulum-v1', {}).problem; "
+        "print(choose(problem, discover('primal'), bound_known=False).primal, 'jax' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["model-search", "False"]
+
+
+def test_a_run_keeps_the_player_that_was_chosen_before_networks_were_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suitability, "SENSORS", 2)  # so that a pendulum has long states
+    asked: dict[str, Any] = {"episodes": 3, "path": tmp_path / "run.rfrun"}
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(suitability, "find_spec", lambda name: None)
+    with pytest.raises(rf.Stopped):
+        rf.learn(pendulum(), **asked, progress=stop)
+    monkeypatch.setattr(suitability, "find_spec", lambda name: name)
+    assert rf.learn(pendulum(), **asked, resume=True).spec["primal"]["name"] == "model-search"
+    assert choose(pendulum(), discover("primal"), bound_known=False).primal == "neural-search"
+    kept = choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True, before="model-search")
+    assert kept.primal == "support-elimination"  # what does not suit is not kept
 
 
 def test_auto_says_what_to_do_where_nothing_plays_a_box() -> None:

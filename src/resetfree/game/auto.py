@@ -22,11 +22,12 @@ class Choice:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool) -> Choice:
+def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool, before: str | None = None) -> Choice:
     """The players of `auto`.
 
     players: the classes of primal players by name, as `discover("primal")`; of two with one rank the first is taken.
     bound_known: whether a bound B on the multipliers is given or can be computed by an oracle.
+    before: the player of a run that goes on, which is kept if it suits: what is installed since changes no run.
 
     >>> import resetfree as rf
     >>> from resetfree.players import discover
@@ -46,7 +47,7 @@ def choose(problem: Problem, players: Mapping[str, Any], *, bound_known: bool) -
         raise InvalidInput(
             f"'auto' chooses players for states that are counted or vectors. Got '{problem.name}' instead."
         )
-    primal, best = max(offers.items(), key=lambda one: one[1].rank)
+    primal, best = max(offers.items(), key=lambda one: (one[0] == before, one[1].rank))
     settings = {"primal": best.settings, "dual": best.partner.settings}
     return Choice(
         primal=primal,

@@ -65,14 +65,17 @@ def prepare(
 ) -> Setup:
     """Check the arguments, make the players, and write the spec.
 
-    before: the spec of an earlier run of the problem, if any: a bound B by the oracle is taken from it.
+    before: the spec of an earlier run of the problem, if any: a bound B by the oracle and the player that `auto` chose
+      are taken from it.
     """
     whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
     whole(seed, "'seed' of a run", 0)
     words(feedback, "'feedback' of a run")
     primal, dual = _named("primal", primal), _named("dual", dual)
     known = B is not None or world.mdp is not None
-    primal, dual, feedback, settings, why = _chosen(world, (primal, dual), feedback, settings or {}, known)
+    primal, dual, feedback, settings, why = _chosen(
+        world, (primal, dual), feedback, settings or {}, bound_known=known, before=before
+    )
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
     if feedback == "exact" and world.mdp is None:
@@ -119,12 +122,19 @@ def prepare(
 
 
 def _chosen(
-    world: World, players: tuple[Any, Any], feedback: str, settings: Settings, bound_known: bool
+    world: World,
+    players: tuple[Any, Any],
+    feedback: str,
+    settings: Settings,
+    *,
+    bound_known: bool,
+    before: Mapping[str, Any] | None,
 ) -> tuple[Any, Any, str, Settings, str | None]:
     """Replace "auto" by players and feedback, with the reason; a named primal player is kept, with its partner."""
     primal, dual = players
     if isinstance(primal, str) and primal == "auto":
-        found = choose(world.problem, discover("primal").own, bound_known=bound_known)
+        kept = before["primal"]["name"] if before is not None and before["chosen"] is not None else None
+        found = choose(world.problem, discover("primal").own, bound_known=bound_known, before=kept)
         primal, why, own, signal, partner = found.primal, found.why, found.settings, found.feedback, found.dual
     else:
         other, mine = paired(primal, world.problem)

@@ -6,7 +6,8 @@ imagined lives and the actor, `network_search` what is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,11 +21,25 @@ from resetfree.players import make_player
 from resetfree.players.shared import network_search as word
 from resetfree.players.shared.machine_search import STEEPEST, TRUSTED, MachineSearchState, scaled_policy
 from resetfree.players.shared.network_search import NetworkSearchState, smooth_open_loop
-from resetfree.players.shared.neural_players import MOST_PRICE, Rate, Size, is_installed, leaves_of, start_vector
+from resetfree.players.shared.neural_players import (
+    MOST_PRICE,
+    Discount,
+    Rate,
+    Size,
+    leaves_of,
+    start_vector,
+)
 from resetfree.players.shared.replay_batches import narrow
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.skip_policy import first_actor, skip_policy
-from resetfree.players.shared.suitability import CHARGE, MACHINE, for_machines
+from resetfree.players.shared.suitability import (
+    CHARGE,
+    MACHINE,
+    SENSORS,
+    beyond_search,
+    for_machines,
+    networks_installed,
+)
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Problem, State
@@ -34,9 +49,10 @@ HELD_OUT = 0.2  # part of the rows that the first networks are tested on
 GOOD = 0.05  # of a deviation: errors below it are all the same, as a machine that stands still is easily predicted
 WORSE = 1.25  # how much worse than model-search's model networks may predict before they give back
 MOST_FITS = 4000  # gradient steps of the ensemble at a time
+BELIEVED = 50  # steps ahead for which networks are believed if they predict few resets of the policy that lives
 FORESEEN = 4  # lives that are imagined for the estimates of a plan
 PARTS = (1.0, 0.5, 0.25)  # of the way to the new actor, tried from the farthest on
-FITTING, ACTING, STARTING, IMPROVING, WEIGHING = 11, 12, 13, 14, 15  # purposes of random numbers
+FITTING, ACTING, STARTING, IMPROVING, WEIGHING, VALUING = 11, 12, 13, 14, 15, 16  # purposes of random numbers
 
 
 @dataclass(frozen=True)
@@ -49,21 +65,25 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     worse by a quarter. Each decision is kept with its round.
 
     From then on, the policy is the tanh of model-search's linear policy plus a small network of (state, log(1 + lam)),
-    which begins at 0. Once in `trial` steps, the actor climbs the gradient of imagined reward - lam (worst member's
-    resets) for a few steps. The farthest point on that way is adopted which (i) is worth more than the policy that is
-    played and (ii) has at most  risk max(0, 1 - R / (budget sqrt(k)))  more imagined resets, R resets in k episodes;
-    and none is while the networks predict resets of a policy that lives. A new policy is proven when it has lived
-    `trial` steps and earned no less than the proven one per step; otherwise, and after a fall, the proven one is back.
-    If that falls in a life of less than `proof` steps, model-search plays again.
+    which begins at 0. Once in `trial` steps, critics learn in imagined lives what the policy that is played earns and
+    how likely it is reset (two of them, of which the worse counts), and the actor climbs the gradient of reward - lam
+    (worst member's resets), in imagined lives and, by the critics, beyond their end. The farthest point on that way is
+    adopted which (i) is worth more than the policy that is played and (ii) has at most
+    risk max(0, 1 - R / (budget sqrt(k)))  more imagined resets, R resets in k episodes; and none is while the networks
+    predict resets of a policy that lives. A new policy is proven when it has lived `trial` steps and earned no less
+    than the proven one per step; otherwise, and after a fall, the proven one is back. If that falls in a life of less
+    than `proof` steps, model-search plays again.
 
     So by construction new policies fall at most budget sqrt(k) + 1 times in k episodes, however wrong the networks are.
     Nothing else is proved; sizes and rates were found by trying.
 
     planning, caution, population, rounds: of model-search.  members, hidden, batch, learning_rate: the ensemble;
     fits: its gradient steps for each step of the machine.  actor_hidden, actor_rate, updates: the actor, and its
-    gradient steps in a trial.  ahead: P.  lives: starts of imagined lives.  distrust: how dangerous it is where the
-    members disagree twice as much as usual, per further time.  noise: deviation of actions on [-1, 1] while networks
-    play, without which they predict a machine that stands still wrongly.
+    gradient steps in a trial.  critic_hidden, critic_rate, valuations: the critics, and how many sets of imagined lives
+    they learn from in a trial.  ahead: P.  lives: starts of imagined lives.  discount: of each step in them and in the
+    critics.  distrust: how dangerous it is where the members disagree twice as much as usual, per further time.
+    noise: deviation of actions on [-1, 1] while networks play, without which they predict a machine that stands still
+    wrongly.
     """
 
     name: ClassVar[str] = "neural-search"
@@ -84,7 +104,11 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     actor_hidden: Annotated[int, Range(1, 4096)] = 32
     actor_rate: Rate = 1e-3
     updates: Annotated[int, Range(1, 10_000)] = 30
-    ahead: Annotated[int, Range(1, 10_000)] = 50
+    critic_hidden: Annotated[int, Range(1, 4096)] = 64
+    critic_rate: Rate = 3e-3
+    valuations: Annotated[int, Range(1, 10_000)] = 50
+    ahead: Annotated[int, Range(1, 10_000)] = 30
+    discount: Discount = 0.99
     lives: Annotated[int, Range(1, 10_000)] = 16
     distrust: NonNegative = 0.3
     noise: Annotated[float, Range(0, 1)] = 0.05
@@ -111,10 +135,12 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return NetworkSearchState(search=search, learned=learned, form=form, seed=seed, box=box)
 
     def _fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
+        from resetfree.players.shared.life_critics import fresh_critics
         from resetfree.players.shared.network_model import fresh_model
 
         actor = first_actor(np.zeros((n_actions, size + 1)), self.actor_hidden, rng)
-        return {**fresh_model(size, n_actions, self.hidden, self.members, rng), "played": actor, "proven": actor}
+        networks = {**fresh_model(size, n_actions, self.hidden, self.members, rng), "played": actor, "proven": actor}
+        return networks | fresh_critics(size, self.critic_hidden, rng)
 
     def plan(self, state: NetworkSearchState, s1: State, lam: float) -> Plan:
         """The plan of model-search, or the policy of the actor that is played, for any lam."""
@@ -126,9 +152,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         tree, lam, horizon = state.tree, min(check_multiplier(lam), MOST_PRICE), state.search.horizon
         model = tree["model"]
         starts = np.tile((start_vector(s1) - model.centre) / model.scale, (FORESEEN, 1))
-        manner = self._manner(state, WEIGHING)
-        lives = foresee(model, tree["played"], starts, narrow(np.full(FORESEEN, lam)), manner, horizon)
-        reward, reset = (float(np.mean(part)) for part in lives)
+        lives = foresee(self._scene(state, starts, lam, WEIGHING, discount=1.0), tree["played"], horizon)
+        reward, reset = (float(np.mean(part)) for part in (lives.reward, lives.reset))
         policy = skip_policy(tree["played"], lam, state.scaling(), state.box, self.noise)
         return Plan(policy, min(max(reward, 0.0), float(horizon)), min(max(reset, 0.0), 1.0))
 
@@ -146,7 +171,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             self._return(state, k)
         elif search.rows.n - state.since >= self.trial:
             self._judge(state, k)
-            better = self._learn(state)
+            better = self._learn(state, k)
             state.since = search.rows.n
             if better is not None and better > WORSE:
                 self._give_back(state, k, word.GIVE_BACK)
@@ -164,19 +189,15 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
         And if they predict no resets of the policy that lives, with noise: some policies stand only without.
         """
-        from resetfree.players.shared.network_model import foresee
-
         if not state.trained and (first := state.boundary(int((1.0 - HELD_OUT) * state.search.rows.n))):
-            self._train(state, first)
-        ratio = self._learn(state)
+            self._train(state, first, k)
+        ratio = self._learn(state, k)
         state.since = state.search.rows.n
         if ratio is None or ratio > 1.0:
             return
         tree, policy = state.tree, state.search.policy
         actor = first_actor(scaled_policy(policy, state.scaling()), self.actor_hidden, state.random(ACTING))
-        starts, prices = state.starts(self.lives, state.random(STARTING)), narrow(np.full(self.lives, state.search.lam))
-        lives = foresee(tree["model"], actor, starts, prices, self._manner(state, WEIGHING), self.ahead)
-        if float(np.asarray(lives.reset).max(axis=0).mean()) > TRUSTED:
+        if not self._believed(state, actor, state.search.lam):
             return  # wrong about what lives, or right that it would fall with noise
         state.keep({**tree, "played": actor, "proven": actor}, 0, self.name)
         rows = state.search.rows
@@ -214,7 +235,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
             state.decide(k, word.EARNED_LESS)
         state.on_trial = False
 
-    def _learn(self, state: NetworkSearchState) -> float | None:
+    def _learn(self, state: NetworkSearchState, k: int) -> float | None:
         """Test the networks on the rows since they last learned, then train on them.
 
         Returns their error as a multiple of that of the model in play, None if there was nothing to test.
@@ -223,23 +244,24 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
         found, ratio = state.tests(state.trained) if state.trained else None, None
         if found is not None:
-            (index, k), rows, model = found, state.search.rows, state.tree["model"]
-            actions, begin, end = state.tested_actions(index, k), rows.state[index], rows.state[index + k]
+            (index, ahead), rows, model = found, state.search.rows, state.tree["model"]
+            actions, begin, end = state.tested_actions(index, ahead), rows.state[index], rows.state[index + ahead]
             scaling, smooth = state.scaling(), state.search.model(state.trained, self.searcher)
             z = np.asarray(open_loop(model, narrow(scaling(begin)), narrow(actions)), dtype=np.float64)
             ratio = _error(z, scaling(end)) / _error(scaling(smooth_open_loop(smooth, begin, actions)), scaling(end))
         if state.search.rows.n > state.trained:
-            self._train(state, state.search.rows.n)
+            self._train(state, state.search.rows.n, k)
         return ratio
 
-    def _train(self, state: NetworkSearchState, n: int) -> None:
+    def _train(self, state: NetworkSearchState, n: int, k: int) -> None:
         """Train the ensemble on the first n rows, with all that is solved or counted beside it."""
         from resetfree.players.shared.network_model import doubts, fit, refit_line
 
         tree = state.tree
         model = tree["model"] if state.trained else state.first_scales(n)
         seen = state.examples(n, model)
-        model = state.refreshed(n, model, seen, refit_line(seen.x[: seen.n], seen.y[: seen.n]))
+        model, tested = state.refreshed(n, model, seen, refit_line(seen.x[: seen.n], seen.y[: seen.n]))
+        state.record_test(k, tested)
         count = min(MOST_FITS, self.fits * (n - state.trained))
         tree = fit(
             {**tree, "model": model},
@@ -259,49 +281,82 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     def _seek(self, state: NetworkSearchState, k: int, lam: float) -> None:
         """Look for a better actor near the one that is played, and adopt it if the gate lets it through."""
-        from resetfree.players.shared.network_model import between, compare, improve
+        from resetfree.players.shared.life_critics import between, compare, improve, learn_values
 
         bold = state.boldness(k, self.budget)
         if not bold:
             return
-        tree = state.tree
-        model, played = tree["model"], tree["played"]
-        starts, prices = state.starts(self.lives, state.random(STARTING)), narrow(np.full(self.lives, lam))
-        new = improve(
-            model,
+        tree, starts = state.tree, state.starts(self.lives, state.random(STARTING))
+        played, scene = tree["played"], partial(self._scene, state, starts, lam)
+        if not self._believed(state, played, lam):
+            state.decide(k, word.DISTRUSTED)
+            return
+        critics = learn_values(
+            scene(VALUING),
+            {name: tree[name] for name in ("critics", "critic_steps")},
             played,
-            starts,
-            prices,
-            self._manner(state, IMPROVING),
+            count=np.int32(self.valuations),
+            rate=np.float32(self.critic_rate),
+            ahead=self.ahead,
+        )
+        valued = critics["critics"]
+        new = improve(
+            scene(IMPROVING),
+            valued,
+            played,
             count=np.int32(self.updates),
             rate=np.float32(self.actor_rate),
             ahead=self.ahead,
         )
         actors = [played, *(between(played, new, part) for part in PARTS)]
-        worths, resets = compare(model, actors, starts, prices, self._manner(state, WEIGHING), self.ahead)
+        worths, resets = compare(scene(WEIGHING), valued, actors, self.ahead)
         chosen = gate(np.asarray(worths), np.asarray(resets), self.risk * bold)
-        if chosen == 0:
-            state.decide(k, word.DISTRUSTED if resets[0] > TRUSTED else word.REFUSED)
-            return
-        state.keep({**tree, "played": actors[chosen]}, self.updates, self.name, "'actor_rate'")
-        state.on_trial = True
-        state.decide(k, word.ADOPTED)
+        state.keep(
+            {**tree, **critics, "played": actors[chosen]}, self.updates, self.name, "'actor_rate', 'critic_rate'"
+        )
+        state.on_trial = chosen > 0
+        state.decide(k, word.ADOPTED if chosen else word.REFUSED)
 
-    def _manner(self, state: NetworkSearchState, purpose: int) -> Any:
-        from resetfree.players.shared.network_model import Manner
+    def _believed(self, state: NetworkSearchState, actor: Any, lam: float) -> bool:
+        """Whether the networks agree with what happened: they predict few resets of an actor that goes on living."""
+        from resetfree.players.shared.network_model import foresee
+
+        starts = state.starts(self.lives, state.random(STARTING))
+        lives = foresee(self._scene(state, starts, lam, WEIGHING, discount=1.0), actor, BELIEVED)
+        return float(np.asarray(lives.reset).max(axis=0).mean()) <= TRUSTED
+
+    def _scene(
+        self, state: NetworkSearchState, starts: Any, lam: float, purpose: int, discount: float | None = None
+    ) -> Any:
+        """Lives from these starts, at one price, with the luck of a purpose; discounted as critics are."""
+        from resetfree.players.shared.network_model import Manner, Scene
 
         seed = np.random.SeedSequence([state.seed, purpose, state.updates]).generate_state(1)[0]
-        return Manner(np.float32(self.distrust), np.float32(self.noise), np.uint32(seed))
+        manner = Manner(
+            caution=np.float32(self.distrust),
+            noise=np.float32(self.noise),
+            discount=np.float32(self.discount if discount is None else discount),
+            seed=np.uint32(seed),
+        )
+        return Scene(state.tree["model"], starts, narrow(np.full(len(starts), lam)), manner)
 
     def decisions(self, state: NetworkSearchState) -> list[Decision]:
-        """Who plays from which round on, which policies were tried, and why."""
-        return [Decision(int(k), word.WORDS[what]) for k, what in state.decisions]
+        """Who plays from which round on, which policies were tried, and why; how the reset predictor was tested."""
+        return state.record()
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
-        """Machines, behind model-search: it begins as that, and what follows was tried on fewer tasks."""
-        how = "model-search begins, and networks take over once they predict the machine better"
-        return for_machines(problem, 1.5, how) if is_installed() else None
+        """Machines with long states, where the extra is installed.
+
+        Not shorter ones: there it earned no more than model-search on any task that was measured, however many steps,
+        and may fall budget sqrt(k) + 1 times more. With long states every search in the fitted model takes long, which
+        networks spare once they have taken over.
+        """
+        how = f"networks take over from model-search, whose plans take long beyond {SENSORS} numbers, when the machine "
+        how += f"has lived {cls.proof:,} steps in a row and they predict it no worse (this is recorded, and their new "
+        how += "policies fall at most sqrt(k) + 1 times in k episodes); until then a policy is searched for in a fit"
+        offer = for_machines(problem, 2.5, how) if beyond_search(problem) and networks_installed() else None
+        return None if offer is None else replace(offer, settings={})  # its own are those for machines
 
     @classmethod
     def partner(cls) -> Partner:
@@ -321,15 +376,13 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 def gate(worths: NDArray[Any], resets: NDArray[Any], bound: float) -> int:
     """Which actor is played: the first that is worth more than number 0, with at most `bound` more imagined resets.
 
-    Number 0 is played now, and lives: if resets are predicted for it, the prediction is wrong, and it stays.
+    Number 0 is played now.
 
     >>> gate(np.array([5.0, 9.0, 7.0]), np.array([0.1, 0.4, 0.15]), 0.1)
     2
-    >>> gate(np.array([5.0, 9.0]), np.array([0.4, 0.0]), 0.1)
+    >>> gate(np.array([5.0, 9.0]), np.array([0.1, 0.4]), 0.1)
     0
     """
-    if resets[0] > TRUSTED:
-        return 0
     passed = np.flatnonzero((worths[1:] > worths[0]) & (resets[1:] <= resets[0] + bound))
     return int(passed[0]) + 1 if len(passed) else 0
 

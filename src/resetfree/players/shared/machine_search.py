@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from cmaes import CMA
+from cmaes import CMA, SepCMA
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -44,6 +44,7 @@ NEARBY = 0.2  # first deviation of weights in a search from the policy that is p
 AT_REST = 1e-9  # weights of the policy whose actions are the middle of the box: without any, a policy is random
 FEW = 12  # starts that CMA-ES compares policies on
 LONGER = 4  # times as many generations at most, where lives end early
+MANY = 500  # weights from which on CMA-ES learns a deviation of each and no correlations, which would take minutes
 LEAST_POLISH, MOST_POLISH = 15, 40  # times that the gradient is taken: half as often as there are weights
 STEEPEST = 1e6  # weights from which on a policy is not searched around: its actions are the ends of the box
 TRUSTED = 0.3  # predicted resets of a policy that goes on living up to which the model is believed
@@ -82,8 +83,9 @@ class MachineSearch(NamedTuple):
                 return played
             origins.append((played, NEARBY))
         found = [origin for origin, _ in origins]
+        evolution = CMA if played.size <= MANY else SepCMA
         for i, (origin, deviation) in enumerate(origins):
-            search = CMA(origin.ravel(), deviation, seed=(self.seed + i) % 2**32, population_size=self.population)
+            search = evolution(origin.ravel(), deviation, seed=(self.seed + i) % 2**32, population_size=self.population)
             rounds = max(1, self.rounds // len(origins))
             found += self._evolved(search, rounds, origin.shape, starts[:FEW], noise[:, :FEW])
         worths = imagine(self.model, np.array(found), starts, noise).worth(self.lam)
@@ -98,7 +100,7 @@ class MachineSearch(NamedTuple):
         return float(reward[0] - reward[1]) / self.planning > GAIN + wrong
 
     def _evolved(
-        self, search: CMA, rounds: int, shape: tuple[int, ...], starts: Floats, noise: Floats
+        self, search: CMA | SepCMA, rounds: int, shape: tuple[int, ...], starts: Floats, noise: Floats
     ) -> tuple[Floats, Floats]:
         """The best theta of all generations, and the middle of the last one."""
         best, value = search.mean, -np.inf

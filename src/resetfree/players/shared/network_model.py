@@ -1,4 +1,4 @@
-"""An ensemble of networks that predicts a machine, pessimistic imagined lives in it, and an actor trained in them.
+"""An ensemble of networks that predicts a machine, and imagined lives in it. `life_critics` says what they are worth.
 
 Needs the extra `neural`.
 
@@ -7,8 +7,7 @@ reward, each (y - mean) / deviation; E members; P steps imagined ahead; lam [n] 
   y given x         normal with mean  line.(1, x) + m(x)  and variance e^l(x); m, l are a member's network
   loss of a member  (y - its mean)^2 e^-l + l, summed over y, on batches of its own
   doubt of a step   deviation of the members' means, as a part of its 99 % quantile on rows that were seen
-  danger of a step  max(p(z'), caution (doubt / 2 - 1)) within [0, 1]; p the calibrated `reset_judge`
-  worth of an actor the mean over starts of  (mean over members of the reward) - lam max over members of the reset
+  danger of a step  max(p(z'), caution (doubt / 2 - 1)) within [0, 1]; p the judge of `judged_lives`
 Every start is lived in every member with the same luck, so the worst member is one that is worst on equal terms.
 """
 
@@ -30,8 +29,6 @@ from resetfree.players.shared.skip_policy import Actor, pushes
 LEAST_LOG_VARIANCE, MOST_LOG_VARIANCE = -9.0, 0.5
 DECAY = 1e-4  # of the weights of the ensemble
 LATEST, LATELY = 0.25, 1000  # part of a batch that is from so many latest rows
-STEEP = 1.0  # norm at which the gradient of an actor is cut
-SPREAD = 0.5  # deviation of log lam around the price that is played, while an actor is trained
 GENTLE = 0.01  # of the last layer of a fresh network: it begins as the ridge regression
 
 
@@ -52,15 +49,22 @@ class NetworkModel(NamedTuple):
     doubt: Any  # what the deviation of the members is measured by
 
 
+class Path(NamedTuple):
+    """Lives from n starts in E members, step by step."""
+
+    z: Any  # [P + 1, E, n, D]
+    reward: Any  # [P, E, n] of each step
+    danger: Any  # [P, E, n] the chance of a reset in it
+    weight: Any  # [P + 1, E, n] discount^t times the chance to have lived so far
+
+
 class Imagined(NamedTuple):
-    """What lives from n starts come to in E members."""
+    """What such lives come to."""
 
-    reward: Any  # [E, n] expected sum
-    reset: Any  # [E, n] probability of a reset
-
-    def worth(self, lam: Any) -> Any:
-        """The worth of the actor: the worst member's resets count."""
-        return (self.reward.mean(axis=0) - lam * self.reset.max(axis=0)).mean()
+    reward: Any  # [E, n] expected sum, discounted
+    reset: Any  # [E, n] the chance of a reset, discounted
+    left: Any  # [E, n] the weight of what lies beyond their end
+    end: Any  # [E, n, D] z there
 
 
 class Manner(NamedTuple):
@@ -68,7 +72,17 @@ class Manner(NamedTuple):
 
     caution: Any
     noise: Any  # deviation of actions
+    discount: Any
     seed: Any
+
+
+class Scene(NamedTuple):
+    """Where lives are imagined, from which starts, at which prices, and how."""
+
+    model: NetworkModel
+    starts: Any  # [n, D] on the scale of z
+    lam: Any  # [n]
+    manner: Manner
 
 
 def fresh_model(size: int, n_actions: int, hidden: int, members: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -134,10 +148,11 @@ def fit(
 def action_of(actor: Actor, z: Any, price: Any) -> Any:
     """[..., A] the actor's action in z [..., D], without noise; price: [..., 1]."""
     with jax.default_matmul_precision("float32"):
-        return jnp.tanh(pushes(actor, z, price, joined=_beside, activation=jnp.tanh))
+        return jnp.tanh(pushes(actor, z, price, joined=beside, activation=jnp.tanh))
 
 
-def _beside(one: Any, other: Any) -> Any:
+def beside(one: Any, other: Any) -> Any:
+    """Two arrays side by side along their last axis."""
     return jnp.concatenate([one, other], axis=-1)
 
 
@@ -154,7 +169,7 @@ def _deviation(means: Any) -> Any:
 def stepped(model: NetworkModel, z: Any, a: Any, luck: Any, caution: Any) -> tuple[Any, Any, Any]:
     """Z' [E, n, D], reward and danger [E, n] of a step from z [E, n, D] in each member; luck [n, D + 1]."""
     members, n, size = z.shape
-    every, log = moves(model.layers, model.line, _beside(z, a).reshape(members * n, -1))
+    every, log = moves(model.layers, model.line, beside(z, a).reshape(members * n, -1))
     doubt = _deviation(every).reshape(members, n) / model.doubt
     own = jnp.arange(members)
     mean, log = (part.reshape(members, members, n, -1)[own, own] for part in (every, log))
@@ -166,61 +181,35 @@ def stepped(model: NetworkModel, z: Any, a: Any, luck: Any, caution: Any) -> tup
     return after, y[..., size], jnp.maximum(chance, jnp.clip(caution * (0.5 * doubt - 1.0), 0.0, 1.0))
 
 
-def imagine(model: NetworkModel, actor: Actor, starts: Any, lam: Any, manner: Manner, ahead: int) -> Imagined:
-    """Lives of P = ahead steps from starts [n, D] on the scale of z, every one of them in every member."""
+def walk(scene: Scene, actor: Actor, ahead: int) -> Path:
+    """Lives of P = ahead steps from every start, each of them in every member."""
+    model, starts, lam, manner = scene
     members, (n, size) = len(model.layers[0][0]), starts.shape
     price = jnp.broadcast_to(jnp.log1p(lam)[:, None], (members, n, 1))
     n_actions = actor["skip"][1].shape[-1]
     luck = jax.random.normal(jax.random.key(manner.seed), (ahead, n, size + 1 + n_actions), jnp.float32)
 
     def one(now: Any, chance: Any) -> Any:
-        z, alive, earned = now
+        z, weight = now
         a = jnp.clip(action_of(actor, z, price) + manner.noise * chance[:, size + 1 :], -1.0, 1.0)
         z, reward, danger = stepped(model, z, a, chance[:, : size + 1], manner.caution)
-        return (z, alive * (1.0 - danger), earned + alive * reward), None
+        weight = weight * (1.0 - danger) * manner.discount
+        return (z, weight), (z, reward, danger, weight)
 
-    alive = jnp.ones((members, n))
-    begin = jnp.broadcast_to(starts, (members, n, size)), alive, jnp.zeros_like(alive)
-    (_, alive, earned), _ = jax.lax.scan(one, begin, luck)
-    return Imagined(earned, 1.0 - alive)
+    begin = jnp.broadcast_to(starts, (members, n, size)), jnp.ones((members, n))
+    _, (z, reward, danger, weight) = jax.lax.scan(one, begin, luck)
+    z, weight = (jnp.concatenate([first[None], rest]) for first, rest in zip(begin, (z, weight), strict=True))
+    return Path(z, reward, danger, weight)
+
+
+def imagine(scene: Scene, actor: Actor, ahead: int) -> Imagined:
+    """The sums of such lives, of nothing beyond their end."""
+    path = walk(scene, actor, ahead)
+    reward, reset = ((path.weight[:-1] * part).sum(axis=0) for part in (path.reward, path.danger))
+    return Imagined(reward, reset, path.weight[-1], path.z[-1])
 
 
 foresee = partial(jax.jit, static_argnames="ahead")(imagine)
-
-
-@partial(jax.jit, static_argnames="ahead")
-def compare(
-    model: NetworkModel, actors: list[Actor], starts: Any, lam: Any, manner: Manner, ahead: int
-) -> tuple[Any, Any]:
-    """[m] the worth of each actor and the resets in its worst member, on the same luck."""
-    stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *actors)
-    lives = jax.vmap(lambda actor: imagine(model, actor, starts, lam, manner, ahead))(stacked)
-    return jax.vmap(lambda one: one.worth(lam))(lives), lives.reset.max(axis=1).mean(axis=1)
-
-
-@partial(jax.jit, static_argnames="ahead")
-def improve(
-    model: NetworkModel, actor: Actor, starts: Any, lam: Any, manner: Manner, *, count: Any, rate: Any, ahead: int
-) -> Any:
-    """The actor after `count` gradient steps on its worth per imagined step, each with its own luck and prices."""
-    optimiser = optax.chain(optax.clip_by_global_norm(STEEP), optax.adam(rate))
-
-    def one(i: Any, now: Any) -> Any:
-        trained, steps = now
-        luck, prices = jax.random.split(jax.random.fold_in(jax.random.key(manner.seed), i))
-        around = lam * jnp.exp(SPREAD * jax.random.normal(prices, lam.shape))
-        own = manner._replace(seed=jax.random.bits(luck, (), jnp.uint32))
-        slope = jax.grad(lambda some: -imagine(model, some, starts, around, own, ahead).worth(around) / ahead)(trained)
-        slope = jax.tree.map(lambda part: jnp.where(jnp.isfinite(part), part, 0.0), slope)
-        update, steps = optimiser.update(slope, steps)
-        return optax.apply_updates(trained, update), steps
-
-    return jax.lax.fori_loop(0, count, one, (actor, optimiser.init(actor)))[0]
-
-
-def between(one: Actor, other: Actor, part: float) -> Any:
-    """The actor whose weights lie this part of the way from one to the other."""
-    return jax.tree.map(lambda a, b: np.asarray(a + np.float32(part) * (b - a), dtype=np.float32), one, other)
 
 
 @jax.jit
@@ -229,7 +218,7 @@ def open_loop(model: NetworkModel, z: Any, actions: Any) -> Any:
     size = z.shape[-1]
 
     def one(z: Any, a: Any) -> Any:
-        y = moves(model.layers, model.line, _beside(z, a))[0].mean(axis=0) * model.deviation + model.mean
+        y = moves(model.layers, model.line, beside(z, a))[0].mean(axis=0) * model.deviation + model.mean
         y = jnp.clip(y, model.smallest, model.largest)
         return jnp.clip(z + y[:, :size], model.least, model.most), None
 

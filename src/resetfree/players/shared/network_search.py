@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.state import require, within
-from resetfree.players.shared.machine_model import BEYOND, FELL, JUDGED, MachineModel
+from resetfree.game.capabilities import Decision
+from resetfree.players.shared.judged_lives import Calibration, judge_lives
+from resetfree.players.shared.machine_model import BEYOND, MachineModel
 from resetfree.players.shared.machine_search import MachineSearchState, began_and_savable
 from resetfree.players.shared.neural_players import Trained
 from resetfree.players.shared.replay_batches import narrow
-from resetfree.players.shared.reset_judge import fit_judge
 from resetfree.problems.action_spaces import Box, to_unit
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
@@ -68,6 +69,8 @@ class NetworkSearchState(Trained):
     proven_reward: float = 0.0  # per step
     # [m, 2] round and index in WORDS of each decision
     decisions: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64), metadata={"grows": (0,)})
+    # [m, 6] round and numbers of each test of the reset predictor after further falls
+    tested: Floats = field(default_factory=lambda: np.zeros((0, 6)), metadata={"grows": (0,)})
     box: Box = field(metadata={"saved": False})
 
     def check_loaded(self) -> None:
@@ -75,10 +78,22 @@ class NetworkSearchState(Trained):
         n = self.search.rows.n
         require(max(self.trained, self.since) <= n, "networks must rest on rows that were seen")
         require(within(self.decisions[:, 1], 0, len(WORDS)), "decisions must be known ones")
+        require(bool(np.isfinite(self.tested).all() and (self.tested >= 0.0).all()), "tests must have numbers")
 
     def decide(self, k: int, word: int) -> None:
         """Write down a decision of round k."""
         self.decisions = np.concatenate([self.decisions, [[k, word]]])
+
+    def record_test(self, k: int, found: Calibration | None) -> None:
+        """Write down how the reset predictor was tested in round k, if there were falls since the last time."""
+        if found is not None and (not len(self.tested) or self.tested[-1, 1] != found.falls):
+            self.tested = np.concatenate([self.tested, [[k, *found]]])
+
+    def record(self) -> list[Decision]:
+        """All that was written down, in the order of rounds."""
+        decided = [Decision(int(k), WORDS[what]) for k, what in self.decisions]
+        tests = [Decision(int(k), str(Calibration(int(falls), *rest))) for k, falls, *rest in self.tested.tolist()]
+        return sorted(tests + decided, key=lambda one: one.k)
 
     def scaling(self) -> Scaling:
         """The scales of states that the networks have."""
@@ -124,20 +139,17 @@ class NetworkSearchState(Trained):
         x, y = (np.pad(part, ((0, room - len(taken)), (0, 0))) for part in (x, y))
         return Examples(narrow(x), narrow(y), len(taken))
 
-    def refreshed(self, n: int, model: Any, seen: Examples, line: Floats) -> Any:
-        """The model with the line, what y is cut to, and the judge, all of the first n rows."""
+    def refreshed(self, n: int, model: Any, seen: Examples, line: Floats) -> tuple[Any, Calibration | None]:
+        """The model with the line, what y is cut to, and the judge, of the first n rows; how the judge was tested."""
         rows, rng = self.search.rows, np.random.default_rng([self.seed, n, 2])
         y = seen.y[: seen.n] * model.deviation + model.mean
         beyond = BEYOND * np.ptp(y, axis=0)
         beyond[-1] = 0.0  # no reward is expected that was never earned
         z = np.clip((rows.state[:n] - model.centre) / model.scale, -FAR, FAR)
-        dead = rows.dead[:n]
-        lived, fell = np.flatnonzero(~dead), np.flatnonzero(dead)
-        some = lived if len(lived) <= JUDGED else rng.choice(lived, JUDGED, replace=False)
-        judge = fit_judge(z[some], z[fell[-FELL:]]).calibrated((len(some), len(fell[-FELL:])), (len(lived), len(fell)))
+        judge, tested = judge_lives(z, rows.dead[:n], rng)
         parts = {"line": line, "judge": judge.weight, "smallest": y.min(axis=0) - beyond}
         parts["largest"] = y.max(axis=0) + beyond
-        return model._replace(**{name: narrow(part) for name, part in parts.items()})
+        return model._replace(**{name: narrow(part) for name, part in parts.items()}), tested
 
     def usual(self, seen: Examples) -> NDArray[np.float32]:
         """[2 DOUBTED, D + A] examples whose doubt is usual, half of all and half of the latest, evenly spaced.

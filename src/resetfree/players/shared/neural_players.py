@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from resetfree.game.capabilities import Partner
 from resetfree.game.contract import PrimalPlayer, Statement
 from resetfree.players.shared.replay_batches import Batch, narrow, replayed
 from resetfree.players.shared.stored_transitions import StoredRows, check_pooling, no_rows
+from resetfree.players.shared.suitability import NETWORKS
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Problem, State
 
@@ -34,7 +34,7 @@ Size: TypeAlias = Annotated[int, Range(1, 65_536)]
 MOST_PRICE = 1e6  # multipliers are cut here: float32 has no square of much larger ones
 LATELY = 1000  # latest states by which falls are predicted where no network does
 LOWER = "'learning_rate', 'price' or 'reward_scale'"
-INSTALL = 'needs JAX and optax, which are not installed: pip install "resetfree[neural]"'
+INSTALL = f"needs JAX and optax, which are not installed: {NETWORKS}"
 
 
 @dataclass(kw_only=True)
@@ -154,11 +154,6 @@ class NeuralPlayer(PrimalPlayer[NeuralState]):
         """Nothing is proved."""
         constants: dict[str, Any] = {"hidden": self.hidden, "gamma": self.gamma, "price": self.price}
         return Statement(constants, False, "no theorem covers networks that are trained by gradient steps")
-
-
-def is_installed() -> bool:
-    """Whether JAX and optax are."""
-    return all(find_spec(name) is not None for name in ("jax", "optax"))
 
 
 def leaves_of(name: str, fresh: Callable[[], Any]) -> tuple[list[NDArray[Any]], Any]:

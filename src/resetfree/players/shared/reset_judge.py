@@ -77,6 +77,10 @@ class ResetJudge(NamedTuple):
         shift = log(met[1] / met[0]) - log(weight_of_reset_states(lived, dead) * dead / lived)
         return ResetJudge(self.weight + np.eye(1, len(self.weight))[0] * shift)
 
+    def corrected(self, shift: float, slope: float) -> ResetJudge:
+        """The judge whose sum is shift + slope times that of this one."""
+        return ResetJudge(slope * self.weight + np.eye(1, len(self.weight))[0] * shift)
+
 
 def weight_of_reset_states(lived: int, dead: int) -> float:
     """How much each of r reset states weighs beside n states that were lived in."""
