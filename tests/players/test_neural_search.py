@@ -109,13 +109,13 @@ def test_the_gate() -> None:
 @cache
 def taken_over() -> tuple[Any, Any]:
     """A run and its rounds; in it networks take over."""
-    return played(Target(), small(NeuralSearch), PRICE, 30, seed=3)
+    return played(Target(), small(NeuralSearch), PRICE, 30, seed=4)
 
 
 def state_then() -> Any:
     """A copy of the state after that run."""
     game, rounds = taken_over()
-    fresh = small(NeuralSearch).init(Target(), 30, 3)
+    fresh = small(NeuralSearch).init(Target(), 30, 4)
     replay(fresh, [this.episode for this in rounds])
     return load(fresh, snapshot(game.primal))
 
@@ -210,7 +210,7 @@ def test_the_reset_predictor_is_tested_after_falls_and_it_is_recorded() -> None:
     assert [one.k for one in player.decisions(state)] == sorted(one.k for one in player.decisions(state))
     player._train(state, n, 34)  # no further falls, nothing to tell
     assert len(state.tested) == known + 1
-    judge, _ = judge_lives(state.scaling()(state.search.rows.state[:n]), state.search.rows.dead[:n], seeded(3, n, 2))
+    judge, _ = judge_lives(state.scaling()(state.search.rows.state[:n]), state.search.rows.dead[:n], seeded(4, n, 2))
     np.testing.assert_allclose(state.tree["model"].judge, judge.weight, rtol=1e-4)  # what was tested is imagined with
 
 
@@ -229,14 +229,14 @@ def test_boldness_by_hand() -> None:
 
 
 def test_where_no_resets_are_left_nothing_is_adopted() -> None:
-    game, _ = played(Target(), small(NeuralSearch, budget=0.0), PRICE, 30, seed=3)
+    game, _ = played(Target(), small(NeuralSearch, budget=0.0), PRICE, 30, seed=4)
     assert decided(game.primal) == [word.TAKE_OVER]
 
 
 @pytest.mark.parametrize("episodes", [10, 44])
 def test_a_run_goes_on_bit_for_bit(episodes: int) -> None:
     """Saved before networks take over, and after."""
-    (whole, one), (parts, other) = saved_and_loaded(Target(), small(NeuralSearch), PRICE, episodes, seed=3)
+    (whole, one), (parts, other) = saved_and_loaded(Target(), small(NeuralSearch), PRICE, episodes, seed=4)
     assert (whole.primal.decisions[0, 0] > episodes // 2) == (episodes == 10)
     assert all(same_round(a, b) for a, b in zip(one, other, strict=True))
     assert same(snapshot(whole.primal), snapshot(parts.primal))
@@ -247,7 +247,7 @@ def test_what_a_file_holds_is_checked() -> None:
     saved = snapshot(state)
     wrong = {"trained": np.array(10**6), "decisions": np.array([[3, 99]]), "tested": np.full((1, 6), np.nan)}
     for key, value in wrong.items():
-        fresh = small(NeuralSearch).init(Target(), 30, 3)
+        fresh = small(NeuralSearch).init(Target(), 30, 4)
         replay(fresh, [this.episode for this in rounds])
         with pytest.raises(InvalidInput, match="The checkpoint's"):
             load(fresh, {**saved, key: value})
