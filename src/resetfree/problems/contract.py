@@ -48,6 +48,7 @@ class Episode:
     reset: bool  # whether a reset state was entered
     next_start: State  # None if a reset must be performed before the next episode: see `Problem.perform_reset`
     original_return: float = float("nan")  # sum of the rewards before scaling, nan if they are not scaled
+    goals: int = 0  # goals that were reached
 
     @property
     def start(self) -> State:
@@ -205,6 +206,7 @@ class Problem(ABC):
     # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it
+    after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
 
     @cached_property
     def actions(self) -> ActionSpace:
@@ -248,6 +250,11 @@ class Problem(ABC):
 
     @cached_property
     def _performed(self) -> list[Intervention]:
+        return []
+
+    @cached_property
+    def noted(self) -> list[str]:
+        """What the problem noticed about itself, one sentence each; the run takes them after every round."""
         return []
 
     def description(self, s1: State = None) -> Description:

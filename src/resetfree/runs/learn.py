@@ -243,6 +243,9 @@ def _play_rounds(
                 between = True
                 append(plain_row(columns_of(this), as_text), this.episode)
                 resets += this.episode.reset
+                if problem.noted:
+                    ledger.note(this.k, problem.noted)
+                    problem.noted.clear()
                 if progress is not None:
                     progress(game, this)
                 if clock() >= due:
@@ -377,6 +380,7 @@ def _run(
         path=file,
         seconds=contents.seconds,
         interventions=contents.interventions,
+        notes=contents.notes,
         problem=None if world is None else world.problem,
         learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
         pauses=None if setup is None else setup.game.pauses,

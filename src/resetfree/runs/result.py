@@ -30,6 +30,7 @@ from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
+from resetfree.runs.ledger import Note
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed
@@ -51,6 +52,7 @@ class Run:
     path: Path | None
     seconds: float
     interventions: tuple[Intervention, ...] = ()  # resets by an operator
+    notes: tuple[Note, ...] = ()  # what the problem noticed about itself
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
     pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
@@ -98,6 +100,11 @@ class Run:
     def realised_resets(self) -> NDArray[np.int64]:
         """[K] cumulative number of resets that happened."""
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    @property
+    def goals(self) -> NDArray[np.int64]:
+        """[K] cumulative number of goals that were reached; a goal is never a reset."""
+        return np.asarray(self.columns.get("goals", np.zeros(len(self), dtype=np.int64)).cumsum())
 
     @property
     def predicted_resets(self) -> Floats:

@@ -113,6 +113,7 @@ def prepare(
         "n_actions": world.problem.actions.n,
         "chosen": why,
         "persistent": world.problem.persistent,
+        "after_goal": world.problem.after_goal,
         "blueprint": blueprint(world.problem, game.s1),
     }
     return Setup(world, made["primal"], made["dual"], spec, game)

@@ -15,6 +15,7 @@ from resetfree.core.naming import one_line
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import Terms
+from resetfree.problems.gym.goals import Goals
 from resetfree.problems.gym.rewards import Unusable, number
 
 
@@ -22,11 +23,14 @@ class NoTable(Exception):
     """The environment has no model; the message continues a sentence after its name."""
 
 
-def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: Floats | None) -> FiniteMDP:
+def read_table(
+    env: Any, n: int, terms: Terms, *, goals: Goals | None = None, horizon: int, name: str, xi: Floats | None
+) -> FiniteMDP:
     """The model of an environment that has `P` and `initial_state_distrib`; raises NoTable.
 
     P'(s'|s,a) sums the table's entries for s' without a reset, P'(n|s,a) those with one, and r(s,a) is the expected
-    scaled reward. `reset_when` and the user's own reward get {"prob": p} as their info.
+    scaled reward. Entries that reach a goal lead to what follows it. Conditions and the user's own reward get
+    {"prob": p} as their info.
     """
     table, first = getattr(env, "P", None), getattr(env, "initial_state_distrib", None)
     actions, rewards = terms.actions, terms.rewards
@@ -45,12 +49,21 @@ def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: F
                     if p == 0:
                         continue
                     seen = int(arrival), float(r), bool(terminated), {"prob": p}
-                    rows.append(s * len(actions) + i)
-                    columns.append(n if terms.reset_when(*seen) else seen[0])
-                    probabilities.append(float(p))
+                    at_goal = goals is not None and bool(goals.when(*seen))
+                    arrivals = {n if not at_goal and terms.reset_when(*seen) else seen[0]: 1.0}
+                    if goals is not None and at_goal:
+                        law = goals.law(env, seen[0], np.asarray(first, dtype=np.float64))
+                        if law is None:
+                            raise NoTable("sets new tasks by code, whose distribution is not known")
+                        arrivals = {int(j): float(law[j]) for j in np.flatnonzero(law)}
+                    rows += [s * len(actions) + i] * len(arrivals)
+                    columns += list(arrivals)
+                    probabilities += [float(p) * share for share in arrivals.values()]
                     own = number(r if rewards.own is None else rewards.own(*seen))
                     least, most = min(least, own), max(most, own)
                     reward[s, i] += p * (own - rewards.low) / (rewards.high - rewards.low)
+    except NoTable:
+        raise
     except Unusable as error:
         raise NoTable(f"{error} in its table") from error
     except Exception as error:

@@ -54,6 +54,10 @@ class Rewards:
                 raise
             except Exception as error:
                 raise Unusable(f"could not be rewarded: its 'reward' raised {one_line(error)}") from error
+        return self.scaled(value)
+
+    def scaled(self, value: float) -> float:
+        """A reward in [0, 1]; raises Unusable."""
         scaled = (value - self.low) / (self.high - self.low)
         if not -ROUNDING <= scaled <= 1 + ROUNDING:
             raise Unusable(f"gave the reward {value:g}, {self.outside(value, value)}")
