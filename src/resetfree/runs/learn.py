@@ -140,6 +140,8 @@ def learn(
                 ledger.close()
                 return run
             checkpoint, saved = ledger.newest()
+            if "after_goal" not in ledger.spec and world.problem.units is None:
+                world.problem.units = (0.0, 1.0)  # a run from before they were learned
             _restore(world.problem, setup.game, checkpoint, saved, ledger)
             with _nonsense_refused(setup, file):
                 _replay(setup, ledger)
@@ -244,7 +246,7 @@ def _play_rounds(
                 append(plain_row(columns_of(this), as_text), this.episode)
                 resets += this.episode.reset
                 if problem.noted:
-                    ledger.note(this.k, problem.noted)
+                    ledger.note(this.k, problem.noted, problem.saved())
                     problem.noted.clear()
                 if progress is not None:
                     progress(game, this)

@@ -27,7 +27,7 @@ from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
 from resetfree.core.settings import record
-from resetfree.problems.contract import Episode, Intervention
+from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, GOALS
 from resetfree.runs.digest import Chain
@@ -181,13 +181,13 @@ class Ledger(Closes):
                 self._write(None, None)
             self._known = True
 
-    def note(self, k: int, texts: Iterable[str]) -> None:
-        """Commit what the problem noticed in round k, at once."""
-        rows = [("note", json.dumps({"k": k, "what": text})) for text in texts]
+    def note(self, k: int, noted: Iterable[Note], problem: Arrays) -> None:
+        """Commit what the problem noticed in round k, at once, with the problem's own state after that round."""
+        rows = [("note", json.dumps({**dataclasses.asdict(one), "k": k})) for one in noted]
         with self._writing():
             self._spill()
             self._connection.executemany("INSERT INTO meta (key, json) VALUES (?, ?)", rows)
-            self._write(None, None, "meta")
+            self._write(None, problem, "meta")
         self._known = True
 
     def saved(self) -> tuple[int, float]:
@@ -285,14 +285,6 @@ class Ledger(Closes):
         except BaseException:
             self.abandon()
             raise
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a problem noticed about itself during a run."""
-
-    k: int  # the round
-    what: str  # one sentence
 
 
 @dataclass(frozen=True, eq=False)

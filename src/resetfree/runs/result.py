@@ -22,7 +22,7 @@ from resetfree.game.contract import Prediction
 from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover
 from resetfree.problems.blueprint import number
-from resetfree.problems.contract import Intervention, Problem
+from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
@@ -30,7 +30,6 @@ from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
-from resetfree.runs.ledger import Note
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed

@@ -34,6 +34,10 @@ def problem_of(case: str, horizon: int = 20) -> Any:
     return rf.from_gym(f"gym:{case.split()[0]}", horizon=horizon, **CASES[case])
 
 
+def even_of(problem: Any) -> Any:
+    return lambda h, s: np.full(problem.n_actions, 1 / problem.n_actions)
+
+
 class Tabular(gymnasium.Env[int, int]):
     """An environment that is its table."""
 
@@ -192,9 +196,15 @@ def test_without_a_table_there_is_no_oracle_and_a_sentence_says_why(make: Any, s
         model_behind(problem)
 
 
-def test_rewards_of_a_table_outside_the_unit_interval_are_refused_at_once() -> None:
-    with pytest.raises(InvalidInput, match=r"gives rewards in \[-100, -1\], which is outside .*=\(-100, 0\)"):
-        rf.from_gym("gym:CliffWalking-v1", goal_when="never")
+def test_a_table_says_which_rewards_there_are() -> None:
+    learned, stated = (
+        rf.from_gym("gym:CliffWalking-v1", reset_when="reward<=-100", reward_range=given) for given in (None, (-100, 0))
+    )
+    assert (learned.units, learned.reward_range_known) == ((-100.0, 0.0), True)
+    assert np.array_equal(learned.mdp.reward, stated.mdp.reward)
+    episodes = [next(rf.simulate(problem, even_of(problem), 1, seed=3)) for problem in (learned, stated)]
+    assert episodes[0].rewards.tolist() == episodes[1].rewards.tolist()
+    assert episodes[0].original_return == episodes[1].original_return < 0
     with pytest.raises(InvalidInput, match=r"outside the stated range \[-10, 0\]"):
         rf.from_gym("gym:CliffWalking-v1", goal_when="never", reward_range=(-10, 0))
 

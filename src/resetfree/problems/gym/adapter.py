@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import Any, cast
 
@@ -18,17 +18,18 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice
 from resetfree.core.naming import one_line
+from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Description, State, intervene
+from resetfree.problems.contract import Description, Episode, Note, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
-from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, PerGoal
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.observations import Numbered, Observer, numbers_of
-from resetfree.problems.gym.rewards import Rewards, Unusable, number
+from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
@@ -72,6 +73,7 @@ class GymProblem(SteppedProblem):
         no_table: str,
         goals: Goals | None = None,
         asks: bool = False,
+        units: Units | None = None,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -87,6 +89,8 @@ class GymProblem(SteppedProblem):
         self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
+        self.units, self.reward_range_known = units, units is not None
+        self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
         self._asks, self._best = asks, -inf  # whether a best reward at a termination is asked about; the best before
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
@@ -148,13 +152,19 @@ class GymProblem(SteppedProblem):
         return self._state
 
     def saved(self) -> dict[str, NDArray[Any]]:
-        """The numbers of observations, if they are numbered."""
-        return {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+        """The numbers of observations, if they are numbered, and the units of rewards, if they were learned."""
+        seen = {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+        learns = not self.reward_range_known and self.units is not None
+        return {**seen, "units": np.array(self.units)} if learns else seen
 
     def restore(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Put back the numbers of observations."""
+        """Put back the numbers of observations and the units of rewards."""
         if isinstance(self._observer, Numbered):
             self._observer.seen = saved["seen"]
+        if "units" in saved and not self.reward_range_known:
+            low, high = map(float, saved["units"])
+            expect(-inf < low < high < inf, "units of rewards", "be two numbers, the lower first", got="others")
+            self.units = self._range = self._quiet = low, high
 
     def close(self) -> None:
         """Close the environment; the next reset makes it again if it was made by name."""
@@ -194,7 +204,7 @@ class GymProblem(SteppedProblem):
         step = observation, own, terminated, info
         at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
         rewards = self.terms.rewards
-        scaled = rewards.scaled(float(at_goal)) if isinstance(rewards.own, PerGoal) else rewards(*step)
+        value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
         reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
         if self._asks:
             self._ask(own, reset, at_goal, terminated, info)
@@ -212,7 +222,43 @@ class GymProblem(SteppedProblem):
             shown = after if self.n_states is None else observation
             ended = ", terminated" if terminated else ""
             self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
-        return Step(after, scaled, reset, own if rewards.changed else nan, goal)
+        changed = rewards.own is not None or self.units != AS_THEY_ARE or rewards.stated
+        return Step(after, self._scaled(value), reset, own if changed else nan, goal)
+
+    def _scaled(self, value: float) -> float:
+        """A reward in the units of the problem, which are not known before the first episode has ended."""
+        if self.units is None:
+            return value
+        found = scaled(value, self.units)
+        if not 0.0 <= found <= 1.0:
+            low, high = self._range = min(self._range[0], value), max(self._range[1], value)
+            if not self._quiet[0] <= value <= self._quiet[1]:
+                self._quiet = (low - (high - low), high + (high - low))
+                self._note(
+                    f"'{self.name}' gave the reward {value:g}, outside the range from {self.units[0]:g} to "
+                    f"{self.units[1]:g} that is scaled to [0, 1]: it counts as {found:.3g}, and claims for rewards in "
+                    f"[0, 1] are tuned from here on. For another run state reward_range=({low:g}, {high:g}), or "
+                    "reward_low and reward_high on the command line.",
+                    tuned=True,
+                )
+        return found
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play an episode; the first one shows in which units rewards are scaled, if no range is stated."""
+        episode = super().rollout(policy, start, u)
+        if self.units is not None:
+            return episode
+        self.units = learned(float(episode.rewards.min()), float(episode.rewards.max()), final=False)
+        self._range = self._quiet = self.units
+        if self.units == AS_THEY_ARE:
+            own = nan if self.terms.rewards.own is None else episode.original_return
+            return replace(episode, original_return=own)
+        low, high = self.units
+        self._note(
+            f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], as "
+            "the first episode suggests."
+        )
+        return replace(episode, rewards=np.array([scaled(value, self.units) for value in episode.rewards.tolist()]))
 
     def _decided(
         self, argument: str, when: Decide, observation: Any, reward: float, terminated: bool, info: dict[str, Any]
@@ -237,14 +283,16 @@ class GymProblem(SteppedProblem):
         return observation
 
     def _ask(self, reward: float, reset: bool, at_goal: bool, terminated: bool, info: dict[str, Any]) -> None:
-        """Note once that a termination looks like a goal, if nothing was said about its meaning."""
+        """Ask once about a termination that looks like a goal, if nothing was said about its meaning."""
         if at_goal and not self._at_goal:
+            self._asks = False
             self._note(
                 f"'{self.name}' terminated with info.is_success: this counts as a goal, not as a reset, and it "
                 "restarts for free. State goal_when and after_goal for another meaning, or "
                 'reset_when="terminated" if it is a fall.'
             )
         elif reset and terminated and -inf < self._best < reward and "is_success" not in info:
+            self._asks = False
             self._note(
                 f"'{self.name}' terminated with the best reward so far ({reward:g}), which counted as a reset. If "
                 f'that is a goal, state goal_when="terminated and reward>={reward:g}"; if it is a fall, '
@@ -253,10 +301,9 @@ class GymProblem(SteppedProblem):
         elif not terminated:
             self._best = max(self._best, reward)
 
-    def _note(self, text: str) -> None:
-        """Warn, and leave the sentence for the run; nothing is asked twice."""
-        self._asks = False
-        self.noted.append(text)
+    def _note(self, text: str, tuned: bool = False) -> None:
+        """Warn, and leave the sentence for the run."""
+        self.noted.append(Note(0, text, tuned))
         warnings.warn(text, Notice, stacklevel=2)
 
     def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:

@@ -21,12 +21,12 @@ from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
 from resetfree.problems.gym.events import Condition, Decide, event, reward_function
 from resetfree.problems.gym.flattening import names_of
-from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, PerGoal, Success
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
 from resetfree.problems.gym.known import PER_GOAL, Meaning, meaning_of, only_falls
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.model_tables import NoTable, read_table
 from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
-from resetfree.problems.gym.rewards import Rewards
+from resetfree.problems.gym.rewards import PerGoal, Rewards
 from resetfree.problems.operators import Automatic, Operator
 
 UNBOUNDED = 1e30  # bounds beyond this count as none
@@ -75,7 +75,8 @@ def from_gym(
     new_task: sets a new task and returns its observation: the name of a method of the environment, a function of the
       environment, or options of its reset.
     reward: your own reward, a function of the same four arguments, or "goal": 1 for each goal and 0 otherwise.
-    reward_range: (low, high) of rewards outside [0, 1]; they are scaled, and the original return is recorded too.
+    reward_range: (low, high) of the rewards, which are scaled to [0, 1]; the original return is recorded too. Default:
+      learned, from the table or from the first episode (see `rewards`).
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
       Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
     states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N.
@@ -135,12 +136,12 @@ def from_gym(
             function=function,
         )
         start_features = _start_features(xi, observer, called)
-        model, no_table = None, ""
+        model, no_table, units = None, "", terms.rewards.units
         try:
             if not table:
                 raise NoTable("is played without its table (table=False)")
             n = _table_size(made, observer, terms)
-            model = read_table(
+            model, units = read_table(
                 made.unwrapped, n, terms, goals=goals, horizon=int(horizon), name=called, xi=start_features
             )
             terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
@@ -159,6 +160,7 @@ def from_gym(
             no_table=no_table,
             goals=goals,
             asks=asks,
+            units=units,
         )
     except BaseException:
         if isinstance(env, str):

@@ -46,17 +46,6 @@ class Success:
         return terminated and bool(info.get("is_success", False))
 
 
-@dataclass(frozen=True)
-class PerGoal:
-    """The reward that pays 1 for each step at a goal, and 0 for any other."""
-
-    when: Decide
-
-    def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> float:
-        """1 at a goal."""
-        return float(bool(self.when(observation, reward, terminated, info)))
-
-
 @dataclass(frozen=True, eq=False)
 class Goals:
     """What counts as a goal, and what follows it; part of the problem's fingerprint if the user or the id states it."""

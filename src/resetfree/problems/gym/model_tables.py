@@ -16,7 +16,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import Terms
 from resetfree.problems.gym.goals import Goals
-from resetfree.problems.gym.rewards import Unusable, number
+from resetfree.problems.gym.rewards import Units, Unusable, learned
 
 
 class NoTable(Exception):
@@ -25,8 +25,8 @@ class NoTable(Exception):
 
 def read_table(
     env: Any, n: int, terms: Terms, *, goals: Goals | None = None, horizon: int, name: str, xi: Floats | None
-) -> FiniteMDP:
-    """The model of an environment that has `P` and `initial_state_distrib`; raises NoTable.
+) -> tuple[FiniteMDP, Units]:
+    """The model of an environment that has `P` and `initial_state_distrib`, and the units of rewards; raises NoTable.
 
     P'(s'|s,a) sums the table's entries for s' without a reset, P'(n|s,a) those with one, and r(s,a) is the expected
     scaled reward. Entries that reach a goal lead to what follows it. Conditions and the user's own reward get
@@ -39,9 +39,8 @@ def read_table(
         raise NoTable("has no table (P and initial_state_distrib)")
     if getattr(env, "fickle_passenger", False):
         raise NoTable("has a table without its fickle passenger")
-    rows, columns, probabilities = [], [], []
+    rows, columns, probabilities, paid = [], [], [], []
     reward = np.zeros((n + 1, len(actions)))
-    least, most = np.inf, -np.inf
     try:
         for s in range(n):
             for i, a in enumerate(actions):
@@ -59,9 +58,7 @@ def read_table(
                     rows += [s * len(actions) + i] * len(arrivals)
                     columns += list(arrivals)
                     probabilities += [float(p) * share for share in arrivals.values()]
-                    own = number(r if rewards.own is None else rewards.own(*seen))
-                    least, most = min(least, own), max(most, own)
-                    reward[s, i] += p * (own - rewards.low) / (rewards.high - rewards.low)
+                    paid.append((s, i, float(p), rewards(*seen)))
     except NoTable:
         raise
     except Unusable as error:
@@ -70,11 +67,18 @@ def read_table(
         raise NoTable(
             f"has a table that cannot be read with this 'reset_when' and 'reward' ({one_line(error)})"
         ) from error
-    if least < rewards.low or most > rewards.high:
-        raise InvalidInput(f"'{name}' gives rewards in [{least:g}, {most:g}], {rewards.outside(least, most)}.")
+    values = [value for *_, value in paid] or [0.0]
+    low, high = units = rewards.units or learned(min(values), max(values), final=True)
+    if min(values) < low or max(values) > high:
+        raise InvalidInput(
+            f"'{name}' gives rewards in [{min(values):g}, {max(values):g}], which is outside the stated range "
+            f"[{low:g}, {high:g}]: state a wider 'reward_range'."
+        )
+    for s, i, p, value in paid:
+        reward[s, i] += p * (value - low) / (high - low)
     shape = ((n + 1) * len(actions), n + 1)
     try:
-        return FiniteMDP(
+        model = FiniteMDP(
             sparse.csr_array((probabilities, (rows, columns)), shape=shape),
             np.clip(reward, 0.0, 1.0),
             np.arange(n + 1) == n,
@@ -87,3 +91,4 @@ def read_table(
         )
     except (InvalidInput, ValueError) as error:
         raise NoTable(f"has a table that is not a model: {one_line(error)}") from error
+    return model, units

@@ -255,6 +255,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         statement = data["statements"][role]
         constants = " ".join(f"{key}={_short(value)}" for key, value in statement["constants"].items())
         verdict = "guaranteed" if statement["covered"] else "no guarantee"
+        outside = next((one["k"] for one in data["notes"] if one["tuned"]), None)
+        if role == "primal" and statement["covered"] and outside is not None:
+            verdict = f"tuned from episode {outside} on"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
         if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked
