@@ -166,7 +166,7 @@ def test_the_numbering_can_be_saved_and_taken_back(line: Any) -> None:
     problem = rf.from_gym(line(observation="dictionary"), states=30, horizon=40)
     list(rf.simulate(problem, even(problem), 20, seed=2))
     kept = problem.saved()
-    assert set(kept) == {"seen"}
+    assert set(kept) == {"seen", "units"}
     again = rf.from_gym(line(observation="dictionary"), states=30, horizon=40)
     again.restore(kept)
     assert np.array_equal(again.saved()["seen"], kept["seen"])
