@@ -81,7 +81,7 @@ def cases() -> dict[str, Callable[[], Columns]]:
     found["stored-linear on Pendulum"] = lambda: on_gym(
         "gym:Pendulum-v1", "stored-linear", horizon=20, actions=3, reward_range=(-17, 0), reset_when="reward<=-12"
     )
-    found["FrozenLake"] = lambda: on_gym("gym:FrozenLake-v1", "auto", horizon=20)
+    found["FrozenLake"] = lambda: on_gym("gym:FrozenLake-v1", "auto", horizon=20, goal_when="never")
     found["a batch of linear-ucb"] = lambda: batch("grid-v0", "linear-ucb", "projected-gradient")
     found["a batch of support-elimination"] = lambda: batch("grid-v0", "support-elimination", "projected-gradient")
     found["resumed on grid-v0"] = lambda: resumed("grid-v0")

@@ -25,9 +25,12 @@ RECORDED: dict[tuple[str, tuple[tuple[str, object], ...]], str] = {
         (("features", "polynomial"), ("state_high", 3.0), ("state_low", -3.0), ("xi", "polynomial")),
     ): "b169f7851e453a14",
     ("gym:CartPole-v1", ()): "867712732941cfb1",
-    ("gym:FrozenLake-v1", (("horizon", 10),)): "84dd08619393b1fc",
+    ("gym:FrozenLake-v1", (("goal_when", "never"), ("horizon", 10))): "84dd08619393b1fc",
     ("gym:Pendulum-v1", (("actions", 3), ("reward_high", 0), ("reward_low", -17))): "673fc0e9bba7892a",
-    ("gym:Taxi-v4", (("horizon", 10), ("reward_high", 20), ("reward_low", -10))): "9e9e23d9db950c3d",
+    (
+        "gym:Taxi-v4",
+        (("goal_when", "never"), ("horizon", 10), ("reward_high", 20), ("reward_low", -10)),
+    ): "9e9e23d9db950c3d",
     ("random-linear-v0", ()): "679da4ff7186333f",
 }
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resetfree.runs import digest
-from resetfree.runs.columns import COLUMNS
-from resetfree.runs.runfile import start_type
+from resetfree.runs.runfile import columns_in, start_type
 
 
 def forge(path: Path, change: Callable[[sqlite3.Connection], object]) -> None:
@@ -27,7 +26,7 @@ def rechain(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM digests")
     chain = digest.Chain(start_type(connection) == "TEXT", digest.beginning(spec))
     chain.write(connection, "meta")
-    rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k").fetchall()
+    rows = connection.execute(f"SELECT {', '.join(columns_in(connection))} FROM rounds ORDER BY k").fetchall()
     moves = {move[0]: [move] for move in connection.execute("SELECT k, form, data FROM transitions ORDER BY k")}
     for row in rows[:k]:
         chain.add([row], moves.get(row[0], []))

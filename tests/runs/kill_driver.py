@@ -38,6 +38,23 @@ CASES: dict[str, dict[str, Any]] = {
             "primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0},
         },
     },
+    "rewards outside": {  # the range that is stated
+        **GYM, "problem": "gym:Pendulum-v1", "primal": "stored-linear",
+        "settings": {
+            "problem": {
+                "horizon": 10, "actions": 3, "features": "radial-basis", "features.d": 9, "reward_low": -5,
+                "reward_high": 0, "reset_when": "reward<=-15",
+            },
+            "primal": {"refit": 32}, "dual": {"C": 3.0},
+        },
+    },
+    "rewards learned": {
+        **GYM, "problem": "gym:Pendulum-v1", "primal": "model-search",
+        "settings": {
+            "problem": {"horizon": 10, "reset_when": "reward<=-15"},
+            "primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0},
+        },
+    },
     "numbered observations": {
         **GYM, "problem": "gym:FrozenLake-v1", "primal": "ucbvi",
         "settings": {

@@ -25,7 +25,7 @@ from resetfree.problems.gym.observations import Numbered
 from resetfree.problems.operators import OperatorReset, Request
 from resetfree.problems.world import find_world
 from resetfree.runs import runfile
-from resetfree.runs.ledger import read
+from resetfree.runs.ledger import Contents, read
 from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.runfile import connect, read_checkpoint, read_played, read_problem
 from resetfree.runs.setup import prepare
@@ -253,6 +253,13 @@ def check_killed(path: Path, case: str, episodes: int, kills: int) -> None:
         assert checkpoint.arrays[name].tobytes() == array.tobytes(), name
     if case == "numbered observations":
         check_numbers(list(read_played(connection, path, 1, episodes)), read_problem(connection, path)["seen"])
+    if case == "rewards outside":
+        check_units(contents, (-5.0, 0.0))
+    if case == "rewards learned":
+        first = next(read_played(connection, path, 1, 1)).episode
+        low, high = (float(end) for end in read_problem(connection, path)["units"])
+        assert (float(first.rewards.min()), high) == (0.0, 1.0)  # the lowest reward of the first episode
+        check_units(contents, (low, high))
     connection.close()
 
 
@@ -274,7 +281,17 @@ def check_numbers(played: list[Any], seen: NDArray[np.uint8]) -> None:
     assert steps > 100
 
 
-SMALL = {"stored rows": 150, "a search": 60, "a search in a box": 60, "numbered observations": 200}
+def check_units(contents: Contents, units: tuple[float, float]) -> None:
+    """Every session scaled by the same range, and rewards came that lie outside of it."""
+    (low, high), c = units, contents.columns
+    assert np.allclose(c["original_return"], c["reward"] * (high - low) + c["steps"] * low, atol=1e-9)
+    assert any(one.tuned for one in contents.notes)
+
+
+SMALL = {
+    **{"stored rows": 150, "a search": 60, "a search in a box": 60, "numbered observations": 200},
+    **{"rewards outside": 150, "rewards learned": 60},
+}
 
 
 @pytest.mark.parametrize("case", SMALL)

@@ -32,6 +32,10 @@ class UnknownName(ResetFreeError, LookupError):
         super().__init__(f"There is no {kind} '{name}'. {hint}")
 
 
+class Notice(UserWarning):
+    """What a run noticed about its problem: one sentence that names the argument to type."""
+
+
 class AssumptionViolated(ResetFreeError):
     """A broken assumption of the paper, with the state that breaks it."""
 

@@ -48,6 +48,7 @@ class Episode:
     reset: bool  # whether a reset state was entered
     next_start: State  # None if a reset must be performed before the next episode: see `Problem.perform_reset`
     original_return: float = float("nan")  # sum of the rewards before scaling, nan if they are not scaled
+    goals: int = 0  # goals that were reached
 
     @property
     def start(self) -> State:
@@ -171,6 +172,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a problem noticed about itself during a run."""
+
+    k: int  # the round (0 until the run fills it in)
+    what: str  # one sentence
+    tuned: bool = False  # whether claims for rewards in [0, 1] are tuned from that round on
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
     """A problem's description of itself: for its fingerprint, and for the run file."""
@@ -205,6 +215,12 @@ class Problem(ABC):
     # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it
+    reward_range_known: bool = True  # False: rewards may leave [0, 1]
+    units: tuple[float, float] | None = (
+        0.0,
+        1.0,
+    )  # the rewards that are scaled to 0 and 1; None until they are learned
+    after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
 
     @cached_property
     def actions(self) -> ActionSpace:
@@ -248,6 +264,11 @@ class Problem(ABC):
 
     @cached_property
     def _performed(self) -> list[Intervention]:
+        return []
+
+    @cached_property
+    def noted(self) -> list[Note]:
+        """What the problem noticed about itself, one sentence each; the run takes them after every round."""
         return []
 
     def description(self, s1: State = None) -> Description:

@@ -30,6 +30,7 @@ class Step(NamedTuple):
     reward: float  # in [0, 1]
     reset: bool  # whether the state is a reset state
     original: float = nan  # the reward before scaling, nan if it is not scaled
+    goal: bool = False  # whether a goal was reached
 
 
 class SteppedProblem(Problem):
@@ -63,7 +64,7 @@ class SteppedProblem(Problem):
         state, acting = self.enter(start), space.n_uniforms
         chance = u[: len(u) - self.end_uniforms].reshape(-1, self.horizon).T  # [H, ...]
         states, actions, rewards = [state], [], []
-        original, reset = 0.0, False
+        original, reset, goals = 0.0, False, 0
         for h in range(1, self.horizon + 1):
             now = chance[h - 1]
             action = act(h, state, now[0] if isinstance(space, Choices) else now[:acting])
@@ -71,16 +72,23 @@ class SteppedProblem(Problem):
                 raise InvalidInput(
                     f"An action of '{self.name}' must be {space}. Got {shown(_plain(action))} at step {h} instead."
                 )
-            state, reward, reset, own = self.step(h, state, action, now[acting:])
+            state, reward, reset, own, goal = self.step(h, state, action, now[acting:])
             states.append(state)
             actions.append(action)
             rewards.append(reward)
             original += own
+            goals += goal
             if reset:
                 break
         next_start = self.leave(state, reset, u[len(u) - self.end_uniforms :])
         return Episode(
-            np.array(states), space.stack(actions), np.array(rewards), reset, next_start, original_return=original
+            np.array(states),
+            space.stack(actions),
+            np.array(rewards),
+            reset,
+            next_start,
+            original_return=original,
+            goals=goals,
         )
 
 

@@ -15,6 +15,7 @@ COLUMNS = (
     *("k", "s1", "lam", "v_r_hat", "v_c_hat", "upper", "cost_signal"),
     *("reward", "reset", "steps", "next_start", "v_r", "v_c", "original_return"),
 )
+GOALS = "goals"  # one more column, of runs on problems with goals
 STARTS = [COLUMNS.index(name) for name in ("s1", "next_start")]
 _UNKNOWN = (float("nan"), float("nan"))
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.runs.columns import COLUMNS, STARTS
+from resetfree.runs.columns import STARTS
 from resetfree.theory.certificates.record import Fit
 
 TABLE = (
@@ -39,7 +39,6 @@ HELD = {
 Move: TypeAlias = tuple[int, str, bytes]  # a row of the table transitions: round, form and bytes
 NOTHING = hashlib.sha256().digest()
 MARK = np.dtype("<u4")
-_NUMBERS = [i for i in range(len(COLUMNS)) if i not in STARTS]
 
 
 def beginning(spec: str) -> bytes:
@@ -52,7 +51,8 @@ def canonical(rows: Sequence[tuple[Any, ...]], as_text: bool) -> list[memoryview
 
     as_text: whether starts are text.
     """
-    chosen = [[row[i] for i in _NUMBERS] for row in rows] if as_text else rows
+    numbered = [i for i in range(len(rows[0]) if rows else 0) if i not in STARTS]
+    chosen = [[row[i] for i in numbered] for row in rows] if as_text else rows
     block = np.array(chosen, dtype="<f8") + 0.0
     block[np.isnan(block)] = np.nan
     numbers, width = memoryview(block.tobytes()), 8 * block.shape[1]

@@ -51,6 +51,8 @@ def followed(
             f"{named(path)} requests a problem of size {work:.2g}, and because a file says so none "
             f"of more than {LARGEST:.2g} is made: name '{problem}' yourself, with {words}."
         )
+    if problem.startswith("gym:") and "after_goal" not in spec and not {"goal_when", "reset_when"} & options.keys():
+        options["goal_when"] = "never"  # a run from before goals were told apart: every end was a reset
     return options
 
 
@@ -63,7 +65,7 @@ def names_code(problem: str, key: str, value: Any) -> bool:
     if not isinstance(value, str):
         return False
     group, _, setting = key.partition(".")
-    if ":" in value or (group in DOTTED and setting == "function"):
+    if ":" in value or (group in DOTTED and setting == "function") or key == "new_task":
         return True
     # Our own problems and the adapter import nothing else; what foreign code does with text is unknown.
     own = problem in PROBLEMS.own or of_adapter(key)

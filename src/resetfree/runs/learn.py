@@ -140,6 +140,8 @@ def learn(
                 ledger.close()
                 return run
             checkpoint, saved = ledger.newest()
+            if "after_goal" not in ledger.spec and world.problem.units is None:
+                world.problem.units = (0.0, 1.0)  # a run from before they were learned
             _restore(world.problem, setup.game, checkpoint, saved, ledger)
             with _nonsense_refused(setup, file):
                 _replay(setup, ledger)
@@ -243,6 +245,9 @@ def _play_rounds(
                 between = True
                 append(plain_row(columns_of(this), as_text), this.episode)
                 resets += this.episode.reset
+                if problem.noted:
+                    ledger.note(this.k, problem.noted, problem.saved())
+                    problem.noted.clear()
                 if progress is not None:
                     progress(game, this)
                 if clock() >= due:
@@ -377,6 +382,7 @@ def _run(
         path=file,
         seconds=contents.seconds,
         interventions=contents.interventions,
+        notes=contents.notes,
         problem=None if world is None else world.problem,
         learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
         pauses=None if setup is None else setup.game.pauses,

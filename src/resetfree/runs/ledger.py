@@ -27,9 +27,9 @@ from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
 from resetfree.core.settings import record
-from resetfree.problems.contract import Episode, Intervention
+from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs import runfile
-from resetfree.runs.columns import COLUMNS
+from resetfree.runs.columns import COLUMNS, GOALS
 from resetfree.runs.digest import Chain
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
@@ -40,7 +40,6 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 BATCH = 4096  # rounds buffered in memory; then they are written into the open transaction
 END = COLUMNS.index("next_start")
 WEIGHT = 2**24  # bytes of transitions buffered in memory, likewise
-INSERT = f"INSERT INTO rounds ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 INSERT_MOVES = "INSERT INTO transitions (k, form, data) VALUES (?, ?, ?)"
 
 
@@ -60,10 +59,13 @@ class Ledger(Closes):
                 (last,) = connection.execute("SELECT max(k) FROM rounds").fetchone()
                 self._chain = _chain(connection, path)
                 self._zeros = runfile.start_type(connection) == "REAL"
+                names = runfile.columns_in(connection)
         except BaseException:
             connection.close()
             raise
         self.last = int(last or 0)  # the last round appended
+        self._counts_goals = GOALS in names
+        self._insert = f"INSERT INTO rounds ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
     @classmethod
     def create(
@@ -131,6 +133,8 @@ class Ledger(Closes):
         """
         if episode is not None and self.path is not None:
             self._episodes.add(episode)
+        if self._counts_goals:
+            row = (*row, 0 if episode is None else episode.goals)
         self._pending.append(row)
         self.last = row[0]
         if len(self._pending) >= BATCH or self._episodes.weight >= WEIGHT:
@@ -176,6 +180,15 @@ class Ledger(Closes):
                 self._chain.intervened(text for (text,) in rows)
                 self._write(None, None)
             self._known = True
+
+    def note(self, k: int, noted: Iterable[Note], problem: Arrays) -> None:
+        """Commit what the problem noticed in round k, at once, with the problem's own state after that round."""
+        rows = [("note", json.dumps({**dataclasses.asdict(one), "k": k})) for one in noted]
+        with self._writing():
+            self._spill()
+            self._connection.executemany("INSERT INTO meta (key, json) VALUES (?, ?)", rows)
+            self._write(None, problem, "meta")
+        self._known = True
 
     def saved(self) -> tuple[int, float]:
         """The round of the newest checkpoint, and the seconds spent up to it."""
@@ -256,7 +269,7 @@ class Ledger(Closes):
             zeros = (end == 0.0 and math.copysign(1.0, end) < 0 for end in ends)
             forms = [form + NEGATIVE_ZERO if zero else form for form, zero in zip(forms, zeros, strict=True)]
         numbers = [row[0] for row in self._pending[: len(forms)]]
-        self._connection.executemany(INSERT, self._pending)
+        self._connection.executemany(self._insert, self._pending)
         self._connection.executemany(INSERT_MOVES, zip(numbers, forms, data, strict=True))
         self._chain.add(self._pending, zip(numbers, forms, data, strict=True))
         self._pending.clear()
@@ -286,6 +299,7 @@ class Contents:
     meta: dict[str, Any] = field(repr=False)  # versions, platform and time of the first session
     interventions: tuple[Intervention, ...] = field(repr=False)
     fit: Fit  # whether it fits its digest
+    notes: tuple[Note, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -320,15 +334,17 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
             certificates = [row[0] for row in connection.execute("SELECT json FROM certificates ORDER BY rowid")]
             performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
             (meta,) = connection.execute("SELECT json FROM meta WHERE key = 'created'").fetchone() or ("{}",)
+            noted = [row[0] for row in connection.execute("SELECT json FROM meta WHERE key = 'note' ORDER BY rowid")]
         finally:
             connection.execute("COMMIT")
     try:
-        if max(map(len, [*certificates, *performed, meta])) > runfile.MOST_TEXT:
+        if max(map(len, [*certificates, *performed, *noted, meta])) > runfile.MOST_TEXT:
             raise ValueError(f"it holds a text of more than {runfile.MOST_TEXT} characters")
         claims = [dict(json.loads(text)) for text in certificates]
         done = tuple(record(Intervention, json.loads(text), "intervention") for text in performed)
         about = json.loads(meta)
-        return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit)
+        notes = tuple(record(Note, json.loads(text), "note") for text in noted)
+        return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit, notes=notes)
     except runfile.BROKEN as error:
         raise runfile.damaged(path, error) from error
 

@@ -22,7 +22,7 @@ from resetfree.game.contract import Prediction
 from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover
 from resetfree.problems.blueprint import number
-from resetfree.problems.contract import Intervention, Problem
+from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
@@ -51,6 +51,7 @@ class Run:
     path: Path | None
     seconds: float
     interventions: tuple[Intervention, ...] = ()  # resets by an operator
+    notes: tuple[Note, ...] = ()  # what the problem noticed about itself
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
     pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
@@ -98,6 +99,11 @@ class Run:
     def realised_resets(self) -> NDArray[np.int64]:
         """[K] cumulative number of resets that happened."""
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    @property
+    def goals(self) -> NDArray[np.int64]:
+        """[K] cumulative number of goals that were reached; a goal is never a reset."""
+        return np.asarray(self.columns.get("goals", np.zeros(len(self), dtype=np.int64)).cumsum())
 
     @property
     def predicted_resets(self) -> Floats:

@@ -27,7 +27,7 @@ from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Episode, State
 from resetfree.runs import digest
-from resetfree.runs.columns import COLUMNS, STARTS
+from resetfree.runs.columns import COLUMNS, GOALS, STARTS
 from resetfree.runs.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
 from resetfree.runs.spec import validate
 from resetfree.theory.certificates.record import Fit
@@ -42,14 +42,15 @@ MOST_TEXT = 2**24  # characters of one JSON text that is parsed
 # What parsing untrusted data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # integer `next_start` of an episode that was followed by a reset in a persistent environment
-_INTEGERS, _STARTS = ("k", "reset", "steps"), ("s1", "next_start")
+_INTEGERS, _STARTS = ("k", "reset", "steps", GOALS), ("s1", "next_start")
 _CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
-def schema(start_type: str) -> list[str]:
-    """The SQL statements that create the tables.  start_type: one of START_TYPES."""
+def schema(start_type: str, goals: bool = False) -> list[str]:
+    """The SQL statements that create the tables.  start_type: one of START_TYPES.  goals: whether there are goals."""
     kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
-    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in COLUMNS)
+    names = (*COLUMNS, GOALS) if goals else COLUMNS
+    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in names)
     return [
         "CREATE TABLE meta (key TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE spec (json TEXT NOT NULL)",
@@ -180,14 +181,25 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
             f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
-    if found < 1 or not any(tables == {("table", sql) for sql in schema(kind)} for kind in START_TYPES):
+    ours = (schema(kind, goals) for kind in START_TYPES for goals in (False, True))
+    if found < 1 or not any(tables == {("table", sql) for sql in statements} for statements in ours):
         raise RunError(f"The file '{path}' is not a run file of resetfree: it has other tables.")
 
 
 def start_type(connection: sqlite3.Connection) -> str:
     """The type of the starts of this run: one of START_TYPES."""
+    return _form(connection)[0]
+
+
+def columns_in(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The columns of the rounds of this run: COLUMNS, and GOALS if its problem has goals."""
+    return (*COLUMNS, GOALS) if _form(connection)[1] else COLUMNS
+
+
+def _form(connection: sqlite3.Connection) -> tuple[str, bool]:
+    """The type of the starts, and whether there are goals."""
     (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'rounds'").fetchone()
-    return next(kind for kind in START_TYPES if schema(kind)[2] == sql)
+    return next((kind, goals) for kind in START_TYPES for goals in (False, True) if schema(kind, goals)[2] == sql)
 
 
 def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, Any]:
@@ -215,14 +227,14 @@ def damaged(path: Path | None, error: BaseException) -> RunError:
 def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dict[str, NDArray[Any]], Fit]:
     """One array [K] per column, and whether the file fits its digest; read in batches to save memory."""
     (n,) = connection.execute("SELECT count(*) FROM rounds").fetchone()
-    starts = start_type(connection)
+    starts, names = start_type(connection), columns_in(connection)
     integers = (*_INTEGERS, *(_STARTS if starts == "INTEGER" else ()))
     texts = _STARTS if starts == "TEXT" else ()
     columns: dict[str, NDArray[Any]] = {}
-    for name in COLUMNS:
+    for name in names:
         dtype: Any = object if name in texts else np.int64 if name in integers else np.float64
         columns[name] = np.empty(n, dtype=np.bool_ if name == "reset" else dtype)
-    cursor = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM rounds ORDER BY k")
+    cursor = connection.execute(f"SELECT {', '.join(names)} FROM rounds ORDER BY k")
     done = 0
     try:
         check = digest.DigestCheck(connection, _spec_text(connection), bool(texts))
@@ -232,15 +244,17 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dic
                 raise ValueError("a round holds a value that is neither a number nor a start")
             check.add(batch)
             if texts:
-                for name, column in zip(COLUMNS, zip(*batch, strict=True), strict=True):
+                for name, column in zip(names, zip(*batch, strict=True), strict=True):
                     values = [decode_start(text) for text in column] if name in texts else column
                     for i, value in enumerate(values):  # one by one: a start may itself be an array
                         columns[name][done + i] = np.nan if value is None and name not in texts else value
             else:
-                block = np.array(batch, dtype=np.float64)  # [n, 14]; NULL, which is how SQLite keeps nan, becomes nan
+                block = np.array(
+                    batch, dtype=np.float64
+                )  # [n, columns]; NULL, which is how SQLite keeps nan, becomes nan
                 ends = block[:, COLUMNS.index("next_start")]
                 ends[np.isnan(ends) & (block[:, COLUMNS.index("reset")] == 1)] = NOWHERE
-                for i, name in enumerate(COLUMNS):
+                for i, name in enumerate(names):
                     if name in integers and not (np.abs(block[:, i]) < 2**53).all():
                         raise ValueError(f"a round has no '{name}'")
                     columns[name][rows] = block[:, i]
@@ -282,21 +296,22 @@ def read_problem(connection: sqlite3.Connection, path: Path | None) -> dict[str,
 
 def read_played(connection: sqlite3.Connection, path: Path | None, first: int, last: int) -> Iterator[RecordedRound]:
     """The rounds `first` to `last` with their episodes, one by one; `recorded.check_episode` checks their contents."""
+    goals = GOALS if GOALS in columns_in(connection) else "0"
     cursor = connection.execute(
-        "SELECT k, s1, reset, next_start, original_return, form, data FROM rounds LEFT JOIN transitions USING (k) "
-        "WHERE k BETWEEN ? AND ? ORDER BY k",
+        f"SELECT k, s1, reset, next_start, original_return, {goals}, form, data FROM rounds "
+        "LEFT JOIN transitions USING (k) WHERE k BETWEEN ? AND ? ORDER BY k",
         (first, last),
     )
     as_text = start_type(connection) == "TEXT"
     try:
-        for k, s1, reset, end, own, form, data in cursor:
+        for k, s1, reset, end, own, reached, form, data in cursor:
             states, actions, rewards = unpacked(form, data)
             if as_text:
                 s1, end = decode_start(s1), decode_start(end)
             elif form.endswith(NEGATIVE_ZERO):
                 end = -0.0
             original = math.nan if own is None else float(own)
-            episode = Episode(states, actions, rewards, bool(reset), end, original_return=original)
+            episode = Episode(states, actions, rewards, bool(reset), end, original_return=original, goals=int(reached))
             yield RecordedRound(k, s1, episode)
     except BROKEN as error:
         raise damaged(path, error) from error

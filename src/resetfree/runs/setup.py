@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from resetfree.core.arguments import real, shown, whole, words
-from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, UnknownName
+from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, ResetFreeError, UnknownName
 from resetfree.core.settings import expect
 from resetfree.game.auto import choose
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, check_actions
@@ -16,7 +17,7 @@ from resetfree.game.loop import FEEDBACK, Game, begin
 from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players.pairing import paired
 from resetfree.problems.blueprint import blueprint
-from resetfree.problems.contract import Problem
+from resetfree.problems.contract import Note, Problem
 from resetfree.problems.fingerprint import describe
 from resetfree.problems.world import World
 from resetfree.theory.assumptions import dual_class
@@ -100,6 +101,13 @@ def prepare(
         raise InvalidInput(
             f"The settings of the players must be small enough to calculate with. Got {shown(given)} instead."
         ) from error
+    if before is None and statements["primal"].covered and not world.problem.reward_range_known:
+        text = (
+            f"The theorem for the player '{made['primal'].name}' is for rewards in [0, 1], and no reward_range is "
+            f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on."
+        )
+        world.problem.noted.append(Note(0, text))
+        warnings.warn(text, Notice, stacklevel=2)
     spec = {
         "problem": world.name,
         "problem_options": describe(world.options),
@@ -116,6 +124,7 @@ def prepare(
         "n_actions": world.problem.actions.n,
         "chosen": why,
         "persistent": world.problem.persistent,
+        "after_goal": world.problem.after_goal,
         "blueprint": blueprint(world.problem, game.s1),
     }
     return Setup(world, made["primal"], made["dual"], spec, game)

@@ -51,6 +51,7 @@ class Evaluation:
     lengths: Floats = field(repr=False)  # [n] steps
     reset: Bools = field(repr=False)  # [n] whether the episode entered a reset state
     performed: int  # resets that the evaluation performed, its first start included
+    goals: int = 0  # that were reached
 
     @property
     def episodes(self) -> int:
@@ -148,6 +149,7 @@ class Evaluation:
             "reset_interval_is": self.reset_how,
             "steps_between_resets": _plain((self.steps_between_resets,))[0],
             "resets_performed": self.performed,
+            "goals": self.goals,
         }
 
     @property
@@ -225,6 +227,7 @@ def evaluate(
         lengths=np.array([float(len(one.actions)) for one, _ in played]),
         reset=np.array([one.reset for one, _ in played]),
         performed=sum(performed for _, performed in played),
+        goals=sum(one.goals for one, _ in played),
     )
 
 

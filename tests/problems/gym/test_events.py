@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.gym.events import Condition, reset_event, reward_function
+from resetfree.problems.gym.events import Condition, event, reward_function
 
 numbers = st.sampled_from(["-100", "0", "0.5", "1e-3", "3", "+2.5"])
 signs = st.sampled_from(["<=", ">=", "==", "!=", "<", ">"])
@@ -46,10 +46,10 @@ def test_words_mean_what_python_means(text: str, at: Any, reward: float, termina
 
 
 def test_the_default_is_terminated_and_never_is_never() -> None:
-    assert reset_event(None, "x")(0, 0.0, True, {}) is True
-    assert reset_event(None, "x")(0, 0.0, False, {}) is False
-    assert reset_event("never", "x")(0, 0.0, True, {}) is False
-    assert reset_event("observation==36", "x")(36, 0.0, False, {}) is True
+    assert event(None, "x")(0, 0.0, True, {}) is True
+    assert event(None, "x")(0, 0.0, False, {}) is False
+    assert event("never", "x")(0, 0.0, True, {}) is False
+    assert event("observation==36", "x")(36, 0.0, False, {}) is True
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_default_is_terminated_and_never_is_never() -> None:
 )  # fmt: skip
 def test_other_words_are_refused(text: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^The 'reset_when' of 'x' must be a function .* Got .* instead\.$"):
-        reset_event(text, "x")
+        event(text, "x")
 
 
 def test_functions_are_found_by_name() -> None:
@@ -69,7 +69,7 @@ def test_functions_are_found_by_name() -> None:
     with pytest.raises(
         InvalidInput, match=r"The 'reset_when' of 'x' must be .* Got 'math:nothing', which does not import"
     ):
-        reset_event("math:nothing", "x")
+        event("math:nothing", "x")
     with pytest.raises(InvalidInput, match="Got 'math:pi', which is float, instead"):
         reward_function("math:pi", "x")
     with pytest.raises(InvalidInput, match=r"The 'reward' of 'x' must be a function .* Got 3 instead"):

@@ -68,7 +68,7 @@ def test_names_are_the_same_however_the_environment_is_given() -> None:
         ("gym:CartPole-v1", {"actions": "box"}, 'Got actions="box" for Discrete(2) instead: leave it out'),
         ("gym:MiniGrid-Empty-5x5-v0", {}, "('image' is an image, Box(0, 255, (7, 7, 3), uint8)) must be made into vec"),
         ("gym:CartPole-v1", {"observe": "math:pi"}, "must be a function of the observation, or module:function"),
-        ("gym:CliffWalking-v1", {}, "reward_low and reward_high on the command line."),
+        ("gym:CliffWalking-v1", {"reward_low": -9, "reward_high": 0}, "outside the stated range [-9, 0]: state a wid"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_sentence(

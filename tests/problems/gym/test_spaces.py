@@ -166,7 +166,7 @@ def test_the_numbering_can_be_saved_and_taken_back(line: Any) -> None:
     problem = rf.from_gym(line(observation="dictionary"), states=30, horizon=40)
     list(rf.simulate(problem, even(problem), 20, seed=2))
     kept = problem.saved()
-    assert set(kept) == {"seen"}
+    assert set(kept) == {"seen", "units"}
     again = rf.from_gym(line(observation="dictionary"), states=30, horizon=40)
     again.restore(kept)
     assert np.array_equal(again.saved()["seen"], kept["seen"])
@@ -280,7 +280,7 @@ def test_discrete_actions_keep_their_names() -> None:
     ways = list_actions(spaces.MultiDiscrete([2, 3], start=[0, 5]), None, "x")
     assert [w.tolist() for w in ways] == [[0, 5], [0, 6], [0, 7], [1, 5], [1, 6], [1, 7]]
     assert all(spaces.MultiBinary(3).contains(w) for w in list_actions(spaces.MultiBinary(3), None, "x"))
-    problem = rf.from_gym("gym:FrozenLake-v1", actions=[2, 1], is_slippery=False, horizon=6)
+    problem = rf.from_gym("gym:FrozenLake-v1", actions=[2, 1], is_slippery=False, horizon=6, reset_when="terminated")
     episode = problem.rollout(np.array([[0, 0, 1, 1, 1, 0]]).T.repeat(17, axis=1), problem.first_start(0), np.zeros(6))
     assert episode.states.tolist() == [0, 1, 2, 6, 10, 14, 16]
     assert problem.mdp.n_actions == 2

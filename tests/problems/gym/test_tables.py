@@ -34,6 +34,10 @@ def problem_of(case: str, horizon: int = 20) -> Any:
     return rf.from_gym(f"gym:{case.split()[0]}", horizon=horizon, **CASES[case])
 
 
+def even_of(problem: Any) -> Any:
+    return lambda h, s: np.full(problem.n_actions, 1 / problem.n_actions)
+
+
 class Tabular(gymnasium.Env[int, int]):
     """An environment that is its table."""
 
@@ -144,8 +148,11 @@ def test_resets_and_rewards_of_a_policy_are_as_the_oracle_says(case: str) -> Non
 
 
 def test_the_goal_of_the_lake_need_not_be_a_failure() -> None:
-    by_default, goal = table_of("gym:FrozenLake-v1"), table_of("gym:FrozenLake-v1", **LAKE)
-    assert set(by_default.transition.row(0, 14, 2)[0].tolist()) == {10, 14, 16}
+    fatal, goal = table_of("gym:FrozenLake-v1", goal_when="never"), table_of("gym:FrozenLake-v1", **LAKE)
+    by_default = table_of("gym:FrozenLake-v1")  # the goal puts the agent back to the start, which is no reset
+    assert set(fatal.transition.row(0, 14, 2)[0].tolist()) == {10, 14, 16}
+    assert set(by_default.transition.row(0, 14, 2)[0].tolist()) == {0, 10, 14}
+    assert 16 in by_default.transition.row(0, 10, 2)[0]  # a hole beside it is a fall
     assert set(goal.transition.row(0, 14, 2)[0].tolist()) == {10, 14, 15}
     assert goal.transition.row(0, 15, 0)[0].tolist() == [15]
     assert goal.reward[0, 15].tolist() == [1.0] * 4
@@ -189,11 +196,17 @@ def test_without_a_table_there_is_no_oracle_and_a_sentence_says_why(make: Any, s
         model_behind(problem)
 
 
-def test_rewards_of_a_table_outside_the_unit_interval_are_refused_at_once() -> None:
-    with pytest.raises(InvalidInput, match=r"gives rewards in \[-100, -1\], which is outside .*=\(-100, 0\)"):
-        rf.from_gym("gym:CliffWalking-v1")
+def test_a_table_says_which_rewards_there_are() -> None:
+    learned, stated = (
+        rf.from_gym("gym:CliffWalking-v1", reset_when="reward<=-100", reward_range=given) for given in (None, (-100, 0))
+    )
+    assert (learned.units, learned.reward_range_known) == ((-100.0, 0.0), True)
+    assert np.array_equal(learned.mdp.reward, stated.mdp.reward)
+    episodes = [next(rf.simulate(problem, even_of(problem), 1, seed=3)) for problem in (learned, stated)]
+    assert episodes[0].rewards.tolist() == episodes[1].rewards.tolist()
+    assert episodes[0].original_return == episodes[1].original_return < 0
     with pytest.raises(InvalidInput, match=r"outside the stated range \[-10, 0\]"):
-        rf.from_gym("gym:CliffWalking-v1", reward_range=(-10, 0))
+        rf.from_gym("gym:CliffWalking-v1", goal_when="never", reward_range=(-10, 0))
 
 
 def test_an_environment_that_does_what_its_table_rules_out_is_found_out() -> None:

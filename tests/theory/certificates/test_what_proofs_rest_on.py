@@ -170,7 +170,7 @@ class Doomed(gymnasium.Env[Any, Any]):
 
 @pytest.mark.parametrize("player", ["support-elimination", "ucbvi", "linear-ucb", "greedy-composite"])
 def test_without_a_model_nothing_that_needs_assumption_1_is_proved(player: str) -> None:
-    problem = rf.from_gym(Doomed(), horizon=2)
+    problem = rf.from_gym(Doomed(), horizon=2, reward_range=(0, 1))
     if player in ("linear-ucb", "greedy-composite"):
         run = rf.learn(problem, player, "projected-gradient", episodes=200, B=1.0, settings=THEORY)
     else:

@@ -1,32 +1,35 @@
 """A Gymnasium environment as a reset-free problem: it runs from episode to episode until a reset event.
 
-`reset` is called at the start of a run, after a reset event and when an interrupted run is resumed, never otherwise.
+`reset` is called at the start of a run, after a reset event and when an interrupted run is resumed, never otherwise,
+except for environments that are said to restart for free after a goal (see `goals`).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import nan
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf, nan
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiable, Notice
 from resetfree.core.naming import one_line
+from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Description, State, intervene
+from resetfree.problems.contract import Description, Episode, Note, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
 from resetfree.problems.gym.observations import Numbered, Observer, numbers_of
-from resetfree.problems.gym.rewards import Rewards, Unusable, number
+from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
 
@@ -68,6 +71,9 @@ class GymProblem(SteppedProblem):
         operator: Operator,
         model: FiniteMDP | None,
         no_table: str,
+        goals: Goals | None = None,
+        asks: bool = False,
+        units: Units | None = None,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -80,8 +86,12 @@ class GymProblem(SteppedProblem):
         self._possible = None if model is None else _pattern(model)
         self._observer = observer
         # Conditions that are text count the numbers of an observation; functions get it as it is.
-        several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
-        self._flattened = several and isinstance(terms.reset_when, Condition) and terms.reset_when.reads_entries
+        self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
+        self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
+        self._at_goal = False  # after the last step
+        self.units, self.reward_range_known = units, units is not None
+        self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
+        self._asks, self._best = asks, -inf  # whether a best reward at a termination is asked about; the best before
         self.operator = operator  # performs resets; may be replaced at any time
         self._state: State = None  # the environment's present state; None: it must be reset first
         self._event = ""
@@ -105,7 +115,8 @@ class GymProblem(SteppedProblem):
 
     def description(self, s1: State = None) -> Description:
         """As for other problems, with the spaces of the environment; the operator is not part of the identity."""
-        identity = {name: part for name, part in super().description(s1).identity.items() if name != "operator"}
+        dropped = ("operator",) if self.goals is None or self.goals.stated else ("operator", "goals")
+        identity = {name: part for name, part in super().description(s1).identity.items() if name not in dropped}
         space = self.env.observation_space
         form: dict[str, Any] = {"kind": "vector", "space": space_form(space)}
         if isinstance(self._observer, Numbered):
@@ -137,17 +148,23 @@ class GymProblem(SteppedProblem):
             self._state = self._observer(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
-        self._event, self._ended, self._truncated = "", False, False
+        self._event, self._ended, self._truncated, self._at_goal = "", False, False, False
         return self._state
 
     def saved(self) -> dict[str, NDArray[Any]]:
-        """The numbers of observations, if they are numbered."""
-        return {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+        """The numbers of observations, if they are numbered, and the units of rewards, if they were learned."""
+        seen = {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+        learns = not self.reward_range_known and self.units is not None
+        return {**seen, "units": np.array(self.units)} if learns else seen
 
     def restore(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Put back the numbers of observations."""
+        """Put back the numbers of observations and the units of rewards."""
         if isinstance(self._observer, Numbered):
             self._observer.seen = saved["seen"]
+        if "units" in saved and not self.reward_range_known:
+            low, high = map(float, saved["units"])
+            expect(-inf < low < high < inf, "units of rewards", "be two numbers, the lower first", got="others")
+            self.units = self._range = self._quiet = low, high
 
     def close(self) -> None:
         """Close the environment; the next reset makes it again if it was made by name."""
@@ -184,15 +201,17 @@ class GymProblem(SteppedProblem):
         self._steps += 1
         observation, given, terminated, info = self._environment_step(self.actions.native(action))
         own = number(given)
-        scaled = self.terms.rewards(observation, own, terminated, info)
-        judged = numbers_of(self.env.observation_space, observation) if self._flattened else observation
-        try:
-            decided = self.terms.reset_when(judged, own, terminated, info)
-        except Exception as error:
-            raise Unusable(f"could not be judged: its 'reset_when' raised {one_line(error)}") from error
-        if not isinstance(decided, bool | np.bool_ | int | np.integer):
-            raise Unusable(f"could not be judged: its 'reset_when' must return True or False, and returned {decided!r}")
-        reset = bool(decided)
+        step = observation, own, terminated, info
+        at_goal = self.goals is not None and self._decided("goal_when", self.goals.when, *step)
+        rewards = self.terms.rewards
+        value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(*step)
+        reset = not at_goal and self._decided("reset_when", self.terms.reset_when, *step)
+        if self._asks:
+            self._ask(own, reset, at_goal, terminated, info)
+        goal, self._at_goal = at_goal and not self._at_goal, at_goal
+        self._ended |= terminated
+        if goal and self.goals is not None and self.goals.after != GO_ON:
+            observation = self._after_goal(self.goals)
         after: State = self.n_states - 1 if reset and self.n_states is not None else self._observer(observation)
         if self._possible is not None and (state, action, after) not in self._possible:
             raise Unusable(
@@ -203,8 +222,89 @@ class GymProblem(SteppedProblem):
             shown = after if self.n_states is None else observation
             ended = ", terminated" if terminated else ""
             self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
-        self._ended |= terminated
-        return Step(after, scaled, reset, own if self.terms.rewards.changed else nan)
+        changed = rewards.own is not None or self.units != AS_THEY_ARE or rewards.stated
+        return Step(after, self._scaled(value), reset, own if changed else nan, goal)
+
+    def _scaled(self, value: float) -> float:
+        """A reward in the units of the problem, which are not known before the first episode has ended."""
+        if self.units is None:
+            return value
+        found = scaled(value, self.units)
+        if not 0.0 <= found <= 1.0:
+            low, high = self._range = min(self._range[0], value), max(self._range[1], value)
+            if not self._quiet[0] <= value <= self._quiet[1]:
+                self._quiet = (low - (high - low), high + (high - low))
+                self._note(
+                    f"'{self.name}' gave the reward {value:g}, outside the range from {self.units[0]:g} to "
+                    f"{self.units[1]:g} that is scaled to [0, 1]: it counts as {found:.3g}, and claims for rewards in "
+                    f"[0, 1] are tuned from here on. For another run state reward_range=({low:g}, {high:g}), or "
+                    "reward_low and reward_high on the command line.",
+                    tuned=True,
+                )
+        return found
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play an episode; the first one shows in which units rewards are scaled, if no range is stated."""
+        episode = super().rollout(policy, start, u)
+        if self.units is not None:
+            return episode
+        self.units = learned(float(episode.rewards.min()), float(episode.rewards.max()), final=False)
+        self._range = self._quiet = self.units
+        if self.units == AS_THEY_ARE:
+            own = nan if self.terms.rewards.own is None else episode.original_return
+            return replace(episode, original_return=own)
+        low, high = self.units
+        self._note(
+            f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], as "
+            "the first episode suggests."
+        )
+        return replace(episode, rewards=np.array([scaled(value, self.units) for value in episode.rewards.tolist()]))
+
+    def _decided(
+        self, argument: str, when: Decide, observation: Any, reward: float, terminated: bool, info: dict[str, Any]
+    ) -> bool:
+        """Whether a step is a reset event or a goal; raises Unusable."""
+        if self._several and isinstance(when, Condition) and when.reads_entries:
+            observation = numbers_of(self.env.observation_space, observation)
+        try:
+            decided = when(observation, reward, terminated, info)
+        except Exception as error:
+            raise Unusable(f"could not be judged: its '{argument}' raised {one_line(error)}") from error
+        if not isinstance(decided, bool | np.bool_ | int | np.integer):
+            raise Unusable(f"could not be judged: its '{argument}' must return True or False, and returned {decided!r}")
+        return bool(decided)
+
+    def _after_goal(self, goals: Goals) -> Any:
+        """Let the environment restart for free or set a new task; what it observes then."""
+        observation = goals.next_observation(self.env)
+        self._at_goal = False
+        if goals.after == RESTART or isinstance(goals.new_task, Mapping):
+            self._ended = self._truncated = False
+        return observation
+
+    def _ask(self, reward: float, reset: bool, at_goal: bool, terminated: bool, info: dict[str, Any]) -> None:
+        """Ask once about a termination that looks like a goal, if nothing was said about its meaning."""
+        if at_goal and not self._at_goal:
+            self._asks = False
+            self._note(
+                f"'{self.name}' terminated with info.is_success: this counts as a goal, not as a reset, and it "
+                "restarts for free. State goal_when and after_goal for another meaning, or "
+                'reset_when="terminated" if it is a fall.'
+            )
+        elif reset and terminated and -inf < self._best < reward and "is_success" not in info:
+            self._asks = False
+            self._note(
+                f"'{self.name}' terminated with the best reward so far ({reward:g}), which counted as a reset. If "
+                f'that is a goal, state goal_when="terminated and reward>={reward:g}"; if it is a fall, '
+                'reset_when="terminated".'
+            )
+        elif not terminated:
+            self._best = max(self._best, reward)
+
+    def _note(self, text: str, tuned: bool = False) -> None:
+        """Warn, and leave the sentence for the run."""
+        self.noted.append(Note(0, text, tuned))
+        warnings.warn(text, Notice, stacklevel=2)
 
     def _environment_step(self, action: Any) -> tuple[Any, Any, bool, dict[str, Any]]:
         """The environment's own step; its warnings after `terminated` without a reset are suppressed."""

@@ -19,12 +19,14 @@ from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
-from resetfree.problems.gym.events import reset_event, reward_function
+from resetfree.problems.gym.events import Condition, Decide, event, reward_function
 from resetfree.problems.gym.flattening import names_of
+from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
+from resetfree.problems.gym.known import PER_GOAL, Meaning, meaning_of, only_falls
 from resetfree.problems.gym.making import Env, changed_by, check_environment, lift_time_limits, make_environment
 from resetfree.problems.gym.model_tables import NoTable, read_table
 from resetfree.problems.gym.observations import CountedObservations, Observer, observer_for
-from resetfree.problems.gym.rewards import Rewards
+from resetfree.problems.gym.rewards import PerGoal, Rewards
 from resetfree.problems.operators import Automatic, Operator
 
 UNBOUNDED = 1e30  # bounds beyond this count as none
@@ -39,6 +41,9 @@ def from_gym(
     features: Any = None,
     xi: Any = None,
     reset_when: Any = None,
+    goal_when: Any = None,
+    after_goal: str | None = None,
+    new_task: Any = None,
     reward: Any = None,
     reward_range: tuple[float, float] | None = None,
     actions: Any = None,
@@ -61,9 +66,17 @@ def from_gym(
       `observe` whose vectors are the features themselves. Default: random Fourier features.
     xi: features of starts for the dual player: the name of a feature map, a `FeatureMap`, a function of the state; rows
       [n, d] if states are numbers. Default: the constant 1.
-    reset_when: function of (observation, reward, terminated, info), or text (see `events`). Default: `terminated`.
-    reward: your own reward, a function of the same four arguments.
-    reward_range: (low, high) of rewards outside [0, 1]; they are scaled, and the original return is recorded too.
+    reset_when: function of (observation, reward, terminated, info), or text (see `events`). Default: `terminated`,
+      unless it is a goal.
+    goal_when: what counts as a goal and never as a reset, in the same form; "never" for none. Default: for ids that are
+      known (see `known`) what they mean, unless `reset_when` is given; else a termination with a true
+      info["is_success"], if neither is given.
+    after_goal: "go on", "new task" or "restart for free", see `goals`. Default: that of a known id, else "go on".
+    new_task: sets a new task and returns its observation: the name of a method of the environment, a function of the
+      environment, or options of its reset.
+    reward: your own reward, a function of the same four arguments, or "goal": 1 for each goal and 0 otherwise.
+    reward_range: (low, high) of the rewards, which are scaled to [0, 1]; the original return is recorded too. Default:
+      learned, from the table or from the first episode (see `rewards`).
     actions: a list of the actions to choose from; for continuous ones also grid points per dimension (5, or a tuple).
       Default: all actions; continuous ones as they are ("box"), for players that take a `Box`.
     states: N: use numbers as states, one for each distinct observation in the order of first appearance, at most N.
@@ -105,23 +118,32 @@ def from_gym(
             raise InvalidInput(
                 f"The states of '{called}' are counted and take no feature map. Got {features!r} instead."
             )
+        meaning = meaning_of(made) if reset_when is None and goal_when is None else None
+        if meaning is not None:
+            reset_when = meaning.reset_when
+            if reward is None and reward_range is None:
+                reward, reward_range = meaning.reward, meaning.reward_range
+        asks = reset_when is None and goal_when is None and not only_falls(made)
+        goals = _goals(made, called, meaning, goal_when, after_goal, new_task, asks)
         spec, own = made.unwrapped.spec, type(made.unwrapped)
         terms = Terms(
             environment=f"{own.__module__}.{own.__qualname__}" if spec is None else spec.id,
             made_with=() if spec is None else tuple(sorted(spec.kwargs.items())),
             wrappers=tuple(changed_by(made)),
-            reset_when=reset_event(reset_when, called, _names(made.observation_space)),
-            rewards=Rewards.within(reward_function(reward, called), reward_range, called),
+            reset_when=event(reset_when, called, _names(made.observation_space)),
+            rewards=Rewards.within(_own_reward(reward, goals, called), reward_range, called),
             actions=learner_actions(made.action_space, actions, called),
             function=function,
         )
         start_features = _start_features(xi, observer, called)
-        model, no_table = None, ""
+        model, no_table, units = None, "", terms.rewards.units
         try:
             if not table:
                 raise NoTable("is played without its table (table=False)")
             n = _table_size(made, observer, terms)
-            model = read_table(made.unwrapped, n, terms, horizon=int(horizon), name=called, xi=start_features)
+            model, units = read_table(
+                made.unwrapped, n, terms, goals=goals, horizon=int(horizon), name=called, xi=start_features
+            )
             terms = dataclasses.replace(terms, table=model.transition, table_reward=model.reward)
         except NoTable as error:
             no_table = f"There is no exact oracle for '{called}': it {error}."
@@ -136,6 +158,9 @@ def from_gym(
             operator=Automatic() if operator is None else operator,
             model=model,
             no_table=no_table,
+            goals=goals,
+            asks=asks,
+            units=units,
         )
     except BaseException:
         if isinstance(env, str):
@@ -144,6 +169,34 @@ def from_gym(
     if isinstance(env, str):
         problem.remake = lambda: _environment(env, make_options, name)[0]
     return problem
+
+
+def _goals(
+    env: Env, problem: str, meaning: Meaning | None, goal_when: Any, after_goal: Any, new_task: Any, implied: bool
+) -> Goals | None:
+    """What counts as a goal: as given, as a known id means it, or (`implied`) what the environment calls a success."""
+    if meaning is not None:
+        goal_when = meaning.goal_when
+        if after_goal is None and new_task is None:
+            after_goal, new_task = meaning.after_goal, meaning.new_task
+    if goal_when is None and (after_goal is not None or new_task is not None):
+        raise InvalidInput(
+            f"The 'after_goal' and 'new_task' of '{problem}' say what follows a goal: state 'goal_when' too. "
+            f"Got after_goal={after_goal!r}, new_task={new_task!r} alone instead."
+        )
+    if goal_when is None:
+        return Goals(Success(), RESTART, stated=False) if implied else None
+    when = event(goal_when, problem, _names(env.observation_space), "goal_when")
+    if isinstance(when, Condition) and not when.groups:
+        return None
+    return Goals.checked(when, GO_ON if after_goal is None else after_goal, new_task, env, problem)
+
+
+def _own_reward(reward: Any, goals: Goals | None, problem: str) -> Decide | None:
+    """The user's own reward; that which pays for goals needs some that are stated."""
+    if isinstance(reward, str) and reward == PER_GOAL and goals is not None and goals.stated:
+        return PerGoal(goals.when)
+    return reward_function(reward, problem)
 
 
 def _function_of_observations(observe: Any, features: Any, problem: str) -> tuple[Any, str]:

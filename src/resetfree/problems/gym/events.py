@@ -1,4 +1,4 @@
-"""Reset events: the user's function, or a condition as text.
+"""Reset events and goals: the user's function, or a condition as text.
 
 A condition is "terminated", "never", or terms joined by "and" and "or", such as "terminated and reward<=0",
 "observation==36", "observation[2]>0.2" (a number of a vector), "achieved_goal[0]>0.2" (a number by its name, see
@@ -77,15 +77,16 @@ class Condition:
     groups: tuple[tuple[Term, ...], ...]
 
     @classmethod
-    def read(cls, text: str, problem: str, names: Names = list) -> Condition:
-        """Parse a condition; raises InvalidInput, with `problem` in the message.
+    def read(cls, text: str, problem: str, names: Names = list, argument: str = "reset_when") -> Condition:
+        """Parse a condition; raises InvalidInput, with `problem` and `argument` in the message.
 
         names: of the numbers of an observation, by which conditions may call them.
         """
         if text.strip() == "never":
             return cls("never", ())
+        what = f"The '{argument}' of '{problem}' {EXPECTED}"
         groups = tuple(
-            tuple(_term(term, text, problem, names) for term in group.split(" and ")) for group in text.split(" or ")
+            tuple(_term(term, text, what, names) for term in group.split(" and ")) for group in text.split(" or ")
         )
         return cls(text, groups)
 
@@ -95,13 +96,13 @@ class Condition:
         return any(term.entry is not None for group in self.groups for term in group)
 
     def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
-        """Whether one step is a reset event."""
+        """Whether it is true after one step."""
         return any(all(term.holds(observation, reward, terminated, info) for term in group) for group in self.groups)
 
 
-def _term(term: str, text: str, problem: str, names: Names) -> Term:
+def _term(term: str, text: str, what: str, names: Names) -> Term:
     found = TERM.fullmatch(term.strip())
-    wrong = InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got '{text}' instead.")
+    wrong = InvalidInput(f"{what} Got '{text}' instead.")
     if found is None:
         raise wrong
     subject, entry = found["subject"].partition(".")[0], None
@@ -113,8 +114,7 @@ def _term(term: str, text: str, problem: str, names: Names) -> Term:
                 wrong
                 if not known
                 else InvalidInput(
-                    f"The 'reset_when' of '{problem}' {EXPECTED} The numbers of its observations are called "
-                    f"{_listed(known)}. Got '{text}' instead."
+                    f"{what} The numbers of its observations are called {_listed(known)}. Got '{text}' instead."
                 )
             )
     try:
@@ -146,17 +146,17 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names if len(names) <= SHOWN else [*names[: SHOWN - 1], "...", names[-1]])
 
 
-def reset_event(reset_when: Decide | str | None, problem: str, names: Names = list) -> Decide:
-    """The user's function or condition as a function; the default is `terminated`.  names: see `Condition.read`."""
-    if reset_when is None:
-        reset_when = "terminated"
-    if callable(reset_when):
-        return reset_when
-    if not isinstance(reset_when, str):
-        raise InvalidInput(f"The 'reset_when' of '{problem}' {EXPECTED} Got {reset_when!r} instead.")
-    if ":" not in reset_when:
-        return Condition.read(reset_when, problem, names)
-    return _function(reset_when, f"The 'reset_when' of '{problem}' {EXPECTED}")
+def event(when: Decide | str | None, problem: str, names: Names = list, argument: str = "reset_when") -> Decide:
+    """The user's function or condition as a function, None for `terminated`.  names, argument: see `Condition.read`."""
+    if when is None:
+        when = "terminated"
+    if callable(when):
+        return when
+    if not isinstance(when, str):
+        raise InvalidInput(f"The '{argument}' of '{problem}' {EXPECTED} Got {when!r} instead.")
+    if ":" not in when:
+        return Condition.read(when, problem, names, argument)
+    return _function(when, f"The '{argument}' of '{problem}' {EXPECTED}")
 
 
 def reward_function(reward: Decide | str | None, problem: str) -> Decide | None:
@@ -164,7 +164,8 @@ def reward_function(reward: Decide | str | None, problem: str) -> Decide | None:
     if reward is None or callable(reward):
         return reward
     what = (
-        f"The 'reward' of '{problem}' must be a function of (observation, reward, terminated, info) or module:function."
+        f"The 'reward' of '{problem}' must be a function of (observation, reward, terminated, info), module:function, "
+        'or "goal" (1 for each goal, if goals are stated).'
     )
     if not isinstance(reward, str) or ":" not in reward:
         raise InvalidInput(f"{what} Got {reward!r} instead.")

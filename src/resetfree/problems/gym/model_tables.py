@@ -15,18 +15,22 @@ from resetfree.core.naming import one_line
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import Terms
-from resetfree.problems.gym.rewards import Unusable, number
+from resetfree.problems.gym.goals import Goals
+from resetfree.problems.gym.rewards import Units, Unusable, learned
 
 
 class NoTable(Exception):
     """The environment has no model; the message continues a sentence after its name."""
 
 
-def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: Floats | None) -> FiniteMDP:
-    """The model of an environment that has `P` and `initial_state_distrib`; raises NoTable.
+def read_table(
+    env: Any, n: int, terms: Terms, *, goals: Goals | None = None, horizon: int, name: str, xi: Floats | None
+) -> tuple[FiniteMDP, Units]:
+    """The model of an environment that has `P` and `initial_state_distrib`, and the units of rewards; raises NoTable.
 
     P'(s'|s,a) sums the table's entries for s' without a reset, P'(n|s,a) those with one, and r(s,a) is the expected
-    scaled reward. `reset_when` and the user's own reward get {"prob": p} as their info.
+    scaled reward. Entries that reach a goal lead to what follows it. Conditions and the user's own reward get
+    {"prob": p} as their info.
     """
     table, first = getattr(env, "P", None), getattr(env, "initial_state_distrib", None)
     actions, rewards = terms.actions, terms.rewards
@@ -35,9 +39,8 @@ def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: F
         raise NoTable("has no table (P and initial_state_distrib)")
     if getattr(env, "fickle_passenger", False):
         raise NoTable("has a table without its fickle passenger")
-    rows, columns, probabilities = [], [], []
+    rows, columns, probabilities, paid = [], [], [], []
     reward = np.zeros((n + 1, len(actions)))
-    least, most = np.inf, -np.inf
     try:
         for s in range(n):
             for i, a in enumerate(actions):
@@ -45,23 +48,37 @@ def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: F
                     if p == 0:
                         continue
                     seen = int(arrival), float(r), bool(terminated), {"prob": p}
-                    rows.append(s * len(actions) + i)
-                    columns.append(n if terms.reset_when(*seen) else seen[0])
-                    probabilities.append(float(p))
-                    own = number(r if rewards.own is None else rewards.own(*seen))
-                    least, most = min(least, own), max(most, own)
-                    reward[s, i] += p * (own - rewards.low) / (rewards.high - rewards.low)
+                    at_goal = goals is not None and bool(goals.when(*seen))
+                    arrivals = {n if not at_goal and terms.reset_when(*seen) else seen[0]: 1.0}
+                    if goals is not None and at_goal:
+                        law = goals.law(env, seen[0], np.asarray(first, dtype=np.float64))
+                        if law is None:
+                            raise NoTable("sets new tasks by code, whose distribution is not known")
+                        arrivals = {int(j): float(law[j]) for j in np.flatnonzero(law)}
+                    rows += [s * len(actions) + i] * len(arrivals)
+                    columns += list(arrivals)
+                    probabilities += [float(p) * share for share in arrivals.values()]
+                    paid.append((s, i, float(p), rewards(*seen)))
+    except NoTable:
+        raise
     except Unusable as error:
         raise NoTable(f"{error} in its table") from error
     except Exception as error:
         raise NoTable(
             f"has a table that cannot be read with this 'reset_when' and 'reward' ({one_line(error)})"
         ) from error
-    if least < rewards.low or most > rewards.high:
-        raise InvalidInput(f"'{name}' gives rewards in [{least:g}, {most:g}], {rewards.outside(least, most)}.")
+    values = [value for *_, value in paid] or [0.0]
+    low, high = units = rewards.units or learned(min(values), max(values), final=True)
+    if min(values) < low or max(values) > high:
+        raise InvalidInput(
+            f"'{name}' gives rewards in [{min(values):g}, {max(values):g}], which is outside the stated range "
+            f"[{low:g}, {high:g}]: state a wider 'reward_range'."
+        )
+    for s, i, p, value in paid:
+        reward[s, i] += p * (value - low) / (high - low)
     shape = ((n + 1) * len(actions), n + 1)
     try:
-        return FiniteMDP(
+        model = FiniteMDP(
             sparse.csr_array((probabilities, (rows, columns)), shape=shape),
             np.clip(reward, 0.0, 1.0),
             np.arange(n + 1) == n,
@@ -74,3 +91,4 @@ def read_table(env: Any, n: int, terms: Terms, *, horizon: int, name: str, xi: F
         )
     except (InvalidInput, ValueError) as error:
         raise NoTable(f"has a table that is not a model: {one_line(error)}") from error
+    return model, units

@@ -12,7 +12,10 @@ from resetfree.problems.gym.adapter import GymProblem
 
 # Options of the adapter; any other goes to gymnasium.make, and so does make.KEY.
 ENDS = {"reward_range": ("reward_low", "reward_high"), "bounds": ("state_low", "state_high")}
-OWN = ("horizon", "observe", "features", "xi", "reset_when", "reward", "actions", "states", "table")
+OWN = (
+    *("horizon", "observe", "features", "xi", "reset_when", "goal_when", "after_goal", "new_task", "reward"),
+    *("actions", "states", "table"),
+)
 NAMES = (*OWN, *ENDS["reward_range"], *ENDS["bounds"])
 DOTTED = ("features", "xi")  # features.d=300: a setting of the feature map
 

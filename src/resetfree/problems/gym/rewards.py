@@ -1,20 +1,39 @@
-"""Rewards in [0, 1]: the environment's own, the user's, or scaled from a given range."""
+"""Rewards in fixed units: the environment's own or the user's, scaled so that their range becomes [0, 1].
+
+The units never change during a run: they are those of the stated range, of a table, or of the first episode, which is
+scaled when it has ended. A reward outside the range is not refused and not cut: it lies outside [0, 1] in the same
+units, and the run notes it. So nothing that a player has stored must be scaled again, a resumed run has the units of
+the file, and only claims for rewards in [0, 1] are concerned.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from resetfree.core.naming import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.gym.events import Decide
 
+Units: TypeAlias = tuple[float, float]  # the rewards that become 0 and 1
+AS_THEY_ARE: Units = (0.0, 1.0)
 ROUNDING = 1e-6  # of the range: float32 rewards may exceed the end of their range by this
 
 
 class Unusable(Exception):
     """An unusable result of an environment; the message continues a sentence after its name."""
+
+
+@dataclass(frozen=True)
+class PerGoal:
+    """The reward that pays 1 for each step at a goal, and 0 for any other."""
+
+    when: Decide
+
+    def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> float:
+        """1 at a goal."""
+        return float(bool(self.when(observation, reward, terminated, info)))
 
 
 @dataclass(frozen=True)
@@ -28,7 +47,7 @@ class Rewards:
 
     @classmethod
     def within(cls, own: Decide | None, given: Any, problem: str) -> Rewards:
-        """Rewards with a given range, None for [0, 1]; raises InvalidInput."""
+        """Rewards with a given range, None if it must be learned; raises InvalidInput."""
         if given is None:
             return cls(own)
         try:
@@ -40,33 +59,46 @@ class Rewards:
         return cls(own, low, high, stated=True)
 
     @property
-    def changed(self) -> bool:
-        """Whether the learner's rewards differ from the environment's."""
-        return self.own is not None or self.stated
+    def units(self) -> Units | None:
+        """The range that becomes [0, 1]; None if it must be learned."""
+        return (self.low, self.high) if self.stated or isinstance(self.own, PerGoal) else None
 
     def __call__(self, observation: Any, reward: Any, terminated: bool, info: dict[str, Any]) -> float:
-        """The learner's reward for a step; raises Unusable."""
+        """The reward of a step before it is scaled; raises Unusable."""
         value = number(reward)
-        if self.own is not None:
-            try:
-                value = number(self.own(observation, value, terminated, info))
-            except Unusable:
-                raise
-            except Exception as error:
-                raise Unusable(f"could not be rewarded: its 'reward' raised {one_line(error)}") from error
-        scaled = (value - self.low) / (self.high - self.low)
-        if not -ROUNDING <= scaled <= 1 + ROUNDING:
-            raise Unusable(f"gave the reward {value:g}, {self.outside(value, value)}")
-        return min(max(scaled, 0.0), 1.0)
+        if self.own is None:
+            return value
+        try:
+            return number(self.own(observation, value, terminated, info))
+        except Unusable:
+            raise
+        except Exception as error:
+            raise Unusable(f"could not be rewarded: its 'reward' raised {one_line(error)}") from error
 
-    def outside(self, least: float, most: float) -> str:
-        """The end of a message about rewards outside the range."""
-        if self.stated:
-            return f"which is outside the stated range [{self.low:g}, {self.high:g}]: state a wider 'reward_range'"
-        return (
-            "which is outside [0, 1]: state the range of all its rewards, as in "
-            f"reward_range=({min(least, 0.0):g}, {max(most, 0.0):g}), or reward_low and reward_high on the command line"
-        )
+
+def learned(least: float, most: float, final: bool) -> Units:
+    """The units for rewards from `least` to `most`: as they are within [0, 1], else scaled.
+
+    final: whether these are all that can come. If not, a small range now says nothing about later: it includes [0, 1].
+
+    >>> learned(0.0, 0.5, final=True), learned(-1.0, -1.0, final=True), learned(5.0, 10.0, final=True)
+    ((0.0, 1.0), (-1.0, 0.0), (0.0, 10.0))
+    >>> learned(0.0, 0.5, final=False), learned(-0.1, -0.1, final=False), learned(5.0, 10.0, final=False)
+    ((0.0, 1.0), (-0.1, 1.0), (0.0, 10.0))
+    """
+    within = least >= 0.0 and most <= 1.0
+    return AS_THEY_ARE if within else (min(least, 0.0), max(most, 0.0 if final else 1.0))
+
+
+def scaled(value: float, units: Units) -> float:
+    """A reward in units; one that exceeds [0, 1] by rounding alone is cut.
+
+    >>> scaled(-2.24, (-2.0, 7.0)), scaled(7.0000001, (-2.0, 7.0))
+    (-0.02666666666666669, 1.0)
+    """
+    low, high = units
+    found = (value - low) / (high - low)
+    return min(max(found, 0.0), 1.0) if -ROUNDING <= found <= 1 + ROUNDING else found
 
 
 def number(reward: Any) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ import resetfree as rf
 from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.drafts import lacks_room
-from resetfree.core.errors import ResetFreeError
+from resetfree.core.errors import Notice, ResetFreeError
 from resetfree.core.interrupts import interrupted, terminable
 from resetfree.show.cli.bench import bench
 from resetfree.show.cli.certify import certify
@@ -63,7 +64,9 @@ for command in (demo, list_, check, solve, run, nonepisodic, certify, evaluate, 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 done, 1 a claim failed under --strict, 2 bad input, 130 stopped, 143 stopped by SIGTERM."""
-    with terminable() as terminated:
+    with terminable() as terminated, warnings.catch_warnings():
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = _shown(warnings.showwarning)
         status = _run(arguments)
     return 143 if terminated.received and status == 130 else status
 
@@ -108,6 +111,18 @@ def _unusable(error: OSError) -> str:
 def _stopped() -> int:
     print("Stopped.", file=sys.stderr)
     return 130
+
+
+def _shown(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """How warnings are shown: a `Notice` as one line, others as they are."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, Notice):
+            print(f"Note: {message}", file=sys.stderr)
+        else:
+            otherwise(message, category, *where)
+
+    return show
 
 
 def _refused(sentence: str) -> int:

@@ -147,6 +147,8 @@ def _table(one: Evaluation) -> Table:
     table.add_row(per, _ends(one.reset_rate, one.reset_interval, level), Text(one.reset_how, style="dim"))
     between = f"{one.steps_between_resets:.6g}" if one.resets else "no reset"
     table.add_row("steps between resets", between)
+    if one.goals:
+        table.add_row("goals", f"{one.goals}")
     table.add_row("resets performed", f"{one.performed}", Text("by the evaluation, its starts included", style="dim"))
     return table
 

@@ -55,6 +55,7 @@ class Tally:
     resets: int = 0
     steps: int = 0
     predicted: float = 0.0  # resets, by the primal player; nan if it predicts none
+    goals: int = 0
     _marks: list[int] = field(default_factory=lambda: [0])  # resets after 0, 1, 2, 4, 8, ... episodes
 
     @classmethod
@@ -64,10 +65,12 @@ class Tally:
         names = ("reset", "steps", "v_c_hat") if "v_c_hat" in columns else ("reset", "steps")
         for one in zip(*(columns[name][:episodes].tolist() for name in names), strict=True):
             tally.note(*one)
+        tally.goals = int(columns["goals"][:episodes].sum()) if "goals" in columns else 0
         return tally
 
-    def note(self, reset: bool, steps: int, predicted: float = math.nan) -> None:
+    def note(self, reset: bool, steps: int, predicted: float = math.nan, goals: int = 0) -> None:
         """Add an episode."""
+        self.goals += goals
         self.episodes += 1
         self.resets += reset
         self.steps += steps
@@ -164,7 +167,8 @@ class Display(OnTerminal):
         """Record a round, and redraw if it is time."""
         if self._progress is None:
             return
-        self._tally.note(this.episode.reset, len(this.episode.actions), this.plan.v_c)
+        episode = this.episode
+        self._tally.note(episode.reset, len(episode.actions), this.plan.v_c, episode.goals)
         now = time.monotonic()
         if now >= self._due:
             self._due = now + EVERY
@@ -284,9 +288,14 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
     >>> tally.predicted = 8.25
     >>> resets_line(tally, 500, 41.0, 25.0, 90)
     '10 resets, 8.25 predicted · expected ≤ 23.4 so far (95 %), ≤ 15 more if safe play exists'
+    >>> tally.goals = 3
+    >>> resets_line(tally, 500, 41.0, None, 30)
+    '10 resets, 3 goals'
     """
     n = tally.resets
     count = f"{n:,} reset{'' if n == 1 else 's'}"
+    if tally.goals:
+        count += f", {tally.goals:,} goal{'' if tally.goals == 1 else 's'}"
     both_counts = f"{count}, {tally.predicted:.3g} predicted" if math.isfinite(tally.predicted) else count
     so_far, more = f"expected ≤ {tally.upper:.3g} so far", tally.further(remaining)
     first = f"{so_far} (95 %)"

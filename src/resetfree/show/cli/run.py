@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from resetfree.studies.trial import NamedPlayers, Trial
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
+NOTES = 5  # latest notes about the problem that are shown
 
 
 @click.command()
@@ -182,6 +184,9 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "resets": resets,
             "realised_resets": tally.resets,
             "predicted_resets": foreseen.predicted,
+            "goals": tally.goals if "goals" in run.columns else None,
+            "after_goal": spec.get("after_goal") or None,
+            "notes": [asdict(one) for one in run.notes],
             "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
             "seconds": run.seconds,
             "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
@@ -233,6 +238,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("resets, predicted", _predicted(data)),
         ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
+    if data["goals"] or data["after_goal"]:
+        then = "" if data["after_goal"] is None else f", after each: {data['after_goal']}"
+        rows.append(("goals", f"{_per_episode(data['goals'], k)}{then}"))
     if data["realised_resets"]:
         apart = duration(data["mean_seconds_between_resets"])
         rows.append(("between resets", f"{data['mean_steps_between_resets']:.4g} steps, {apart} on average"))
@@ -247,6 +255,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         statement = data["statements"][role]
         constants = " ".join(f"{key}={_short(value)}" for key, value in statement["constants"].items())
         verdict = "guaranteed" if statement["covered"] else "no guarantee"
+        outside = next((one["k"] for one in data["notes"] if one["tuned"]), None)
+        if role == "primal" and statement["covered"] and outside is not None:
+            verdict = f"tuned from episode {outside} on"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
         if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked
@@ -256,6 +267,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     rows += [("decided" if i == 0 else "", f"after episode {one['k']}: {one['what']}") for i, one in enumerate(shown)]
     if data["warning"]:
         rows.append(("note", data["warning"]))
+    rows += [("note", f"episode {one['k']}: {one['what']}") for one in data["notes"][-NOTES:]]
     rows.append(("run file", data["run_file"]))
     for name, text in rows:
         table.add_row(Text(name), Text(str(text)))

@@ -134,7 +134,7 @@ def resumed(request: NamedTrial, file: Path, pairs: Sequence[str], silent: Seque
     kept = {name: stored[name] for name in silent}
     return replace(
         request,
-        options={key: own[key] for key in spec["problem_options"]},
+        options={key: value for key, value in own.items() if key in spec["problem_options"] or key not in given},
         players=replace(players, settings=settings, **{key: kept.pop(key) for key in PLAYERS if key in kept}),
         **kept,
     )

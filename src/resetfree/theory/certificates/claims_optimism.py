@@ -51,6 +51,9 @@ def _lacks(run: Record, proof: Proof) -> str:
         return f"the theorem is {over}"
     if proof.one_multiplier and (lam != lam[0]).any():
         return f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}"
+    outside = next((one.k for one in run.notes if one.tuned), None)
+    if outside is not None:
+        return f"the theorem is for rewards in [0, 1], which episode {outside} left"
     if run.mdp is None:
         return f"{run.statements['primal']['why']}; {IF_LINEAR if proof.linear else IF_FEASIBLE}"
     noise = run.mdp.reward_noise

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
-from resetfree.problems.contract import Intervention, Problem
+from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.regret import Rounds
@@ -71,6 +71,10 @@ class Record(Protocol):
     @property
     def realised_resets(self) -> NDArray[np.int64]:
         """[K] cumulative number of resets that happened."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the problem noticed about itself."""
 
     def __len__(self) -> int: ...
 

@@ -81,6 +81,13 @@ def settings(group: Group) -> Markup:
         f"seed {run.spec['seed']}, after episode {one.k}: {one.what}" for run in group.runs for one in run.decisions
     ]
     rows += [("decisions of the player", join([tag("div", line) for line in decided]))] if decided else []
+    goals = [float(run.goals[-1]) for run in group.runs]
+    if spec.get("after_goal") or any(goals):
+        rows.append(
+            ("goals", f"{spread(goals)} reached; after each: {spec.get('after_goal') or 'as the environment says'}")
+        )
+    noted = [f"seed {run.spec['seed']}, episode {one.k}: {one.what}" for run in group.runs for one in run.notes]
+    rows += [("notes", join([tag("div", line) for line in noted[:LISTED]]))] if noted else []
     return table(("setting", "value"), rows, caption="What was run")
 
 

@@ -1,0 +1,102 @@
+"""Goals: what counts as one, and what follows it. A goal is not a fall: it is counted apart, and never as a reset.
+
+What follows a goal is part of the dynamics, so that nothing else of the game changes: an episode keeps its H steps, the
+next one starts where it ended, and the transition that reaches a goal leads
+  go on             to the goal itself: the environment is not touched;
+  new task          to the same place with another goal, which the environment sets by `new_task`;
+  restart for free  to a new start: the environment puts itself back (`reset`), without an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import one_line
+from resetfree.core.settings import expect
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.gym.events import Condition, Decide
+from resetfree.problems.gym.making import Env
+from resetfree.problems.gym.rewards import Unusable
+
+GO_ON, NEW_TASK, RESTART = "go on", "new task", "restart for free"
+AFTER = (GO_ON, NEW_TASK, RESTART)
+TASKS = "the name of a method of the environment, a function of the environment, or options of its reset"
+
+
+@runtime_checkable
+class TaskLaw(Protocol):
+    """A new task whose distribution is known, for the exact model."""
+
+    def law(self, env: Any, arrival: int) -> Floats:
+        """[n] the probabilities of the states after a goal that was reached in state `arrival`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Success:
+    """The environment says itself that it ended well."""
+
+    def __call__(self, observation: Any, reward: float, terminated: bool, info: dict[str, Any]) -> bool:
+        """Whether it terminated with a true `is_success`."""
+        return terminated and bool(info.get("is_success", False))
+
+
+@dataclass(frozen=True, eq=False)
+class Goals:
+    """What counts as a goal, and what follows it; part of the problem's fingerprint if the user or the id states it."""
+
+    when: Decide
+    after: str  # one of AFTER
+    new_task: Any = None  # TASKS
+    stated: bool = True  # False: only what the environment itself calls a success
+
+    @classmethod
+    def checked(cls, when: Decide, after: Any, new_task: Any, env: Env, problem: str) -> Goals:
+        """Goals from the arguments of `from_gym`; raises InvalidInput."""
+        expect(isinstance(after, str) and after in AFTER, f"'after_goal' of '{problem}'", f"be one of {AFTER}", after)
+        if (after == NEW_TASK) != (new_task is not None):
+            raise InvalidInput(
+                f"The 'new_task' of '{problem}' must be given for after_goal=\"{NEW_TASK}\" and for nothing else: "
+                f"{TASKS}. "
+                f'Got {"none" if new_task is None else repr(new_task)} for after_goal="{after}" instead.'
+            )
+        known = new_task is None or callable(new_task) or isinstance(new_task, Mapping)
+        if isinstance(new_task, str):
+            known = callable(getattr(env.unwrapped, new_task, None))
+        expect(known, f"'new_task' of '{problem}'", f"be {TASKS}", new_task)
+        return cls(when, after, new_task)
+
+    @property
+    def reads_entries(self) -> bool:
+        """Whether its condition reads single numbers of an observation."""
+        return isinstance(self.when, Condition) and self.when.reads_entries
+
+    def next_observation(self, env: Env) -> Any:
+        """What is observed after a goal that the agent does not stay at; raises Unusable."""
+        try:
+            if self.after == RESTART:
+                return env.reset()[0]
+            if isinstance(self.new_task, Mapping):
+                return env.reset(options=dict(self.new_task))[0]
+            named = isinstance(self.new_task, str)
+            found = getattr(env.unwrapped, self.new_task)() if named else self.new_task(env)
+        except Exception as error:
+            raise Unusable(f"could not go on after a goal ({self.after}): it raised {one_line(error)}") from error
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
+            found = found[0]  # with its info, as from a reset
+        if found is None:
+            raise Unusable("could not go on after a goal: its 'new_task' must return the observation of the new task")
+        return found
+
+    def law(self, env: Any, arrival: int, first: Floats) -> Floats | None:
+        """[n] the distribution of the state after a goal in a table, None if it is not known.  first: of a start."""
+        if self.after == RESTART:
+            return first
+        if self.after == GO_ON:
+            return np.asarray(np.arange(len(first)) == arrival, dtype=np.float64)
+        return self.new_task.law(env, arrival) if isinstance(self.new_task, TaskLaw) else None

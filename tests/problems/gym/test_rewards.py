@@ -1,0 +1,158 @@
+"""Rewards of any range: fixed units, nothing is refused or cut, and the run says what lies outside."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import resetfree as rf
+from resetfree.core.errors import Notice, RunError
+from resetfree.problems.contract import Note
+from resetfree.show.cli import main
+from resetfree.theory.certificates.claims_optimism import primal_cover
+
+
+def even(h: int, s: Any) -> Any:
+    return np.array([0.5, 0.5])
+
+
+def of(line: Any, rewards: dict[int, float], episodes: int = 3, **given: Any) -> tuple[Any, list[Any]]:
+    """The problem and its episodes of three steps; every other reward is 1."""
+    env = line(length=1000)
+    env.rewards = rewards
+    problem = rf.from_gym(env, horizon=3, **given)
+    return problem, list(rf.simulate(problem, even, episodes))
+
+
+def test_what_lies_outside_the_stated_range_lies_outside_in_the_same_units(line: Any) -> None:
+    with pytest.warns(Notice) as caught:
+        problem, episodes = of(line, {2: -5.0, 4: 3.0, 5: -2.24, 8: 7.0, 9: 30.0}, reward_range=(-2, 7))
+    third = 1 / 3
+    assert np.allclose(episodes[0].rewards, [third, -third, third])
+    assert np.allclose(episodes[1].rewards, [5 / 9, -0.24 / 9, third])  # as before the note
+    assert np.allclose(episodes[2].rewards, [third, 1.0, 32 / 9])
+    assert [one.original_return for one in episodes] == pytest.approx([-3.0, 1.76, 38.0])
+    assert problem.units == (-2.0, 7.0)
+    assert [str(one.message) for one in caught] == [
+        "'Line' gave the reward -5, outside the range from -2 to 7 that is scaled to [0, 1]: it counts as -0.333, and "
+        "claims for rewards in [0, 1] are tuned from here on. For another run state reward_range=(-5, 7), or "
+        "reward_low and reward_high on the command line.",
+        "'Line' gave the reward 30, outside the range from -2 to 7 that is scaled to [0, 1]: it counts as 3.56, and "
+        "claims for rewards in [0, 1] are tuned from here on. For another run state reward_range=(-5, 30), or "
+        "reward_low and reward_high on the command line.",
+    ]  # -2.24 is no news, and neither is what rounding adds
+    assert [one.tuned for one in problem.noted] == [True, True]
+
+
+def test_without_a_range_the_first_episode_gives_the_units(line: Any) -> None:
+    with pytest.warns(Notice) as caught:
+        problem, episodes = of(line, {1: -4.0, 3: -1.0, 4: -9.0})
+    assert problem.units == (-4.0, 1.0)
+    assert not problem.reward_range_known
+    assert np.allclose(episodes[0].rewards, [0.0, 1.0, 0.6])
+    assert np.allclose(episodes[1].rewards, [-1.0, 1.0, 1.0])
+    assert [one.original_return for one in episodes] == [-4.0, -7.0, 3.0]
+    assert str(caught[0].message) == (
+        "No reward_range is stated for 'Line': rewards from -4 to 1 are scaled to [0, 1], as the first episode "
+        "suggests."
+    )
+    assert [one.tuned for one in problem.noted] == [False, True]
+
+
+def test_rewards_within_the_unit_interval_are_as_they_are_and_as_they_were(line: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        problem, episodes = of(line, {2: 0.25, 5: 0.0})
+    assert problem.units == (0.0, 1.0)
+    assert episodes[0].rewards.tolist() == [1.0, 0.25, 1.0]
+    assert all(np.isnan(one.original_return) for one in episodes)  # nothing was scaled
+    with pytest.warns(Notice, match="gave the reward -3, outside the range from 0 to 1"):
+        _, episodes = of(line, {5: -3.0})
+    assert episodes[1].rewards.tolist() == [1.0, -3.0, 1.0]
+
+
+def test_an_own_reward_has_units_too(line: Any) -> None:
+    with pytest.warns(Notice, match="rewards from 0 to 50 are scaled"):
+        _, episodes = of(line, {}, reward=lambda o, r, t, i: 50.0 * r)
+    assert episodes[0].rewards.tolist() == [1.0] * 3
+    assert episodes[0].original_return == 3.0
+
+
+def test_a_run_ends_for_no_reward_and_says_what_came(line: Any, tmp_path: Path) -> None:
+    env = line(observation="discrete")
+    env.rewards = {57: -100.0}
+    file = tmp_path / "plant.rfrun"
+    given: dict[str, Any] = {"primal": "uniform", "episodes": 40, "seed": 4, "B": 1.0}
+    with pytest.warns(Notice, match="gave the reward -100"):
+        run = rf.learn(rf.from_gym(env, horizon=10, reward_range=(-50, 1)), path=file, **given)
+    assert len(run) == 40
+    (note,) = run.notes
+    assert (note.tuned, note.k) == (True, int(np.searchsorted(run.columns["steps"].cumsum(), 57)) + 1)
+    assert run.columns["original_return"].min() < -80
+    assert run.columns["reward"].min() >= -1.0  # -50/51 is the least
+    assert rf.load(file).notes == run.notes
+    # Nothing but the reward is another: what was stored before stays as it is.
+    plain = rf.learn(rf.from_gym(line(observation="discrete"), horizon=10, reward_range=(-50, 1)), **given)
+    other = np.arange(40) != note.k - 1
+    assert np.array_equal(run.columns["reward"][other], plain.columns["reward"][other])
+    assert np.array_equal(run.columns["s1"], plain.columns["s1"])
+
+
+def test_a_run_that_goes_on_has_the_units_of_its_file(line: Any, tmp_path: Path) -> None:
+    def made() -> Any:
+        env = line(observation="discrete")
+        env.rewards = {1: -4.0}
+        return rf.from_gym(env, horizon=10)
+
+    def stop(game: Any, this: Any) -> None:
+        if this.k == 7:
+            raise KeyboardInterrupt
+
+    given: dict[str, Any] = {"primal": "uniform", "episodes": 20, "seed": 4, "B": 1.0, "path": tmp_path / "a.rfrun"}
+    with pytest.warns(Notice, match="rewards from -4 to 1 are scaled"), pytest.raises(rf.Stopped):
+        rf.learn(made(), progress=stop, **given)
+    later = line(observation="discrete")  # its first episode alone would give other units
+    run = rf.learn(rf.from_gym(later, horizon=10), resume=True, **given)
+    c = run.columns
+    assert np.allclose(c["original_return"], 5 * c["reward"] - 4 * c["steps"])
+    wrong = rf.from_gym(line(observation="discrete"), horizon=10)
+    for units in ([1.0, 0.0], [np.nan, 1.0], [1.0]):
+        with pytest.raises((ValueError, RunError)):
+            wrong.restore({"units": np.array(units)})
+
+
+def test_a_claim_is_tuned_once_rewards_have_left_the_unit_interval() -> None:
+    run = rf.learn("grid-v0", "ucbvi", episodes=30, settings={"primal": {"width": "theory"}})
+    assert primal_cover(run).status == "proved"
+    left = primal_cover(replace(run, notes=(Note(3, "x"), Note(9, "y", tuned=True))))
+    assert (left.status, left.why) == ("tuned", "the theorem is for rewards in [0, 1], which episode 9 left")
+    assert primal_cover(replace(run, notes=(Note(3, "x"),))).status == "proved"
+
+
+def test_a_player_with_a_theorem_says_before_the_start_that_it_needs_a_range(line: Any) -> None:
+    def learn(**given: Any) -> Any:
+        problem = rf.from_gym(line(observation="discrete"), horizon=5, **given)
+        return rf.learn(problem, "ucbvi", episodes=3, B=1.0, settings={"primal": {"width": "theory"}})
+
+    with pytest.warns(Notice, match=r"'ucbvi' is for rewards in \[0, 1\], and no reward_range is stated for 'Line'"):
+        run = learn()
+    assert "tuned from the first reward outside on" in run.notes[0].what
+    assert learn(reward_range=(0, 1)).notes == ()
+
+
+def test_the_command_line_notes_it_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "gym:Pendulum-v1", "--set", "actions=3", "--set", "horizon=20", "--set", "reset_when=reward<=-12"]
+    words += ["--primal", "uniform", "--bound", "1", "--episodes", "20"]
+    assert main([*words, "--out", str(tmp_path / "a.rfrun"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("Note: No reward_range is stated for 'gym:Pendulum-v1': rewards from -")
+    notes = json.loads(out)["notes"]
+    assert [one["what"] for one in notes] == [text.removeprefix("Note: ") for text in err.splitlines()]
+    assert main(["run", "gym:Pendulum-v1", "--resume", "--out", str(tmp_path / "a.rfrun")]) == 0
+    assert "No reward_range is stated for" in " ".join(capsys.readouterr().out.split())
