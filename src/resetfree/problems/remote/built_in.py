@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 from gymnasium import spaces
 
-from resetfree.core.settings import Positive, check
+from resetfree.core.settings import Positive, Range, check
 from resetfree.problems.machines.cart_pole import CartPole
 from resetfree.problems.machines.set_points import SetPointMachine
 from resetfree.problems.machines.two_tanks import TwoTanks
@@ -42,6 +43,7 @@ MACHINES = {
         "a level is below 0.05 m or above 0.6 m",
     ),
 }
+Milliseconds: TypeAlias = Annotated[float, Range(0, 1e9)]
 SILENT = 5  # ticks without a command, and at least SILENT_MS, after which the watchdog takes over
 SILENT_MS = 100.0
 
@@ -57,6 +59,7 @@ def switch_on(
     >>> machine.dt, says.rate, [one.name for one in says.actions], says.neutral
     (2.0, 0.5, ['pump 1', 'pump 2'], (0.0, 0.0))
     """
+    check(watchdog_ms, Milliseconds | None, "'watchdog_ms' of a machine")
     known = MACHINES[name]
     machine = known.physics()
     if rate is not None:

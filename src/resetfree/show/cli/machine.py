@@ -7,11 +7,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from rich.console import Console
 
+from resetfree.core.settings import Range, check
 from resetfree.problems.remote.addresses import BAUD, open_line
 from resetfree.problems.remote.built_in import MACHINES, switch_on
 from resetfree.problems.remote.faults import Faults
@@ -64,6 +65,7 @@ def machine(
     It falls if no program commands it, and stays down until the operator pulls its lever: by Enter at this terminal, or
     with the key. Ctrl-C ends it, and prints what happened.
     """
+    check(seconds, Annotated[float, Range(0, math.inf)], "'--seconds'")
     physics, statement = switch_on(name, rate=rate, lockstep=lockstep, watchdog_ms=watchdog_ms)
     with UdpPort(port) if device is None else open_line(device, baud) as opened:
         lever = LeverKey(opened.url)
