@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import socket
@@ -204,6 +205,27 @@ def main_says(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     assert status == 0
     assert err.startswith("The machine is at udp://127.0.0.1:")
     return json.loads(out)
+
+
+def test_the_page_of_columns_has_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "columns.md").read_text()
+    own = page[page.index("## `resetfree machine --json`") :].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in own.splitlines() if line.startswith("| `")]
+    keys = {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
+    assert keys == set(main_says(capsys, "--seconds", "0"))
+
+
+def test_it_can_be_on_a_serial_line(capsys: pytest.CaptureFixture[str]) -> None:
+    master, slave = os.openpty()
+    device = os.ttyname(slave)
+    status, out, _ = run(
+        capsys, "machine", "cartpole", "--serial", device, "--baud", "9600", "--seconds", "0.1", "--json"
+    )
+    assert (status, json.loads(out)["url"]) == (0, f"serial://{device}?baud=9600")
+    os.close(slave)
+    os.close(master)
+    status, out, err = run(capsys, "machine", "cartpole", "--serial", "/dev/null")
+    assert (status, out, err.count("\n")) == (2, "", 1)
 
 
 def test_a_key_replaces_nothing_but_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
