@@ -147,7 +147,7 @@ def test_a_run_over_a_line_is_that_of_the_machine_in_this_process(noise: int, tm
 def test_by_its_address(tmp_path: Path) -> None:
     with cable() as (near, far), served(tmp_path, rate=100.0, port=SerialPort(far, 9600)) as machine:
         assert machine.url == f"serial://{far}?baud=9600"
-        problem = rf.from_machine(f"serial://{near}?baud=9600")
+        problem = rf.from_machine(f"serial://{near}?baud=9600", timeout=10.0)
         env: Any = problem.env
         before = env.client.sensors.tick
         env.step(np.zeros(1))

@@ -1,7 +1,8 @@
 """A machine by the clock: ticks lie on a grid of the monotonic clock and never wait for commands.
 
-A tick that this program comes too late for passes all the same; only its sensors are not sent. In lockstep, time goes
-on by commands alone. However many packets come, only a bounded number is handled before the clock is read again.
+A tick that this program comes too late for passes all the same; only its sensors are not sent. What stood still for
+more than a second goes on a second before now. In lockstep, time goes on by commands alone. However many packets come,
+only a bounded number is handled before the clock is read again.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ class Serving:
     def serve(self, stopped: Callable[[], bool] = lambda: False, terminal: int | None = None) -> None:
         """Serve until `stopped()` or an interrupt; Enter at the terminal, a descriptor, pulls the lever."""
         lockstep = self.station.statement.lockstep
-        begun, passed = time.monotonic_ns(), 0
+        begun, passed, most = time.monotonic_ns(), 0, SECOND // self._period + 1
         while not stopped():
             now = time.monotonic_ns()
             due = 0 if lockstep else (now - begun) // self._period - passed
             if due > 0:
                 passed += due
-                self._tick(now, due)
+                self._tick(now, min(due, most))
+                self.station.counts.lost += max(due - most, 0)
             elif self._wait(now + SECOND if lockstep else begun + (passed + 1) * self._period, terminal):
                 terminal = self._pull(terminal)
             self._handle()

@@ -46,6 +46,7 @@ class Counts:
 
     ticks: int = 0
     skipped: int = 0  # ticks whose sensors were not sent, because this program came too late
+    lost: int = 0  # ticks that did not pass, because this program stood still for longer than it catches up
     due: int = 0  # ticks before which a command should have come
     in_time: int = 0  # those before which the answer to the newest sensors came
     falls: int = 0

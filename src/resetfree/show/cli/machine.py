@@ -23,7 +23,7 @@ from resetfree.problems.remote.wires import UdpPort
 from resetfree.show.cli.common import FILE, as_json, emit
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
-RATE = click.FloatRange(0.01, 10_000.0)
+RATE = click.FloatRange(0.01, 2_000.0)
 
 
 @click.command()
