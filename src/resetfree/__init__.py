@@ -21,6 +21,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.registry import make, problems
+from resetfree.problems.remote.remote_machine import from_machine
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.result import Run
 from resetfree.theory.assumptions import check, close
@@ -56,6 +57,7 @@ __all__ = [
     "close",
     "evaluate",
     "from_gym",
+    "from_machine",
     "learn",
     "load",
     "make",

@@ -43,6 +43,7 @@ def base() -> dict[str, dict[str, Any]]:
         "close": {"mdp": mdp},
         "evaluate": {"mdp": mdp, "policy": np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)},
         "from_gym": {"env": "CartPole-v1", "horizon": 5, "bounds": None, "reward_range": (0.0, 1.0), "name": "mine"},
+        "from_machine": {"address": "udp://127.0.0.1:9", "timeout": 1.0, "operator": None, "name": "mine"},
         "learn": {"problem": "grid-v0", "primal": "uniform", "dual": "auto", "episodes": 2, "seed": 0, "path": None,
                   "settings": None, "checkpoint_every": 2.0, "progress": None, "max_resets": None, "operator": None,
                   "feedback": "auto", "B": None, "resume": False, "overwrite": False},

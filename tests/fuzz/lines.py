@@ -47,6 +47,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("sweep", "status"): {"folder": ["sweep"]},
     ("sweep", "retry"): {"folder": ["sweep"], "engine": ["--engine", "local"], "workers": ["--workers", "1"]},
     ("sweep", "report"): {"folder": ["sweep"], "workers": ["--workers", "1"]},
+    ("machine",): {"name": ["cartpole"], "seconds": ["--seconds", "0.05"]},
     ("studio",): {"host": ["--host", "203.0.113.1"], "no_browser": ["--no-browser"]},  # an address no machine has
 }  # fmt: skip
 SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.15, ("studio",): 0.3, ("sweep", "retry"): 0.3}

@@ -1,4 +1,4 @@
-"""The problem for a user's text: a registered id, gym:ID, FAMILY:NAME of another package, or module:factory."""
+"""The problem for a user's text: a registered id, gym:ID, a machine's address, FAMILY:NAME, or module:factory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.gym.options import NAMES, from_options, of_adapter
 from resetfree.problems.registry import PROBLEMS, make
+from resetfree.problems.remote.remote_machine import from_machine
 
 GYM = "gym:"
+WIRED = ("udp:", "serial:")  # addresses of machines
 
 
 def _accept(name: str, found: Any) -> Callable[..., Any]:
@@ -83,6 +85,8 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
         return make(problem, **options)
     if problem.startswith(GYM):
         return from_options(problem, options)
+    if is_machine(problem):
+        return from_options(problem, options, build=from_machine)
     family = _family(problem)
     if family is not None:
         rest = {key: value for key, value in options.items() if of_adapter(key)}
@@ -138,8 +142,13 @@ def resolve_model(problem: str, options: dict[str, Any]) -> Any:
 
 
 def in_family(problem: str) -> bool:
-    """Whether the text names an environment of Gymnasium or of another package's family."""
-    return problem.startswith(GYM) or FAMILIES.knows(problem.partition(":")[0])
+    """Whether the text names an environment of Gymnasium, a machine, or an environment of another package's family."""
+    return problem.startswith((GYM, *WIRED)) or FAMILIES.knows(problem.partition(":")[0])
+
+
+def is_machine(problem: str) -> bool:
+    """Whether the text is the address of a machine."""
+    return problem.startswith(WIRED)
 
 
 def _family(problem: str) -> Callable[..., Any] | None:

@@ -56,6 +56,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "export": ("RUNFILE",),
     "bench": ("smoke", "--jobs", "1"),
     "report": ("RUNFILE",),
+    "machine": ("cartpole", "--seconds", "0.05"),
 }
 ELSEWHERE = {"sweep", "studio"}  # have tests of their own: one starts processes, the other serves until it is stopped
 NAMES = ["", "x" * 300, "\udcff", "/dev/null/x", "..", "a\nb"]  # of files and folders

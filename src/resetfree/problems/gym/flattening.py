@@ -26,6 +26,14 @@ WHOLE = "observation"  # the name of an observation without parts
 LARGE = 64 * 64  # numbers with two axes or more from which they are taken for an image
 
 
+class NamedBox(spaces.Box):
+    """A vector each of whose numbers has a name of its own, as the sensors of a machine have."""
+
+    def __init__(self, low: Floats, high: Floats, names: tuple[str, ...]) -> None:
+        super().__init__(low, high, dtype=np.float64)
+        self.names = names
+
+
 class Part(NamedTuple):
     """A part of an observation that has no parts itself."""
 
@@ -73,6 +81,8 @@ def names_of(space: spaces.Space[Any]) -> list[str]:
     >>> names_of(spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.Discrete(2)]))
     ['observation[0]', 'observation[1]', 'observation[2]']
     """
+    if isinstance(space, NamedBox):
+        return list(space.names)
     names: list[str] = []
     for together, group in groupby(parts(space), lambda part: part.together or part.name):
         numbers = [part for part in group if ends_of(part.space) is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from resetfree.core.settings import expect
@@ -26,8 +26,10 @@ def of_adapter(key: str) -> bool:
     return key in NAMES or (bool(dot) and group in DOTTED)
 
 
-def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) -> GymProblem:
-    """`from_gym` with options that are numbers and text.
+def from_options(
+    env: Any, options: Mapping[str, Any], name: str | None = None, build: Callable[..., GymProblem] = from_gym
+) -> GymProblem:
+    """`from_gym`, or another function that takes its arguments, with options that are numbers and text.
 
     >>> from_options("gym:FrozenLake-v1", {"horizon": 20, "is_slippery": False, "reset_when": "terminated"}).n_states
     17
@@ -43,4 +45,4 @@ def from_options(env: Any, options: Mapping[str, Any], name: str | None = None) 
             expect(None not in ends, f"options '{low}' and '{high}'", "be given together", got="one of them")
             given[whole] = tuple(ends)
     rest = {key.removeprefix("make."): value for key, value in options.items() if not of_adapter(key)}
-    return from_gym(env, name=name, **given, **rest)
+    return build(env, name=name, **given, **rest)

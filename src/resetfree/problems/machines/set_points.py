@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from resetfree.problems.finite.transitions import Bools, Floats
 
 EFFORT = 0.05  # share of the reward for using little effort
+NEVER = (2**62, 2**62)  # steps between two changes of a set point that stays
 Rates = Callable[[Floats, Floats], Floats]  # (x, u) -> dx/dt
 
 
@@ -48,7 +49,7 @@ class SetPointMachine(gymnasium.Env[Floats, Floats]):
     state after a reset, the set points and when they change) comes from the environment's generator.
     """
 
-    dt: ClassVar[float]  # seconds per step
+    dt: float  # seconds per step
     substeps: ClassVar[int]
     hold: ClassVar[tuple[int, int]]  # least and most steps between two changes of the set point
     x: Floats  # the state

@@ -22,6 +22,7 @@ from resetfree.show.cli.demo import demo
 from resetfree.show.cli.evaluate import evaluate
 from resetfree.show.cli.export import export
 from resetfree.show.cli.listing import list_
+from resetfree.show.cli.machine import machine
 from resetfree.show.cli.nonepisodic_life import nonepisodic
 from resetfree.show.cli.report import report
 from resetfree.show.cli.run import run
@@ -55,10 +56,28 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.version_option(rf.__version__, prog_name="resetfree")
 def app() -> None:
-    """Learn on systems you cannot reset. PROBLEM is a registered id (see `list`), gym:ID or module:factory."""
+    """Learn on systems you cannot reset.
+
+    PROBLEM is a registered id (see `list`), gym:ID, udp://HOST:PORT of a machine, or module:factory.
+    """
 
 
-for command in (demo, list_, check, solve, run, nonepisodic, certify, evaluate, export, bench, report, sweep, studio):
+for command in (
+    demo,
+    list_,
+    check,
+    solve,
+    run,
+    nonepisodic,
+    certify,
+    evaluate,
+    export,
+    bench,
+    report,
+    sweep,
+    studio,
+    machine,
+):
     app.add_command(command)
 
 

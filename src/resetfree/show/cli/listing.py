@@ -106,7 +106,14 @@ def _operators() -> list[dict[str, Any]]:
 
 def _families() -> list[dict[str, Any]]:
     gym = {"name": "gym", "summary": "Environments that are registered with Gymnasium, as gym:CartPole-v1."}
-    return [gym, *({"name": name, "summary": summary_line(function)} for name, function in FAMILIES.items())]
+    udp = {"name": "udp", "summary": "Machines over UDP, as udp://127.0.0.1:9000 (docs/connect_your_machine.md)."}
+    serial = {"name": "serial", "summary": "Machines over a serial line, as serial:///dev/ttyUSB0?baud=115200."}
+    return [
+        gym,
+        udp,
+        serial,
+        *({"name": name, "summary": summary_line(function)} for name, function in FAMILIES.items()),
+    ]
 
 
 def _unavailable(kind: str) -> list[dict[str, Any]]:

@@ -26,7 +26,15 @@ from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.progress import Display, Tally, duration
-from resetfree.show.cli.run_request import FIELDS, default_file, find_operator, opened, require_operator, resumed
+from resetfree.show.cli.run_request import (
+    FIELDS,
+    asked_by,
+    default_file,
+    find_operator,
+    opened,
+    require_operator,
+    resumed,
+)
 from resetfree.studies.trial import NamedPlayers, Trial
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
@@ -134,7 +142,7 @@ def run(
                 overwrite=overwrite,
                 progress=note,
                 max_resets=max_resets,
-                operator=None if operator is None else progress.watching(operator),
+                operator=None if (who := operator or asked_by(world)) is None else progress.watching(who),
             )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)

@@ -17,7 +17,7 @@ from resetfree.players import BASES, discover, player_class
 from resetfree.players import settings as defaults_of
 from resetfree.players.pairing import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
-from resetfree.problems.resolve import in_family, option_names, parse_options
+from resetfree.problems.resolve import in_family, is_machine, option_names, parse_options
 from resetfree.problems.world import World, find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import read, read_spec_of
@@ -142,11 +142,22 @@ def resumed(request: NamedTrial, file: Path, pairs: Sequence[str], silent: Seque
 
 def require_operator(request: NamedTrial, file: Path) -> None:
     """Refuse to resume without --operator a run whose resets a person performed."""
-    if in_family(request.problem) and any(one.who != "environment" for one in read(file).interventions):
+    asks_itself = is_machine(request.problem)  # a person at this terminal
+    if (
+        in_family(request.problem)
+        and not asks_itself
+        and any(one.who != "environment" for one in read(file).interventions)
+    ):
         raise InvalidInput(
             f"The run file '{file}' is of a run whose resets a person performed. "
             "Give '--operator' again (none: the environment resets itself)."
         )
+
+
+def asked_by(world: World) -> OperatorReset | None:
+    """The person whom the problem itself asks, None if it asks none."""
+    own = getattr(world.problem, "operator", None)
+    return own if isinstance(own, OperatorReset) else None
 
 
 def find_operator(reached: str, deadline: float | None, file: Path) -> OperatorReset | None:

@@ -1,0 +1,167 @@
+"""`from_machine`: a machine at the other end of a wire as a problem.
+
+The machine is a Gymnasium environment here, so that everything that `from_gym` can do with one can be done with it. By
+the clock, a step sends the action and takes the first sensors that its command counted in; in lockstep, exactly one
+tick of the machine passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from resetfree.core.arguments import words
+from resetfree.core.errors import InvalidInput, ResetFreeError
+from resetfree.core.settings import Range, check, expect
+from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.gym.builder import from_gym
+from resetfree.problems.operators import Operator, OperatorReset
+from resetfree.problems.remote.addresses import open_wire
+from resetfree.problems.remote.machine_client import AGAIN, MachineClient, MachineSilent
+from resetfree.problems.remote.statement import Statement
+from resetfree.problems.remote.wires import Wire
+
+GREETING = 5.0  # seconds in which a machine must answer a greeting, at least
+REFUSED = 0.25  # seconds after which an address where no program listens is wrong
+LATE = 3.0  # periods after which the sensors count although the command did not
+TIMEOUT = 1.0  # seconds of silence after which the machine has failed
+PUT_BACK = "pull its lever (Enter where `resetfree machine` runs, or --operator lever:FILE with the file of its --key)"
+
+
+class NotPutBack(ResetFreeError):
+    """The operator said that the machine is put back, and its sensors say that it is not."""
+
+
+class RemoteMachine(gymnasium.Env[Any, Any]):
+    """A machine over a wire; its `client` sends commands and reads sensors without waiting.
+
+    open_wire: opens the wire.
+    timeout: seconds without sensors after which a step fails; at least four periods of the machine.
+    """
+
+    def __init__(self, open_wire: Callable[[], Wire], timeout: float = TIMEOUT) -> None:
+        check(timeout, Annotated[float, Range(above=0, most=3600)], "'timeout' of a machine")
+        wire = open_wire()
+        expect(isinstance(wire, Wire), "wire of a machine", "be a Wire", wire)
+        self.client = MachineClient(wire)
+        try:
+            self.statement: Statement = self.client.connect(max(timeout, GREETING), refused_after=REFUSED)
+        except BaseException:
+            self.client.close()
+            raise
+        self.timeout = max(timeout, 4.0 / self.statement.rate)
+        self.late = 0  # commands that did not count in time, or were lost
+        self.action_space = self.statement.action_space
+        self.observation_space = self.statement.observation_space
+        # What the machine says of itself identifies the problem; where it is does not.
+        self.spec = EnvSpec(f"machine/{self.statement.name.replace(' ', '-')}-v0", kwargs={"says": self.statement.text})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
+        """Begin a new session with the machine, which the operator has put back; its chance is its own."""
+        super().reset(seed=seed)
+        statement = self.client.connect(max(self.timeout, GREETING))
+        if statement != self.statement:
+            raise InvalidInput(f"The machine must state the same after a reset. Got {statement.text} instead.")
+        if self.client.sensors.fallen:
+            raise NotPutBack(f"it still lies where it fell ({statement.fall}): {PUT_BACK}")
+        return self._observed()
+
+    def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Command the action, and take the sensors after it."""
+        number = self.client.command(action)
+        if self.statement.lockstep:
+            self._await_tick(number)
+        else:
+            self._await_newest(number)
+        observation, info = self._observed()
+        return observation, self.client.sensors.reward, self.client.sensors.fallen, False, info
+
+    def close(self) -> None:
+        """End the session."""
+        self.client.close()
+
+    def _observed(self) -> tuple[Floats, dict[str, Any]]:
+        sensors = self.client.sensors
+        info = {"number": sensors.number, "tick": sensors.tick, "life": sensors.life, "applied": sensors.applied}
+        return sensors.values.copy(), info | {"received_ns": sensors.received_ns, "machine_ns": sensors.machine_ns}
+
+    def _await_tick(self, number: int) -> None:
+        """Wait for the sensors after this command; what was lost is sent again, and counts once."""
+        now = time.monotonic()
+        end, again = now + self.timeout, now + AGAIN
+        while self.client.sensors.applied < number:
+            self.client.wait(min(end, again) - time.monotonic())
+            self.client.poll()
+            now = time.monotonic()
+            if now >= end and self.client.sensors.applied < number:
+                raise self._silent()
+            if now >= again:
+                self.client.repeat()
+                again = now + AGAIN
+
+    def _await_newest(self, number: int) -> None:
+        """Wait for sensors that this command counted in; after some periods newer ones must do."""
+        client, before = self.client, self.client.sensors.number
+        now = time.monotonic()
+        end, late = now + self.timeout, now + LATE / self.statement.rate
+        client.poll()
+        while client.sensors.applied < number:
+            now = time.monotonic()
+            if now >= late and client.sensors.number > before:
+                self.late += 1
+                return
+            if now >= end:
+                raise self._silent()
+            client.wait((late if now < late else end) - now)
+            client.poll()
+
+    def _silent(self) -> MachineSilent:
+        return MachineSilent(f"no sensors came for {self.timeout:g} s")
+
+
+def from_machine(
+    address: str | Callable[[], Wire],
+    *,
+    timeout: float = TIMEOUT,
+    operator: Operator | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> GymProblem:
+    """A machine over UDP or a serial line as a problem: what it says of itself is the problem.
+
+    address: udp://HOST:PORT, serial:///dev/NAME?baud=115200, or a function that opens a `Wire`.
+    timeout: seconds without sensors after which the machine has failed.
+    operator: puts the machine back after a fall (see `operators`). Default: a person at this terminal.
+      `OperatorReset("lever:FILE")` pulls the lever of a `resetfree machine --key FILE`.
+    name: of the problem; default: the machine's own.
+    options: those of `from_gym`, such as `horizon`, `actions`, `features`, `reset_when`; the machine states actions,
+      sensors, the range of rewards and what a fall is.
+
+    `problem.env.client` reads sensors and sends commands without waiting.
+    """
+    perform = getattr(operator, "perform", None)
+    expect(operator is None or callable(perform), "'operator' of from_machine", "perform resets", operator)
+    if name is not None:
+        words(name, "name of a problem")
+    opened = address if callable(address) else lambda: open_wire(address)
+    try:
+        machine = RemoteMachine(opened, timeout)
+    except MachineSilent as error:
+        where = f" at {address}" if isinstance(address, str) else ""
+        raise InvalidInput(f"The machine{where} cannot be commanded: {error}.") from error
+    try:
+        reward = machine.statement.reward
+        if reward != (0.0, 1.0):
+            options.setdefault("reward_range", reward)
+        who = OperatorReset() if operator is None else operator
+        problem = from_gym(machine, operator=who, name=name or machine.statement.name, **options)
+    except BaseException:
+        machine.close()
+        raise
+    problem.remake = lambda: RemoteMachine(opened, timeout)
+    return problem

@@ -1,0 +1,114 @@
+"""`resetfree machine`: a machine that lives by the clock in a program of its own, to learn on over a wire."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+from rich.console import Console
+
+from resetfree.core.settings import Range, check
+from resetfree.problems.remote.addresses import BAUD, open_line
+from resetfree.problems.remote.built_in import MACHINES, switch_on
+from resetfree.problems.remote.faults import Faults
+from resetfree.problems.remote.lever_key import LeverKey
+from resetfree.problems.remote.serving import Serving
+from resetfree.problems.remote.station import Station
+from resetfree.problems.remote.wires import UdpPort
+from resetfree.show.cli.common import FILE, as_json, emit
+
+SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
+RATE = click.FloatRange(0.01, 2_000.0)
+
+
+@click.command()
+@click.argument("name", metavar="MACHINE", type=click.Choice(list(MACHINES)))
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="On loopback; default: any free one.")
+@click.option("--serial", "device", metavar="DEVICE", help="On this serial line, not on a port (extra serial).")
+@click.option("--baud", type=click.IntRange(1, 10**8), default=BAUD, show_default=True, help="Of the serial line.")
+@click.option("--rate", type=RATE, metavar="HZ", help="Sensor packets per second; default: 50, 20 and 0.5.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the machine and its faults."
+)
+@click.option("--watchdog-ms", type=MILLISECONDS, help="Without a command for so long, the neutral action is taken.")
+@click.option("--key", type=FILE, help="Write the lever's key to this file, for --operator lever:FILE.")
+@click.option("--lockstep", is_flag=True, help="Time goes on only by commands, for tests.")
+@click.option("--seconds", type=click.FloatRange(0.0), default=math.inf, help="Switch it off after so long.")
+@click.option("--loss", type=SHARE, default=0.0, help="Share of packets that are lost.")
+@click.option("--delay-ms", type=MILLISECONDS, default=0.0, help="How late every packet is.")
+@click.option("--duplicate", type=SHARE, default=0.0, help="Share of packets that come twice.")
+@click.option("--reorder", type=SHARE, default=0.0, help="Share of packets that are overtaken by later ones.")
+@click.option("--freeze", type=SHARE, default=0.0, help="Chance per tick that it neither sends nor reads for a while.")
+@click.option("--freeze-ms", type=MILLISECONDS, default=200.0, show_default=True, help="How long that lasts.")
+@as_json
+def machine(
+    name: str,
+    port: int,
+    device: str | None,
+    baud: int,
+    rate: float | None,
+    seed: int,
+    watchdog_ms: float | None,
+    key: Path | None,
+    lockstep: bool,
+    seconds: float,
+    as_json: bool,
+    **faults: float,
+) -> None:
+    """Switch on MACHINE, which moves by the clock and speaks a small protocol over UDP (docs/connect_your_machine.md).
+
+    It falls if no program commands it, and stays down until the operator pulls its lever: by Enter at this terminal, or
+    with the key. Ctrl-C ends it, and prints what happened.
+    """
+    check(seconds, Annotated[float, Range(0, math.inf)], "'--seconds'")
+    physics, statement = switch_on(name, rate=rate, lockstep=lockstep, watchdog_ms=watchdog_ms)
+    with UdpPort(port) if device is None else open_line(device, baud) as opened:
+        lever = LeverKey(opened.url)
+        serving = Serving(Station(physics, statement, lever.token, seed), opened, Faults(**faults), seed)
+        begun = time.monotonic()
+        try:
+            if key is not None:
+                lever.write(key)
+            _announce(opened.url, lever, key, err=as_json)
+            serving.serve(lambda: time.monotonic() - begun >= seconds, terminal=_terminal())
+        except KeyboardInterrupt:  # the way to end it
+            pass
+        finally:
+            if key is not None:
+                lever.remove(key)
+        lasted = time.monotonic() - begun
+    happened = {**serving.station.counts.plain, "freezes": serving.freezes.begun}
+    data: dict[str, Any] = {"machine": name, "url": opened.url, "rate": statement.rate, "lockstep": lockstep}
+    data |= {"seed": seed, "seconds": lasted, **happened}
+    emit(data, as_json, lambda console: _show(console, lasted, happened))
+
+
+def _announce(url: str, lever: LeverKey, key: Path | None, *, err: bool) -> None:
+    """Say where the machine is and how its lever is pulled."""
+    by = f"--operator lever:{key}" if key is not None else "--operator terminal"
+    click.echo(f"The machine is at {url}   (learn on it: resetfree run {url} {by})", err=err)
+    click.echo(f"The token of its lever is {lever.token.hex()}", err=err)
+    if _terminal() is not None:
+        click.echo("Enter pulls the lever, Ctrl-C switches it off.", err=err)
+    sys.stdout.flush()
+
+
+def _terminal() -> int | None:
+    """Standard input if it is a terminal that this program may read."""
+    try:
+        source = sys.stdin.fileno()
+        return source if os.isatty(source) and os.tcgetpgrp(source) == os.getpgrp() else None
+    except (AttributeError, OSError, ValueError):  # none, closed, or not ours
+        return None
+
+
+def _show(console: Console, seconds: float, happened: dict[str, int]) -> None:
+    console.print(f"Switched off after {seconds:.1f} s.", highlight=False)
+    for what, times in happened.items():
+        if times:
+            console.print(f"{what.replace('_', ' '):<16}{times}", highlight=False)

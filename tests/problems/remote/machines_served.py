@@ -1,0 +1,48 @@
+"""A machine that is served in a thread of this process, and its operator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from resetfree.problems.operators import OperatorReset
+from resetfree.problems.remote.built_in import switch_on
+from resetfree.problems.remote.faults import Faults
+from resetfree.problems.remote.lever_key import LeverKey
+from resetfree.problems.remote.serving import Serving
+from resetfree.problems.remote.station import Station
+from resetfree.problems.remote.wires import Port, UdpPort
+
+
+class Served(NamedTuple):
+    """Where the machine is, and how it is put back."""
+
+    url: str
+    station: Station
+    key: LeverKey
+    operator: OperatorReset
+
+
+@contextmanager
+def served(
+    folder: Path, name: str = "cartpole", *, port: Port | None = None, seed: int = 0, faults: Any = None, **options: Any
+) -> Iterator[Served]:
+    """Serve a machine until the end of the block."""
+    physics, statement = switch_on(name, **options)
+    with port or UdpPort() as opened:
+        key = LeverKey(opened.url)
+        key.write(folder / "lever.key")
+        station = Station(physics, statement, key.token, seed)
+        ended = threading.Event()
+        serving = Serving(station, opened, Faults(**(faults or {})), seed)
+        thread = threading.Thread(target=serving.serve, args=(ended.is_set,))
+        thread.start()
+        try:
+            yield Served(opened.url, station, key, OperatorReset(f"lever:{folder / 'lever.key'}"))
+        finally:
+            ended.set()
+            thread.join(timeout=60)
+            assert not thread.is_alive()

@@ -1,0 +1,192 @@
+"""The same protocol over a serial line: frames that are found again after noise, and a pair of pseudo-terminals."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import tty
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.problems.remote.machines_served import served
+from tests.problems.remote.test_from_machine import HORIZON, SEED, OwnChance, learn, same
+
+import resetfree as rf
+from resetfree.core.errors import InvalidInput
+from resetfree.problems.machines.cart_pole import CartPole
+from resetfree.problems.operators import OperatorReset
+from resetfree.problems.operators.lever import pull
+from resetfree.problems.remote.addresses import open_wire
+from resetfree.problems.remote.framing import LONGEST_FRAME, Frames, frame, stuff, unstuff
+from resetfree.problems.remote.packets import LONGEST
+from resetfree.problems.remote.serial_wire import SerialPort
+from resetfree.problems.remote.wires import WireBroken, fresh_buffer
+
+bytes_with_zeros = st.one_of(st.binary(max_size=600), st.binary(max_size=9).map(lambda part: part * 120))
+
+
+@given(bytes_with_zeros)
+def test_what_is_stuffed_has_no_zeros_and_comes_back(data: bytes) -> None:
+    stuffed = stuff(data)
+    assert 0 not in stuffed
+    assert unstuff(stuffed) == data
+    assert len(stuffed) <= len(data) + len(data) // 254 + 1
+
+
+@given(st.binary(max_size=300))
+def test_what_was_not_stuffed_is_refused_or_read_but_never_raises(data: bytes) -> None:
+    found = unstuff(data)
+    assert found is None or len(found) < len(data)
+
+
+@given(st.lists(bytes_with_zeros.filter(len), max_size=5), st.binary(max_size=50), st.data())
+def test_frames_are_found_again_after_noise_and_in_any_pieces(
+    parts: list[bytes], noise: bytes, data: st.DataObject
+) -> None:
+    frames, found = Frames(), []
+    stream = noise + b"".join(map(frame, parts))
+    while stream:
+        cut = data.draw(st.integers(1, len(stream)))
+        frames.feed(stream[:cut])
+        stream = stream[cut:]
+    while (one := frames.next()) is not None:
+        found.append(one)
+    assert found[len(found) - len(parts) :] == parts
+
+
+def test_a_frame_without_end_is_not_kept() -> None:
+    frames = Frames()
+    for _ in range(100):
+        frames.feed(b"x" * 1000)
+    assert len(frames._open) <= LONGEST_FRAME
+    frames.feed(frame(b"packet"))
+    assert frames.next() == b"packet"
+    assert frames.next() is None
+    assert frames.broken == 1
+    longest = os.urandom(LONGEST)
+    frames.feed(frame(longest))
+    assert frames.next() == longest
+
+
+class Noise:
+    """What may happen between two ends of a line: every so many bytes one is lost or changed."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.count = every, 0
+
+    def __call__(self, data: bytes) -> bytes:
+        if not self.every:
+            return data
+        out = bytearray()
+        for one in data:
+            self.count += 1
+            if self.count % self.every:
+                out.append(one)
+            elif self.count % (2 * self.every):
+                out.append(one ^ 0x55)
+        return bytes(out)
+
+
+@contextmanager
+def cable(noise: int = 0) -> Iterator[tuple[str, str]]:
+    """The devices at both ends: two pseudo-terminals, joined by a thread."""
+    pairs = [os.openpty() for _ in range(2)]
+    (one, near), (other, far) = pairs
+    for _, end in pairs:
+        tty.setraw(end)
+    ended, spoils = threading.Event(), {one: Noise(noise), other: Noise(noise)}
+
+    def carry() -> None:
+        while not ended.is_set():
+            for ready in select.select([one, other], [], [], 0.05)[0]:
+                os.write(other if ready == one else one, spoils[ready](os.read(ready, 4096)))
+
+    thread = threading.Thread(target=carry)
+    thread.start()
+    try:
+        yield os.ttyname(near), os.ttyname(far)
+    finally:
+        ended.set()
+        thread.join(timeout=60)
+        for pair in pairs:
+            for end in pair:
+                os.close(end)
+
+
+@pytest.mark.parametrize("noise", [0, 997], ids=["clean", "noisy"])
+def test_a_run_over_a_line_is_that_of_the_machine_in_this_process(noise: int, tmp_path: Path) -> None:
+    here = learn(rf.from_gym(OwnChance(CartPole()), horizon=HORIZON), episodes=3)
+    with (
+        cable(noise) as (near, far),
+        served(tmp_path, lockstep=True, seed=SEED, port=SerialPort(far, 115_200)) as machine,
+    ):
+        wires: list[Any] = []
+
+        def opened() -> Any:
+            wires.append(open_wire(f"serial://{near}?baud=115200"))
+            return wires[-1]
+
+        def put_back(request: Any) -> str:
+            assert pull(wires[-1], machine.key.token, 60.0) is not None
+            return "by the line"
+
+        problem = rf.from_machine(opened, horizon=HORIZON, operator=OperatorReset(put_back), timeout=30.0)
+        there = learn(problem, episodes=3)
+        problem.close()
+        assert (machine.station.counts.repeated > 0) == bool(noise)
+    same(here, there)
+
+
+def test_by_its_address(tmp_path: Path) -> None:
+    with cable() as (near, far), served(tmp_path, rate=100.0, port=SerialPort(far, 9600)) as machine:
+        assert machine.url == f"serial://{far}?baud=9600"
+        problem = rf.from_machine(f"serial://{near}?baud=9600", timeout=10.0)
+        env: Any = problem.env
+        before = env.client.sensors.tick
+        env.step(np.zeros(1))
+        assert env.client.sensors.tick > before
+        with pytest.raises(InvalidInput, match="cannot be opened"):  # it is in use
+            rf.from_machine(f"serial://{near}?baud=9600")
+        problem.close()
+
+
+def test_what_is_no_line_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    for device in (tmp_path / "none", tmp_path):
+        with pytest.raises(InvalidInput, match="cannot be opened with 115200 baud"):
+            rf.from_machine(f"serial://{device}")
+    for query in ("baud=fast", "baud=", "baud=-5", "speed=9600", "baud=0", f"baud={'9' * 30}"):
+        with pytest.raises(InvalidInput, match="The address of a machine must be"):
+            rf.from_machine(f"serial:///dev/tty?{query}")
+
+
+def test_a_line_that_is_unplugged_is_noticed_at_both_ends() -> None:
+    for end in (lambda device: open_wire(f"serial://{device}"), lambda device: SerialPort(device, 9600)):
+        master, slave = os.openpty()
+        tty.setraw(slave)
+        line = end(os.ttyname(slave))
+        os.close(slave)
+        os.close(master)
+        with pytest.raises(WireBroken, match="was unplugged"):
+            line.receive(fresh_buffer())
+        line.close()
+
+
+def test_every_sender_on_a_line_is_the_same() -> None:
+    with cable() as (near, far), SerialPort(far, 9600) as port, open_wire(f"serial://{near}?baud=9600") as wire:
+        senders: list[Hashable] = []
+        for text in (b"one", b"two"):
+            wire.send(text)
+            buffer, size = fresh_buffer(), -1
+            while size < 0:
+                select.select([port.fileno()], [], [], 1.0)
+                size, sender = port.receive(buffer)
+            assert bytes(buffer[:size]) == text
+            senders.append(sender)
+        assert senders[0] == senders[1]

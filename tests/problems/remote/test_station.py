@@ -1,0 +1,266 @@
+"""The machine's end: sessions, the watchdog, the lever, and everything that must do no harm. No clock, no socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resetfree.problems.machines import cart_pole
+from resetfree.problems.remote.built_in import switch_on
+from resetfree.problems.remote.packets import (
+    ANSWERS,
+    HEADER,
+    NUMBER,
+    PULL,
+    PULLED,
+    READING,
+    Flag,
+    Header,
+    Kind,
+    packet,
+    read,
+)
+from resetfree.problems.remote.station import LEASE, Station
+
+TOKEN = bytes(range(16))
+TICK = 20_000_000  # ns
+ME, OTHER = ("127.0.0.1", 1), ("127.0.0.1", 2)
+
+
+class Desk:
+    """A station with a clock that the test moves, and the program at its other end."""
+
+    def __init__(self, name: str = "cartpole", **options: Any) -> None:
+        self.station = Station(*switch_on(name, **options), TOKEN, seed=1)
+        self.now, self.session, self.greeting = 10**15, 0, 0
+        self.heard: list[tuple[Header, bytes]] = []
+
+    def take(self, one: bytes, sender: Any = ME) -> list[tuple[Header, bytes]]:
+        """The replies to a packet, all of which go back to the sender."""
+        replies = self.station.receive(one, len(one), sender, self.now)
+        assert all(to == sender for _, to in replies)
+        return [opened(one) for one, _ in replies]
+
+    def hello(self, sender: Any = ME, greeting: int | None = None) -> list[tuple[Header, bytes]]:
+        self.greeting = self.greeting + 1 if greeting is None else greeting
+        replies = self.take(packet(Kind.HELLO, 0, 0, 0, NUMBER.pack(self.greeting)), sender)
+        if replies and replies[0][0].kind == Kind.WELCOME:
+            self.session = replies[0][0].session
+        return replies
+
+    def command(
+        self, number: int, action: float = 0.0, answers: int = 1, sender: Any = ME, session: int = 0
+    ) -> list[Any]:
+        payload = ANSWERS.pack(answers) + np.array([action]).tobytes()
+        return self.take(packet(Kind.COMMAND, session or self.session, number, 0, payload), sender)
+
+    def lever(self, number: int, token: bytes = TOKEN, sender: Any = OTHER) -> list[tuple[Header, bytes]]:
+        return self.take(packet(Kind.LEVER, 0, 0, 0, PULL.pack(token, number)), sender)
+
+    def tick(self, ticks: int = 1) -> Any:
+        """(applied, tick, life, flags, reward) and the sensors, None without a session."""
+        self.now += TICK * ticks
+        one = self.station.advance(self.now, ticks)
+        return None if one is None else reading(*opened(one))
+
+
+def opened(one: bytes) -> tuple[Header, bytes]:
+    header = read(one, len(one))
+    assert header is not None
+    return header, one[HEADER.size : -4]
+
+
+def reading(header: Header, payload: bytes) -> tuple[Any, ...]:
+    assert header.kind == Kind.SENSORS
+    return (*READING.unpack_from(payload), np.frombuffer(payload, "<f8", offset=READING.size))
+
+
+def test_a_greeting_is_answered_with_the_statement_and_sensors() -> None:
+    desk = Desk()
+    (welcome, text), (sensors, payload) = desk.hello()
+    assert text[8:].decode() == desk.station.statement.text
+    assert (welcome.session, sensors.session) == (desk.session, desk.session)
+    assert desk.session > 0
+    assert sensors.number == 1
+    np.testing.assert_array_equal(reading(sensors, payload)[5], desk.station._machine.observation())
+
+
+def test_it_moves_as_commanded_and_says_which_command_counted() -> None:
+    desk, twin = Desk(), cart_pole.CartPole()
+    observation, _ = twin.reset(seed=1)
+    desk.hello()
+    for i in range(1, 200):
+        desk.command(i, float(cart_pole.controller(observation)[0]), answers=i)
+        observation, reward, _, _, _ = twin.step(cart_pole.controller(observation))
+        applied, tick, life, flags, paid, seen = desk.tick()
+        assert (applied, tick, life, flags) == (i, i, 0, 0)
+        assert paid == reward
+        np.testing.assert_array_equal(seen, observation)
+    counts = desk.station.counts
+    assert (counts.commands, counts.due, counts.in_time, counts.falls) == (199, 199, 199, 0)
+
+
+def test_without_commands_the_watchdog_takes_over_and_it_falls_and_stays_down() -> None:
+    desk = Desk(watchdog_ms=100.0)
+    desk.hello()
+    desk.command(1, 1.0)
+    flags = [desk.tick()[3] for _ in range(100)]
+    assert flags[:5] == [0] * 5  # 100 ms
+    assert flags[5] & Flag.NEUTRAL
+    assert flags[-1] & Flag.FALLEN
+    assert desk.station.counts.watchdog == 1
+    assert desk.station.counts.falls == 1
+    before = desk.tick()
+    desk.command(2, -1.0)
+    after = desk.tick()
+    np.testing.assert_array_equal(before[5], after[5])
+    assert (after[0], after[3] & Flag.FALLEN) == (2, Flag.FALLEN)
+
+
+def test_nobody_greets_it_and_it_falls_too() -> None:
+    desk = Desk()
+    assert all(desk.tick() is None for _ in range(200))
+    assert desk.station.fallen
+    assert desk.station.counts.watchdog == 0  # no commands ceased
+
+
+def test_the_lever_needs_its_token_and_is_pulled_once_per_number() -> None:
+    desk = Desk()
+    desk.tick(200)
+    assert desk.lever(5, bytes(16)) == []
+    assert desk.station.counts.wrong_token == 1
+    assert desk.station.fallen
+    ((header, payload),) = desk.lever(5)
+    assert (header.kind, PULLED.unpack(payload)) == (Kind.PULLED, (5, 1))
+    assert not desk.station.fallen
+    ((_, payload),) = desk.lever(5)  # the confirmation was lost
+    assert PULLED.unpack(payload) == (5, 1)
+    assert desk.lever(4) == []  # an old one, played again
+    assert desk.station.counts.pulls == 1
+
+
+def test_after_a_pull_it_is_held_until_a_command_that_has_seen_it() -> None:
+    desk = Desk()
+    desk.hello()
+    for _ in range(3):
+        desk.tick()
+    desk.lever(1)
+    held = [desk.tick() for _ in range(300)]
+    assert all(one[3] == Flag.HELD for one in held)
+    np.testing.assert_array_equal(held[0][5], held[-1][5])
+    desk.command(1, answers=4)  # sent before the pull
+    assert desk.tick()[3] & Flag.HELD
+    desk.command(2, answers=306)
+    assert not desk.tick()[3] & Flag.HELD
+    assert desk.station.counts.falls == 0
+
+
+def test_a_new_session_after_a_pull_is_held_until_its_first_command() -> None:
+    desk = Desk()
+    desk.hello()
+    desk.lever(1)
+    ((_, _), (header, payload)) = desk.hello()
+    assert reading(header, payload)[2:4] == (1, Flag.HELD)
+    desk.command(1, answers=1)
+    assert desk.tick()[3] == 0
+
+
+def test_replays_other_senders_and_other_sessions_are_dropped() -> None:
+    desk = Desk()
+    desk.hello()
+    first = desk.session
+    desk.command(3, 0.5)
+    for number in (1, 2, 3):
+        desk.command(number, -1.0)
+    desk.command(9, -1.0, sender=OTHER)
+    desk.command(9, -1.0, session=first ^ 2)
+    counts = desk.station.counts
+    assert (counts.commands, counts.repeated, counts.wrong_sender, counts.wrong_session) == (1, 3, 1, 1)
+    assert desk.station._action.tolist() == [0.5]
+    desk.hello()
+    assert desk.session != first
+    desk.command(4, -1.0, session=first)
+    assert counts.wrong_session == 2
+    assert desk.station._action.tolist() == [0.0]
+
+
+def test_one_program_at_a_time_until_it_falls_silent_or_leaves() -> None:
+    desk = Desk()
+    desk.hello()
+    mine = desk.session
+    ((busy, payload),) = desk.hello(OTHER, 99)
+    assert (busy.kind, NUMBER.unpack(payload), desk.session) == (Kind.BUSY, (99,), mine)
+    assert desk.station.client == ME
+    desk.now += LEASE
+    assert desk.hello(OTHER, 100)[0][0].kind == Kind.WELCOME
+    assert desk.station.client == OTHER
+    desk.take(packet(Kind.BYE, desk.session, 0, 0), OTHER)
+    assert desk.station.client is None
+    assert desk.hello(ME, 1)[0][0].kind == Kind.WELCOME
+
+
+def test_a_greeting_counts_once_and_an_older_one_not_at_all() -> None:
+    desk = Desk()
+    desk.hello(greeting=7)
+    mine = desk.session
+    assert [one.kind for one, _ in desk.hello(greeting=7)] == [Kind.WELCOME, Kind.SENSORS]
+    assert desk.session == mine
+    assert desk.hello(greeting=6) == []
+    assert desk.station.counts.sessions == 1
+    desk.hello(greeting=8)
+    assert desk.session != mine
+
+
+def test_in_lockstep_a_command_is_one_tick_and_counts_once() -> None:
+    desk = Desk(lockstep=True)
+    desk.hello()
+    ((one, payload),) = desk.command(1, 0.3)
+    assert desk.command(1, 0.3) == [(one, payload)]
+    assert desk.station.counts.ticks == 1
+    desk.now += 3600 * 10**9  # no watchdog
+    ((_, later),) = desk.command(2, 0.3, answers=2)
+    assert reading(one, later)[:4] == (2, 2, 0, 0)
+    assert desk.command(1, 0.3) == []
+
+
+def test_skipped_ticks_pass_and_are_counted() -> None:
+    desk = Desk()
+    desk.hello()
+    desk.command(1)
+    assert desk.tick(3)[1] == 3
+    assert desk.station.counts.skipped == 2
+    assert (desk.station.counts.due, desk.station.counts.in_time) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", bytes(8), bytes(15), bytes(24), ANSWERS.pack(1) + np.array([np.nan]).tobytes()]
+)
+def test_a_command_of_another_size_or_without_a_number_is_dropped(payload: bytes) -> None:
+    desk = Desk()
+    desk.hello()
+    assert desk.take(packet(Kind.COMMAND, desk.session, 1, 0, payload)) == []
+    assert desk.station.counts.malformed == 1
+    assert desk.station.counts.commands == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(list(Kind)), st.integers(0, 3), st.binary(max_size=40), st.booleans()), max_size=30
+    )
+)
+def test_whatever_comes_in_it_goes_on_and_nothing_but_the_lever_puts_it_back(parts: list[Any]) -> None:
+    """Packets in order but without sense, of the right session too, and random bytes."""
+    desk = Desk(lockstep=False)
+    desk.hello()
+    for kind, number, payload, right in parts:
+        desk.take(packet(kind, desk.session if right else number, number, 0, payload), ME if right else OTHER)
+        desk.station.receive(payload, len(payload), OTHER, desk.now)
+        desk.tick()
+    counts = desk.station.counts
+    assert counts.ticks == len(parts)
+    assert counts.pulls == desk.station.life == 0
+    assert np.isfinite(desk.station._observation).all()
