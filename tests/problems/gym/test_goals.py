@@ -98,7 +98,9 @@ def test_leaving_a_goal_and_coming_back_is_another_goal() -> None:
     assert episode.goals == 3
 
 
-@pytest.mark.parametrize("way", ["another", lambda env: env.unwrapped.another(), {"keep": True}], ids=["method", "function", "options"])
+@pytest.mark.parametrize(
+    "way", ["another", lambda env: env.unwrapped.another(), {"keep": True}], ids=["method", "function", "options"]
+)
 def test_a_new_task_is_set_in_place(way: Any) -> None:
     env = Track()
     problem = rf.from_gym(env, horizon=4, goal_when="terminated and reward>0", after_goal="new task", new_task=way)
