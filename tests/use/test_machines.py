@@ -107,9 +107,9 @@ def test_ctrl_c_saves_and_the_run_goes_on(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_run_that_was_stopped_goes_on_with_what_it_had_learned(here: Path) -> None:
     asked: dict[str, Any] = {"episodes": 10, "seed": 2, "path": here / "a.rfrun", "settings": {"primal": SEARCH}}
-    first = rf.learn(rf.from_gym(Reach(0.21), horizon=15), max_resets=1, **asked)
+    first = rf.learn(rf.from_gym(Reach(0.21), horizon=15, reset_when="terminated"), max_resets=1, **asked)
     assert 0 < len(first) < 10
-    whole = rf.learn(rf.from_gym(Reach(0.21), horizon=15), resume=True, **asked)
+    whole = rf.learn(rf.from_gym(Reach(0.21), horizon=15, reset_when="terminated"), resume=True, **asked)
     assert len(whole) == 10
     assert whole.columns["reward"][: len(first)].tolist() == first.columns["reward"].tolist()
     known = whole.learned.state.rows  # type: ignore[union-attr]

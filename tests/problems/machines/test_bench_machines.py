@@ -226,7 +226,8 @@ def test_every_task_can_be_made(name: str) -> None:
 
 def test_a_reward_beyond_its_range_does_not_end_a_run() -> None:
     problem = TASKS["Hopper-v5"].make()
-    assert [problem.terms.rewards(None, own, False, {}) for own in (-1e9, -3.0, 2.0, 7.0, 1e9)] == [0, 0, 0.5, 1, 1]
+    assert [problem.terms.rewards(None, own, False, {}) for own in (-1e9, -3.0, 2.0, 7.0, 1e9)] == [-3, -3, 2, 7, 7]
+    assert problem.units == (-3.0, 7.0)  # so no reward is outside
     assert Cut(0.0, 1.0)(None, 0.25, False, {}) == 0.25
     problem.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import select
 import signal
@@ -156,10 +155,20 @@ def test_a_signal_ends_it_soon_in_lockstep_too(number: signal.Signals, tmp_path:
 def test_enter_at_its_terminal_pulls_the_lever(tmp_path: Path) -> None:
     """In a session of its own whose terminal it is."""
     file = tmp_path / "lever.key"
-    pid, master = pty.fork()
-    if pid == 0:
-        words = ["machine", "cartpole", "--rate", "200", "--key", str(file)]
-        os.execv(sys.executable, [sys.executable, "-m", "resetfree.show.cli", *words])
+    words = ["-m", "resetfree.show.cli", "machine", "cartpole", "--rate", "200", "--key", str(file)]
+    master, slave = os.openpty()
+    # Not pty.fork: libraries that other tests have loaded in this process have threads.
+    take = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+    )
+    machine = subprocess.Popen(
+        [sys.executable, "-c", take, sys.executable, *words],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
     try:
         until(file.exists)
         with MachineClient(open_wire(LeverKey.read(file).url)) as client:
@@ -178,8 +187,10 @@ def test_enter_at_its_terminal_pulls_the_lever(tmp_path: Path) -> None:
                 said += os.read(master, 65536)
         assert b"Enter pulls the lever" in said
         assert b"Switched off" in said
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert machine.wait(LONG) == 0
     finally:
+        machine.kill()
+        machine.wait()
         os.close(master)
 
 
