@@ -216,10 +216,7 @@ class Problem(ABC):
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it
     reward_range_known: bool = True  # False: rewards may leave [0, 1]
-    units: tuple[float, float] | None = (
-        0.0,
-        1.0,
-    )  # the rewards that are scaled to 0 and 1; None until they are learned
+    units: tuple[float, float] | None = (0.0, 1.0)  # rewards that are scaled to 0 and 1; None until they are learned
     after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
 
     @cached_property

@@ -16,10 +16,9 @@ from __future__ import annotations
 from math import cos, radians, sin
 
 import numpy as np
-from gymnasium import spaces
 
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.machines.set_points import NEVER, SetPointMachine, closeness
+from resetfree.problems.machines.set_points import BalancedMachine, closeness
 
 CART, POLE, HALF, GRAVITY = 1.0, 0.1, 0.5, 9.8  # kg, kg, m, m/s^2
 FORCE = 10.0  # N, the most
@@ -35,19 +34,17 @@ def energy(x: Floats) -> float:
     return moving + POLE * GRAVITY * HALF * cos(q)
 
 
-class CartPole(SetPointMachine):
+class CartPole(BalancedMachine):
     """The cart-pole: keep the pole upright and the cart in the middle.
 
     Observation: p, v, q, w. Action: u, the force as a share of the most. Reward: 1 upright in the middle without force,
     less towards both limits. Reset: |p| > 2.4 m or |q| > 12 degrees. Its set point, the middle, never changes.
     """
 
-    dt, substeps, hold = 0.02, 2, NEVER
+    dt, substeps = 0.02, 2
 
     def __init__(self) -> None:
-        reach = np.array([2 * END, FAST, 2 * LEAN, FAST])
-        self.observation_space = spaces.Box(-reach, reach, dtype=np.float64)
-        self.action_space = spaces.Box(-1.0, 1.0, (1,), dtype=np.float64)
+        super().__init__([2 * END, FAST, 2 * LEAN, FAST])
 
     def rates(self, x: Floats, u: Floats) -> Floats:
         """The equations of motion."""
@@ -61,21 +58,9 @@ class CartPole(SetPointMachine):
         """Nearly upright, nearly at rest, nearly in the middle."""
         return self.np_random.uniform(-NEAR, NEAR, 4)
 
-    def new_set_point(self) -> Floats:
-        """The middle."""
-        return np.zeros(1)
-
-    def observation(self) -> Floats:
-        """p, v, q, w."""
-        return self.x.copy()
-
     def tracking(self) -> float:
         """How far both limits are."""
         return (closeness(abs(float(self.x[0])), END) + closeness(abs(float(self.x[2])), LEAN)) / 2.0
-
-    def effort(self, u: Floats) -> float:
-        """The square of the force."""
-        return float(u[0]) ** 2
 
     def at_limit(self) -> bool:
         """At an end of the rail, or leaning too far."""

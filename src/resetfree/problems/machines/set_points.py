@@ -108,6 +108,32 @@ class SetPointMachine(gymnasium.Env[Floats, Floats]):
         """Whether the machine must be reset."""
 
 
+class BalancedMachine(SetPointMachine):
+    """A machine with one motor that shows its whole state, and whose set point, a state upright, never changes.
+
+    Action: the motor's share of its most, in [-1, 1].
+    """
+
+    hold = NEVER
+
+    def __init__(self, reach: list[float]) -> None:
+        ends = np.array(reach)
+        self.observation_space = gymnasium.spaces.Box(-ends, ends, dtype=np.float64)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), dtype=np.float64)
+
+    def new_set_point(self) -> Floats:
+        """Upright."""
+        return np.zeros(1)
+
+    def observation(self) -> Floats:
+        """The state."""
+        return self.x.copy()
+
+    def effort(self, u: Floats) -> float:
+        """The square of the action."""
+        return float(u[0]) ** 2
+
+
 class Life(NamedTuple):
     """What happened in n steps of a machine that was reset only at its limits."""
 

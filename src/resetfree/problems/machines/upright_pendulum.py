@@ -13,10 +13,9 @@ from __future__ import annotations
 from math import cos, radians, sin
 
 import numpy as np
-from gymnasium import spaces
 
 from resetfree.problems.finite.transitions import Floats
-from resetfree.problems.machines.set_points import NEVER, SetPointMachine, closeness
+from resetfree.problems.machines.set_points import BalancedMachine, closeness
 
 MASS, ROD, GRAVITY = 1.0, 1.0, 10.0  # kg, m, m/s^2
 TORQUE = 2.0  # N m, the most
@@ -31,19 +30,17 @@ def energy(x: Floats) -> float:
     return MASS * ROD**2 / 6.0 * w**2 + MASS * GRAVITY * ROD / 2.0 * cos(q)
 
 
-class UprightPendulum(SetPointMachine):
+class UprightPendulum(BalancedMachine):
     """The pendulum: keep it upright.
 
     Observation: q, w. Action: u, the torque as a share of the most. Reward: 1 upright without torque, less towards the
     limit. Reset: |q| > 60 degrees. Its set point, upright, never changes.
     """
 
-    dt, substeps, hold = 0.05, 4, NEVER
+    dt, substeps = 0.05, 4
 
     def __init__(self) -> None:
-        reach = np.array([2 * LEAN, FAST])
-        self.observation_space = spaces.Box(-reach, reach, dtype=np.float64)
-        self.action_space = spaces.Box(-1.0, 1.0, (1,), dtype=np.float64)
+        super().__init__([2 * LEAN, FAST])
 
     def rates(self, x: Floats, u: Floats) -> Floats:
         """The equation of motion."""
@@ -54,21 +51,9 @@ class UprightPendulum(SetPointMachine):
         """Nearly upright, nearly at rest."""
         return self.np_random.uniform(-NEAR, NEAR, 2)
 
-    def new_set_point(self) -> Floats:
-        """Upright."""
-        return np.zeros(1)
-
-    def observation(self) -> Floats:
-        """q, w."""
-        return self.x.copy()
-
     def tracking(self) -> float:
         """How far the limit is."""
         return closeness(abs(float(self.x[0])), LEAN)
-
-    def effort(self, u: Floats) -> float:
-        """The square of the torque."""
-        return float(u[0]) ** 2
 
     def at_limit(self) -> bool:
         """Leaning too far."""

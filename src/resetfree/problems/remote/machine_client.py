@@ -184,7 +184,7 @@ class MachineClient(Closes):
         self._action = np.frombuffer(self._command, "<f8", a, HEADER.size + ANSWERS.size)
 
     def _take(self, header: Header) -> bool:
-        """Fill `sensors` from the buffer, if it holds newer ones of this session."""
+        """Fill `sensors` from the buffer, if it holds newer ones that belong to the connection."""
         now, sensors = time.monotonic_ns(), self.sensors
         if header.kind != Kind.SENSORS or header.session != self._session or header.length != self._reading_size:
             return False
