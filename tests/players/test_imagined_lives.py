@@ -106,8 +106,8 @@ def test_a_gradient_of_lives_that_end_is_not_taken_further() -> None:
 def test_every_start_has_its_draw_and_its_place() -> None:
     """Two draws that earn z and 10 + z: start i is in draw i modulo 2."""
     model = machine([0.0, 0.0, 0.0], [0.0, 1.0, 0.0], 0.0)
-    rewards = model.rewards._replace(weight=np.array([[[0.0], [1.0], [0.0]], [[10.0], [1.0], [0.0]]]))
-    steps = model.steps._replace(weight=np.zeros((2, 3, 1)))
+    rewards = replace(model.rewards, weight=np.array([[[0.0], [1.0], [0.0]], [[10.0], [1.0], [0.0]]]))
+    steps = replace(model.steps, weight=np.zeros((2, 3, 1)))
     model = replace(model, steps=steps, rewards=rewards, largest=np.full(2, 99.0))
     starts, noise = np.array([[0.1], [0.2], [0.3], [0.4], [0.5]]), np.zeros((1, 5, 1))
     forecast = imagine(model, np.zeros((3, 1, 2)), starts, noise)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.players.shared.machine_model import MachineModel, beyond, widths
+from resetfree.players.shared.machine_model import MachineModel
+from resetfree.players.shared.smooth_regression import Basis
 from resetfree.problems.finite.transitions import Bools, Floats
 
 ASIDE = 60  # steps of one life that could be imagined in the time which a step of all takes besides
@@ -41,26 +42,29 @@ def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -
     order = _by_draw(model, n)
     policy, start = np.tile(np.arange(m), n), np.repeat(order, m)
     draw = start % len(model.steps.weight)
-    alive, earned = np.ones(m * n), np.zeros(m * n)
-    on, z = np.arange(m * n), starts[start]
-    reached, effort = model.outside(z), 0
+    survives, earned = np.ones(m * n), np.zeros(m * n)
+    on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
+    mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
     for luck in noise:
         effort += len(on) + ASIDE
-        mine = theta[policy[on]]
         action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
         x = np.concatenate([z, action], axis=1)
-        outputs = [fit.values(x, draw[on]) for fit in (model.steps, model.rewards)]
-        step = np.clip(np.concatenate(outputs, axis=1), model.smallest, model.largest)
-        z = np.clip(z + step[:, :size] + model.steps.noise * luck[start[on]], model.least, model.most)
-        earned[on] += alive[on] * step[:, size]
+        outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
+        step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
+        z = _cut(z + step[:, :size] + model.steps.noise * luck[start], model.least, model.most)
+        reward += alive * step[:, size]
         danger, reached = model.danger(z, reached)
-        alive[on] *= 1.0 - danger
-        goes_on = alive[on] > GONE
-        on, z, reached = on[goes_on], z[goes_on], reached[goes_on]
-        if not len(on):
-            break
+        alive *= 1.0 - danger
+        goes_on = alive > GONE
+        if not goes_on.all():
+            survives[on], earned[on] = alive, reward
+            on, z, reached, start, draw = (one[goes_on] for one in (on, z, reached, start, draw))
+            alive, reward, mine, rows = alive[goes_on], reward[goes_on], mine[goes_on], model.steps.rows_of(draw)
+            if not len(on):
+                break
+    survives[on], earned[on] = alive, reward
     back = np.argsort(order)
-    return Forecast(earned.reshape(n, m)[back].T, 1.0 - alive.reshape(n, m)[back].T, effort)
+    return Forecast(earned.reshape(n, m)[back].T, 1.0 - survives.reshape(n, m)[back].T, effort)
 
 
 def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:
@@ -76,11 +80,12 @@ def worth_and_slope(
     The lives are those of `imagine` but for the judge: the probability of a reset is a steep function of its logit.
     """
     order = _by_draw(model, len(starts))
-    starts, noise, draw = starts[order], noise[:, order], order % len(model.steps.weight)
+    starts, noise = starts[order], noise[:, order]
+    rows = model.steps.rows_of(order % len(model.steps.weight))
     z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
     worth, moments = np.zeros(len(starts)), []
     for luck in noise:
-        now = _live(model, theta, z, alive, reached, draw, luck)
+        now = _live(model, theta, z, alive, reached, rows, luck)
         worth += alive * now.reward
         z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
         moments.append(now)
@@ -90,7 +95,7 @@ def worth_and_slope(
     by_theta = np.zeros_like(theta)
     by = _Slopes(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
     for now in reversed(moments):
-        by = _back(model, theta, now, draw, by, by_theta)
+        by = _back(model, theta, now, rows, by, by_theta)
     return float(worth.mean()), by_theta / len(starts)
 
 
@@ -100,7 +105,7 @@ class _Moment(NamedTuple):
     z: Floats  # [n, D] before it
     alive: Floats  # [n] the probability that a life has come so far
     action: Floats  # [n, A]
-    basis: tuple[Floats, Floats]  # [n, F] of steps and of rewards
+    basis: tuple[Basis, Basis]  # of steps and of rewards
     uncut: Floats  # [n, D + 1] step and reward before they are cut
     reward: Floats  # [n]
     moved: Floats  # [n, D] z' before it is cut
@@ -127,20 +132,20 @@ def _live(
     z: Floats,
     alive: Floats,
     reached: Floats,
-    draw: NDArray[np.int64],
+    rows: list[slice],
     luck: Floats,
 ) -> _Moment:
     size = z.shape[1]
     action = np.tanh(z @ theta[:, :size].T + theta[:, size])
     x = np.concatenate([z, action], axis=1)
-    basis = model.steps.features(x), model.rewards.features(x)
-    outputs = [fit.values_in(part, draw) for fit, part in zip((model.steps, model.rewards), basis, strict=True)]
+    basis = model.steps.basis(x), model.rewards.basis(x)
+    outputs = [fit.values_in(part.value, rows) for fit, part in zip((model.steps, model.rewards), basis, strict=True)]
     uncut = np.concatenate(outputs, axis=1)
     step = _cut(uncut, model.smallest, model.largest)
     moved = z + step[:, :size] + model.steps.noise * luck
     after = _cut(moved, model.least, model.most)
     judged = 1.0 / (1.0 + np.exp(np.minimum(-SHARPNESS * model.judge.logit(after), LARGEST)))
-    out = beyond(after, model.low, model.high)
+    out = model.beyond(after)
     sensor = out.argmax(axis=1)
     outside = out[np.arange(len(z)), sensor]
     risk = _cut(model.caution * (outside - reached), 0.0, 1.0)
@@ -168,7 +173,7 @@ def _cut(x: Floats, least: Floats | float, most: Floats | float) -> Floats:
 
 
 def _back(
-    model: MachineModel, theta: Floats, now: _Moment, draw: NDArray[np.int64], by: _Slopes, by_theta: Floats
+    model: MachineModel, theta: Floats, now: _Moment, rows: list[slice], by: _Slopes, by_theta: Floats
 ) -> _Slopes:
     """The slopes before a step from those after it; what its actions add to by_theta [A, D + 1] is added there."""
     size, each = now.z.shape[1], np.arange(len(now.z))
@@ -179,12 +184,12 @@ def _back(
     by_risk = np.where(~is_judged & (now.risk < 1.0), model.caution * by_danger, 0.0)
     by_outside = by_risk + np.where(now.farther, by.reached, 0.0)
     side = np.where(now.after[each, now.sensor] > model.high[now.sensor], 1.0, -1.0)
-    by_after[each, now.sensor] += by_outside * side / widths(model.low, model.high)[now.sensor]
+    by_after[each, now.sensor] += by_outside * side / model.widths[now.sensor]
     by_moved = np.where((now.moved > model.least) & (now.moved < model.most), by_after, 0.0)
     by_uncut = np.concatenate([by_moved, now.alive[:, None]], axis=1)
     by_uncut = np.where((now.uncut > model.smallest) & (now.uncut < model.largest), by_uncut, 0.0)
-    by_x = model.steps.slopes_in(now.basis[0], draw, by_uncut[:, :size])
-    by_x += model.rewards.slopes_in(now.basis[1], draw, by_uncut[:, size:])
+    by_x = model.steps.slopes_in(now.basis[0], rows, by_uncut[:, :size])
+    by_x += model.rewards.slopes_in(now.basis[1], rows, by_uncut[:, size:])
     by_push = by_x[:, size:] * (1.0 - now.action**2)
     by_theta[:, :size] += by_push.T @ now.z
     by_theta[:, size] += by_push.sum(axis=0)

@@ -7,6 +7,7 @@ dynamics; theta [A, D + 1] a policy, a = tanh(theta.(z, 1)); P steps planned ahe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -95,7 +96,16 @@ class MachineModel:
 
     def outside(self, z: Floats) -> Floats:
         """[n] how far z [n, D] is outside of the box in its farthest sensor, in widths; 0 inside."""
-        return np.asarray(np.maximum(beyond(z, self.low, self.high).max(axis=1), 0.0))
+        return np.asarray(np.maximum(self.beyond(z).max(axis=1), 0.0))
+
+    @cached_property
+    def widths(self) -> Floats:
+        """[D] of the box, in which distances from it are measured."""
+        return widths(self.low, self.high)
+
+    def beyond(self, z: Floats) -> Floats:
+        """[n, D] how far each sensor of z is outside of the box, in widths; negative inside."""
+        return np.asarray(np.maximum(z - self.high, self.low - z) / self.widths)
 
     def danger(self, z: Floats, reached: Floats) -> tuple[Floats, Floats]:
         """[n] the probability that coming to z [n, D] is a reset, and how far outside lives have now been.

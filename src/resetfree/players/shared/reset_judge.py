@@ -51,7 +51,7 @@ class ResetJudge(NamedTuple):
         return slope
 
     def _squares(self, z: Floats) -> Floats:
-        size, z = z.shape[1], np.clip(z, -FARTHEST, FARTHEST)
+        size, z = z.shape[1], np.minimum(np.maximum(z, -FARTHEST), FARTHEST)
         return np.asarray(self.weight[0] + z @ self.weight[1 : 1 + size] + z**2 @ self.weight[1 + size :])
 
     def _behind(self, z: Floats) -> Floats:

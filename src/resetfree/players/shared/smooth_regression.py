@@ -17,6 +17,9 @@ Legend: n examples, d inputs, k = d + 1, O outputs, m radial functions, F = k + 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +55,15 @@ class Scales(NamedTuple):
     noise: Floats  # [O] s
 
 
-class Draws(NamedTuple):
+class Basis(NamedTuple):
+    """The functions that all others are sums of, at n inputs."""
+
+    value: Floats  # [n, F]
+    steep: Floats  # [n, m] what the derivatives of the radial ones are made of
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
     """Functions that agree with the examples."""
 
     length: Floats  # [d]
@@ -61,55 +72,69 @@ class Draws(NamedTuple):
     noise: Floats  # [O] deviation of what the functions leave open
     edges: bool = False  # whether the functions have some
 
+    @cached_property
+    def _around(self) -> Floats:
+        return _around(self.centre)
+
+    def basis(self, x: Floats) -> Basis:
+        """At x [n, d]; in place where it can be: imagined lives spend their time here."""
+        k = x.shape[1] + 1
+        value = np.empty((len(x), k + len(self.centre)))
+        value[:, 0], value[:, 1:k] = 1.0, x
+        return Basis(value, _radial(x / self.length, self._around, self.edges, out=value[:, k:]))
+
     def features(self, x: Floats) -> Floats:
         """[n, F] the basis at x [n, d]."""
-        return np.concatenate([np.ones((len(x), 1)), x, _radial(x / self.length, self.centre, self.edges)], axis=1)
+        return self.basis(x).value
 
     def values(self, x: Floats, draw: NDArray[np.int64]) -> Floats:
         """[n, O] the values at x [n, d], row i in draw `draw[i]`, which must not fall from row to row."""
-        return self.values_in(self.features(x), draw)
+        return self.values_in(self.features(x), self.rows_of(draw))
 
-    def values_in(self, basis: Floats, draw: NDArray[np.int64]) -> Floats:
-        """[n, O] the values where the basis is [n, F]."""
+    def rows_of(self, draw: NDArray[np.int64]) -> list[slice]:
+        """The rows of every draw."""
+        return [slice(*ends) for ends in pairwise(np.searchsorted(draw, np.arange(len(self.weight) + 1)).tolist())]
+
+    def values_in(self, basis: Floats, rows: list[slice]) -> Floats:
+        """[n, O] the values where the basis is [n, F].  rows: of every draw."""
         found = np.empty((len(basis), self.weight.shape[2]))
-        for mine, weight in self._parts(draw):
+        for mine, weight in zip(rows, self.weight, strict=True):
             np.matmul(basis[mine], weight, out=found[mine])
         return found
 
-    def slopes_in(self, basis: Floats, draw: NDArray[np.int64], by_values: Floats) -> Floats:
+    def slopes_in(self, basis: Basis, rows: list[slice], by_values: Floats) -> Floats:
         """[n, d] the derivatives by x of whatever has the derivatives by_values [n, O] by the values."""
-        k, by_basis = len(self.length) + 1, np.empty_like(basis)
-        for mine, weight in self._parts(draw):
+        k, by_basis = len(self.length) + 1, np.empty_like(basis.value)
+        for mine, weight in zip(rows, self.weight, strict=True):
             np.matmul(by_values[mine], weight.T, out=by_basis[mine])
-        steep = basis[:, k:]
-        if self.edges:
-            steep = 3.0 * np.exp(-_distance(_exponent(basis[:, 1:k] / self.length, self.centre)))
+        steep = 3.0 * basis.steep if self.edges else basis.steep
         pull = steep * by_basis[:, k:]
-        towards = pull @ self.centre - pull.sum(axis=1, keepdims=True) * (basis[:, 1:k] / self.length)
+        towards = pull @ self.centre - pull.sum(axis=1, keepdims=True) * (basis.value[:, 1:k] / self.length)
         return np.asarray(by_basis[:, 1:k] + towards / self.length)
 
-    def _parts(self, draw: NDArray[np.int64]) -> Iterator[tuple[slice, Floats]]:
-        """The rows of every draw, and its weights."""
-        ends = np.searchsorted(draw, np.arange(len(self.weight) + 1)).tolist()
-        for first, last, weight in zip(ends[:-1], ends[1:], self.weight, strict=True):
-            yield slice(first, last), weight
+
+def _radial(x: Floats, around: Floats, edges: bool, out: Floats) -> Floats:
+    """Put k(|x - centre|) into out [n, m]; returns [n, m] the e^-t of Matern's k, or k itself.  around: `_around`."""
+    exponent = _exponent(x, around, out)
+    if not edges:
+        return np.asarray(np.exp(exponent, out=exponent))
+    distance = _distance(exponent)
+    steep = np.exp(-distance)
+    np.multiply(1.0 + distance, steep, out=out)
+    return np.asarray(steep)
 
 
-def _radial(x: Floats, centre: Floats, edges: bool) -> Floats:
-    """[n, m] k(|x - centre|), in place where it can be: imagined lives spend their time here."""
-    exponent = _exponent(x, centre)
-    if edges:
-        distance = _distance(exponent)
-        return np.asarray((1.0 + distance) * np.exp(-distance))
-    return np.asarray(np.exp(exponent, out=exponent))
+def _around(centre: Floats) -> Floats:
+    """[m, d + 2] centres [m, d], such that the product with (x, 1, -|x|^2 / 2) is -|x - centre|^2 / 2."""
+    return np.column_stack([centre, -0.5 * (centre**2).sum(axis=1), np.ones(len(centre))])
 
 
-def _exponent(x: Floats, centre: Floats) -> Floats:
-    """[n, m] -|x - centre|^2 / 2."""
-    ones = np.ones(len(x)), np.ones(len(centre))
-    halves = -0.5 * (x**2).sum(axis=1), -0.5 * (centre**2).sum(axis=1)
-    exponent = np.column_stack([x, ones[0], halves[0]]) @ np.column_stack([centre, halves[1], ones[1]]).T
-    return np.asarray(np.minimum(exponent, 0.0, out=exponent))
+def _exponent(x: Floats, around: Floats, out: Floats) -> Floats:
+    """[n, m] -|x - centre|^2 / 2, put into `out`."""
+    d = x.shape[1]
+    left = np.empty((len(x), d + 2))
+    left[:, :d], left[:, d], left[:, d + 1] = x, 1.0, -0.5 * (x**2).sum(axis=1)
+    return np.asarray(np.minimum(np.matmul(left, around.T, out=out), 0.0, out=out))
 
 
 def _distance(exponent: Floats) -> Floats:
@@ -199,9 +224,13 @@ def _fit(x: Floats, y: Floats, rng: np.random.Generator, *, edges: bool) -> _Fit
     scales = _scales_of_moving(x[some], unit[some], _moving(unit), edges=edges)
     scaled = x / scales.length
     centre = scaled[scattered(scaled, CENTRES, rng)]
-    covariance = _radial(centre, centre, edges) + JITTER * np.eye(len(centre))
+    covariance = np.empty((len(centre), len(centre)))
+    _radial(centre, _around(centre), edges, out=covariance)
+    covariance += JITTER * np.eye(len(centre))
     whiten = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(centre)), lower=True).T
-    basis = np.concatenate([np.ones((len(x), 1)), x, _radial(x / scales.length, centre, edges) @ whiten], axis=1)
+    radial = np.empty((len(x), len(centre)))
+    _radial(scaled, _around(centre), edges, out=radial)
+    basis = np.concatenate([np.ones((len(x), 1)), x, radial @ whiten], axis=1)
     return _Fit(scales, centre, whiten, basis, unit, mean, deviation, edges)
 
 
