@@ -24,20 +24,18 @@ def test_ticks_lie_on_the_grid_and_each_is_taken_once_or_skipped(
     world = Simulated((late for _, late in steps), begun)
     ticks, period = Ticks(rate, clock=world.clock), SECOND / Fraction(rate)
     ticks.begin()
-    taken, skipped, before = 0, 0, 0
-    for work, _ in steps:
+    skipped, before = 0, 0
+    for taken, (work, _) in enumerate(steps, start=1):
         world.now += work
         asked = world.now
         skipped += ticks.wait()
-        taken += 1
         assert ticks.number > before
         before = ticks.number
         at = begun + ticks.number * period
-        assert at <= world.now < at + period  # the newest tick, at once
+        assert at <= world.now < at + period  # the newest tick
         assert ticks.late_ns == world.now - ticks.due_ns
         assert 0 <= ticks.due_ns - at < 1
-        if asked >= ticks.due_ns:
-            assert asked == world.now  # a loop that is late does not sleep
+        assert asked <= ticks.due_ns  # what was over is not taken: the last command has had its time
         assert taken + skipped == ticks.number == (world.now - begun) // period
     assert ticks.missed == skipped
 

@@ -1,8 +1,8 @@
-"""Ticks at a fixed rate: a grid of the monotonic clock, on which a loop that comes too late skips, and never catches up.
+"""Ticks at a fixed rate: a grid of the monotonic clock, where a loop that is late skips, and never catches up.
 
-Tick n is at t_0 + n / rate, computed from t_0 each time, so that nothing adds up. A loop that wakes up after several
-ticks have passed takes the newest of them at once; those before it are skipped and counted. So there is at most one
-command per tick, never a burst of them:
+Tick n is at t_0 + n / rate, computed from t_0 each time, so that nothing adds up. A loop that works for longer than a
+period skips the ticks that have passed, and waits for the next one; one that wakes up late takes the newest at once.
+What is skipped is counted. So there is at most one command per tick, never a burst of them:
 
     ticks.begin()
     while acting:
@@ -48,10 +48,10 @@ class Ticks:
     >>> ticks.begin(), ticks.wait(), now[0]
     (None, 0, 10000000)
     >>> now[0] += 35_000_000  # a long thought
-    >>> ticks.wait(), now[0], ticks.late_ns, ticks.missed
-    (2, 45000000, 5000000, 2)
-    >>> ticks.wait(), now[0], ticks.late_ns
-    (0, 50000000, 0)
+    >>> ticks.acted(), ticks.wait(), now[0]
+    (None, 3, 50000000)
+    >>> ticks.missed, ticks.latest_ns
+    (3, 35000000)
     """
 
     def __init__(self, rate: float, *, spin: float = 0.0, clock: Clock = MONOTONIC) -> None:
@@ -77,6 +77,11 @@ class Ticks:
         """When the newest tick was due."""
         return self._at(self.number)
 
+    @property
+    def next_ns(self) -> int:
+        """When the next tick is due."""
+        return self._at(self.number + 1)
+
     def begin(self) -> None:
         """Lay the grid: now is tick 0, and the next one is a period from now."""
         self._origin, self.number, self.late_ns, self.begun = self.clock.now(), 0, 0, True
@@ -90,9 +95,9 @@ class Ticks:
         self.missed, self.latest_ns = 0, 0
 
     def wait(self) -> int:
-        """Sleep until the next tick; returns how many were skipped, because they had passed already."""
-        due = self._at(self.number + 1)
+        """Sleep until the next tick; returns how many were skipped: none, if the loop is fast enough."""
         now = self.clock.now()
+        due = self._at(max(self.number, self._passed(now - 1)) + 1)
         while now < due:
             left = due - self._spin - now
             if left > 0:
