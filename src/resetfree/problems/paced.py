@@ -145,6 +145,13 @@ def rollout_at_rate(
     return problem.finish(record.episode(reset, next_start, original, goals))
 
 
+def send_safe(problem: SteppedProblem, deadlines: Deadlines) -> None:
+    """Command the safe action between two episodes; an environment that is simulated waits anyway."""
+    base = _base(problem)
+    if isinstance(base, Continuing):
+        _Continuing(Ticks(deadlines.rate), problem, base, safe_action(problem, deadlines.safe)).send_safe()
+
+
 class _Record:
     """The arrays of an episode, made before it begins."""
 

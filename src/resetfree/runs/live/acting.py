@@ -12,14 +12,18 @@ import dataclasses
 import gc
 import os
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from resetfree.core.errors import InvalidInput, Notice
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError, UnknownName
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.plain_tree import by_name
 from resetfree.core.priority import Scheduling, take_highest
@@ -39,11 +43,14 @@ from resetfree.runs.ledger import Ledger
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor, board_folder
+from resetfree.runs.recorded import checked
 from resetfree.runs.runfile import Checkpoint
 from resetfree.runs.setup import Setup
+from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
+LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
 PAUSE = 0.002  # seconds between two looks while it waits
 SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
 FAREWELL = 5.0  # seconds in which the learner may save what it knows when the user stops the run
@@ -55,24 +62,48 @@ class ByTheClock:
 
     max_staleness: rounds by which the plan of an episode may be older than the newest round. Acting waits for a learner
       that is slower, or gone, with the machine in its safe action.
+    learner: where it learns: "lowest", in a process of the lowest scheduling class, or "usual", in one of the usual.
     """
 
     deadlines: Deadlines
     max_staleness: int = MAX_STALENESS
+    learner: str = LOWEST
 
 
-def by_the_clock(world: World, rate: Any, max_staleness: int | None) -> ByTheClock:
-    """The arguments `rate` (Hz, "own" or Deadlines) and `max_staleness` of a run, checked."""
+def by_the_clock(world: World, rate: Any, max_staleness: int | None, learner: str) -> ByTheClock:
+    """The arguments `rate` (Hz, "own" or Deadlines), `max_staleness` and `learner` of a run, checked."""
     problem, most = world.problem, MAX_STALENESS if max_staleness is None else max_staleness
     check(most, PositiveInt, "'max_staleness' of a run")
+    if learner not in LEARNERS:
+        raise UnknownName("learner", str(learner), LEARNERS)
     if not isinstance(problem, SteppedProblem):
         raise InvalidInput(
             f"Only a problem that is played step by step can be played at a rate. Got '{world.name}' instead: give a "
             "delay, or an environment."
         )
     if isinstance(rate, Deadlines):
-        return ByTheClock(dataclasses.replace(rate, rate=rate_for(problem, rate.rate)), most)
-    return ByTheClock(Deadlines(rate_for(problem, None if rate == "own" else rate)), most)
+        return ByTheClock(dataclasses.replace(rate, rate=rate_for(problem, rate.rate)), most, learner)
+    return ByTheClock(Deadlines(rate_for(problem, None if rate == "own" else rate)), most, learner)
+
+
+@contextmanager
+def temporary_file() -> Iterator[Path]:
+    """Where a run at a rate is written that keeps no file: its learner follows one."""
+    with tempfile.TemporaryDirectory(prefix="resetfree-") as folder:
+        yield Path(folder) / "run.rfrun"
+
+
+def go_on(setup: Setup, ledger: Ledger) -> None:
+    """Put the game of a resumed run after its last round; what its players know is for the learner to restore."""
+    game, problem = setup.game, setup.world.problem
+    assert isinstance(game, DelayedGame)
+    try:
+        for last in checked(problem, ledger.played(ledger.last, ledger.last)):
+            game.k, game.s1 = last.k, None if problem.persistent else last.episode.next_start
+    except InvalidInput as error:
+        raise RunError(f"The rounds in '{ledger.path}' do not fit this problem: {error}") from error
+    resets = np.flatnonzero(ledger.contents().columns["reset"])
+    game.fell = int(resets[-1]) + 1 if len(resets) else 0
 
 
 def act(
@@ -97,19 +128,27 @@ def act(
     game, began, file = setup.game, time.monotonic() - before, ledger.path
     assert file is not None
     assert isinstance(game, DelayedGame)
+    if setup.spec["feedback"] == "exact":
+        raise NotCertifiable(
+            "The feedback 'exact' needs an oracle, which the learner of a run at a rate does not have."
+        )
 
     def report(this: Round) -> None:
         if progress is not None:
             progress(game, this)
 
     with held() as stop, Supervisor(board_folder()) as learner:
-        learner.start(Assignment.of(setup, file, learner.folder, every=every, max_staleness=clock.max_staleness))
+        lowest = clock.learner == LOWEST
+        learner.start(
+            Assignment.of(setup, file, learner.folder, every=every, max_staleness=clock.max_staleness, lowest=lowest)
+        )
         recorder = Recorder(
             ledger,
             learner,
             as_text=as_text,
             seconds=lambda: time.monotonic() - began,
             progress=report,
+            oracle=None if setup.world.mdp is None else Evaluator(setup.world.mdp),
         )
         with recorder, _quiet() as scheduling:
             acting = _Acting(setup, game, clock, learner, recorder, stop=stop)

@@ -29,6 +29,7 @@ from resetfree.runs.setup import Setup
 FIRST, PLAYERS = b"f", b"p"  # kinds of messages: the first two;
 START, LOOK, END = b"s", b"l", b"e"  # where round 1 starts, that there are new rounds, that the run ends
 HEAD = 5
+LIMITS = ("every", "max_staleness", "lowest")
 MOST = 2**30  # bytes of a message
 
 
@@ -40,17 +41,22 @@ class Assignment:
     boards: Path  # the folder of its boards
     every: float  # seconds between two checkpoints, at least
     max_staleness: int  # rounds by which a plan may be older than the newest round
+    lowest: bool  # whether it takes the lowest scheduling class
     primal: PrimalPlayer[Any]
     dual: DualPlayer[Any]
     known: dict[str, Any] | None  # features of the problem, of one that is not made again by its name
 
     @classmethod
-    def of(cls, setup: Setup, file: Path, boards: Path, *, every: float, max_staleness: int) -> Assignment:
+    def of(
+        cls, setup: Setup, file: Path, boards: Path, *, every: float, max_staleness: int, lowest: bool
+    ) -> Assignment:
         """The assignment of a run; raises InvalidInput if another process cannot make its players or its features."""
         problem, known = setup.world.problem, None
         if not is_made_again(setup.spec):
             known = {"phi": problem.phi, "xi": problem.xi, "room": int(problem.room)}
-        made = cls(file.absolute(), boards, every, max_staleness, setup.primal, setup.dual, known=known)
+        made = cls(
+            file.absolute(), boards, every, max_staleness, lowest, primal=setup.primal, dual=setup.dual, known=known
+        )
         for player in (setup.primal, setup.dual):
             check_importable(type(player))
         for part, what in ((made._players(), "settings of its players"), (known, "features of the problem")):
@@ -64,7 +70,7 @@ class Assignment:
     def messages(self) -> bytes:
         """The first two messages."""
         names = [_name(type(player)) for player in (self.primal, self.dual)]
-        first = {"every": self.every, "max_staleness": self.max_staleness, "path": sys.path, "classes": names}
+        first = {**{name: getattr(self, name) for name in LIMITS}, "path": sys.path, "classes": names}
         where = {"file": str(self.file), "boards": str(self.boards)}
         return message(FIRST, {**where, **first}) + message(PLAYERS, self._players())
 
@@ -80,7 +86,7 @@ class Assignment:
         classes = [_imported(name) for name in first["classes"]]
         _, data = receive(stream)
         players = decode(data, by_name(*classes, Features, Scaling))
-        limits = {name: first[name] for name in ("every", "max_staleness")}
+        limits = {name: first[name] for name in LIMITS}
         return cls(Path(first["file"]), Path(first["boards"]), **limits, **players)
 
     def problem(self, spec: dict[str, Any]) -> Problem:

@@ -52,7 +52,6 @@ class Learner(Closes):
         self._game = self._fresh()
         self._names = self._arrays().keys()
         self._first: State = None  # where round 1 starts
-        self._start: State = None  # what the next plan is made for
         self._played = -1  # the round that the plan of the last learned round rests on
         self._due, self._saved = 0.0, -1  # when the next checkpoint may be made, and the round of the last one
         self._rebuild()
@@ -113,8 +112,7 @@ class Learner(Closes):
 
     def _post(self) -> None:
         game = self._game
-        if game.k not in game.plans:
-            game.hold(self._primal, self._dual, self._start if game.k else self._first)
+        game.hold(self._primal, self._dual, game.ahead if game.k else self._first)
         self._plans.post(game.plans[game.k].data, game.k)
 
     def _follow(self) -> None:
@@ -134,8 +132,7 @@ class Learner(Closes):
             game.life = played.s1
         if k == 1:
             self._first = played.s1
-            if 0 not in game.plans:
-                game.hold(self._primal, self._dual, played.s1)
+            game.hold(self._primal, self._dual, played.s1)
         if played.based_on not in game.plans:
             raise NotHeld
         game.drop_before(played.based_on)
@@ -145,7 +142,7 @@ class Learner(Closes):
         learn_round(self._primal, self._dual, game, this)
         game.fell = k if played.episode.reset else game.fell
         self._played = played.based_on
-        self._start = start_for_plan(played.episode.next_start, game.life)
+        game.ahead = start_for_plan(played.episode.next_start, game.life)
 
     def _rebuild(self) -> None:
         """Continue from the newest checkpoint and all rounds since, with the plans that those were played with."""
@@ -162,8 +159,7 @@ class Learner(Closes):
             game.k, game.s1 = checkpoint.k, checkpoint.s1
             restore_plans(self._problem, game, checkpoint.k, checkpoint.arrays)
             self._first = next(self._rounds(1, 1)).s1
-            last: RecordedRound = next(self._rounds(game.k, game.k))
-            self._played, self._start = last.based_on, start_for_plan(last.episode.next_start, game.life)
+            self._played = next(self._rounds(game.k, game.k)).based_on
         needed = self._used_after(game.k)
         for played in self._rounds(game.k + 1):
             try:
@@ -174,7 +170,7 @@ class Learner(Closes):
                     "was played with."
                 ) from None
             if game.k in needed:
-                game.hold(self._primal, self._dual, self._start)
+                game.hold(self._primal, self._dual, game.ahead)
         self._saved = 0 if checkpoint is None else checkpoint.k
 
     def _used_after(self, k: int) -> set[int]:

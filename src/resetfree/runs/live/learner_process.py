@@ -1,4 +1,4 @@
-"""The process that learns: `python -m resetfree.runs.live.learner_process`, started and told by the one that acts.
+"""The process that learns, started and told by the one that acts.
 
 It reads its assignment from its standard input, and afterwards when to look for new rounds. When that pipe is closed
 the process that acts has ended, in whatever way, and so does this one. What it raises is left in `said.json` beside its
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.naming import one_line
 from resetfree.core.plain_tree import decode
-from resetfree.core.priority import take_lowest
+from resetfree.core.priority import Scheduling, take_lowest
 from resetfree.runs.live.assignment import END, START, Assignment, receive
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.learner import Learner
@@ -25,15 +26,16 @@ from resetfree.runs.live.learner import Learner
 PLANS, CHECKPOINTS = "plans", "checkpoints"  # names of the boards
 SAID, CLASS = "said.json", "class.json"
 RAISED = 3  # exit status of a learner that raised; any other end is that of a process that was killed
+AS_IT_IS = Scheduling("usual", "It runs in the class of the process that acts before that took a higher one.")
 IDLE = 1.0  # seconds after which it looks for rounds although it was not told of any
 
 
 class Ear(threading.Thread):
     """Listens to the process that acts, also while the learner computes."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, folder: Path) -> None:
         super().__init__(daemon=True)
-        self._stream = stream
+        self._stream, self._folder = stream, folder
         self.heard = threading.Event()
         self.start_of_first: Any = None  # a dictionary with the start of round 1, when it is known
         self.ending = False
@@ -48,6 +50,7 @@ class Ear(threading.Thread):
                 self.ending |= kind == END
                 self.heard.set()
         except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)  # whoever made it may have been killed
             os._exit(0)  # nobody needs what is being computed
 
 
@@ -60,9 +63,9 @@ def main() -> None:
         return
     folder = assignment.boards
     try:
-        got = take_lowest()
+        got = take_lowest() if assignment.lowest else AS_IT_IS
         leave(folder / CLASS, {"name": got.name, "words": got.words})
-        ear = Ear(stream)
+        ear = Ear(stream, folder)
         ear.start()
         with (
             Board.join(folder / PLANS) as plans,
@@ -93,7 +96,3 @@ def leave(path: Path, what: dict[str, Any]) -> None:
 
 def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, ResetFreeError) else one_line(error)
-
-
-if __name__ == "__main__":
-    main()

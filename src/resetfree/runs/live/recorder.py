@@ -16,7 +16,7 @@ from resetfree.core.interrupts import wait
 from resetfree.core.plain_tree import decode
 from resetfree.game.contract import Round
 from resetfree.game.delayed import reset_chance
-from resetfree.problems.contract import Intervention, Note
+from resetfree.problems.contract import Intervention, Note, State
 from resetfree.runs.columns import columns_of
 from resetfree.runs.ledger import Arrays, Ledger
 from resetfree.runs.live.supervisor import Supervisor
@@ -41,6 +41,7 @@ class Recorder(Closes):
     as_text: whether starts are text in this file.
     seconds: how much time was spent on the run by now.
     progress: called with every round after it was committed.
+    oracle: (policy, s1) -> exact V_r and V_c, if the model is known.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Recorder(Closes):
         *,
         as_text: bool,
         seconds: Callable[[], float],
-        progress: Callable[[Round], object] | None,
+        progress: Callable[[Round], object],
+        oracle: Callable[[Any, State], tuple[float, float]] | None,
     ) -> None:
         self._ledger, self._learner, self._as_text = ledger, learner, as_text
-        self._seconds, self._progress = seconds, progress
+        self._seconds, self._progress, self._oracle = seconds, progress, oracle
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._taken = 0  # number of the newest checkpoint that was written
         self.newest: Checkpoint | None = None  # that checkpoint
@@ -105,6 +107,8 @@ class Recorder(Closes):
 
     def _write(self, played: PlayedRound) -> None:
         this = played.round
+        if self._oracle is not None:
+            this = this._replace(exact=self._oracle(this.plan.policy, this.s1))
         row = plain_row(columns_of(this), self._as_text)
         self._ledger.append(row, this.episode, played.timing)
         if played.notes:
@@ -113,8 +117,7 @@ class Recorder(Closes):
             self._ledger.commit(None, played.problem)
         self._learner.look()
         self._write_checkpoint()
-        if self._progress is not None:
-            self._progress(this)
+        self._progress(this)
 
     def _write_checkpoint(self) -> None:
         found = self._learner.checkpoints.take(lambda data: decode(data, {}), self._taken)

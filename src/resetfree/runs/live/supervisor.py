@@ -112,7 +112,7 @@ class Supervisor(Closes):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begin(self, assignment: Assignment) -> None:
-        command = [sys.executable, "-m", process.__name__]
+        command = [sys.executable, "-c", f"from {process.__name__} import main; main()"]
         # In a session of its own: Ctrl-C in a terminal is for the process that acts. What it prints is no result.
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, start_new_session=True, bufsize=0)
         assert child.stdin is not None
