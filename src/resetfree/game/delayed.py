@@ -22,6 +22,8 @@ from resetfree.core.plain_tree import by_name, decode, encode, plan_digest
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import FEEDBACK, Game, begin, learn_round, make_plan, reset_if_due
 from resetfree.problems.contract import Policy, Problem, State
+from resetfree.problems.features import Features
+from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
 
 __all__ = ["Delay", "DelayedGame", "HeldPlan", "RecordedDelays", "begin_delayed", "make_plan", "play_delayed"]
@@ -52,7 +54,7 @@ class HeldPlan(NamedTuple):
     @classmethod
     def read(cls, data: bytes, classes: Mapping[str, type] | None = None) -> HeldPlan:
         """Decode a plan; raises InvalidInput for any other bytes.  classes: default, all policies that are known."""
-        tree = decode(data, by_name(Policy) if classes is None else classes)
+        tree = decode(data, policy_classes() if classes is None else classes)
         kinds = {"based_on": int, **dict.fromkeys(("lam", "v_r", "v_c", "upper"), float)}
         good = isinstance(tree, dict) and tree.keys() == {*kinds, "policy"}
         if not good or any(type(tree[name]) is not kind for name, kind in kinds.items()):
@@ -66,10 +68,15 @@ class HeldPlan(NamedTuple):
         return plan_digest(self.data)
 
 
+def policy_classes() -> dict[str, type]:
+    """Every class that a policy may be made of, as far as its module is imported, for `plain_tree.decode`."""
+    return by_name(Policy, Features, Scaling)
+
+
 @cache
 def _classes(kind: type) -> Mapping[str, type]:
     """The policies that are known when one of this kind is met for the first time."""
-    return by_name(Policy)
+    return policy_classes()
 
 
 class Schedule(Protocol):

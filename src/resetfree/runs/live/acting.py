@@ -25,16 +25,13 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError, UnknownName
 from resetfree.core.interrupts import Stop, held
-from resetfree.core.plain_tree import by_name
 from resetfree.core.priority import Scheduling, take_highest
 from resetfree.core.settings import PositiveInt, check
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import Round
-from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance
+from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
 from resetfree.game.loop import FEEDBACK, Game, reset_if_due
-from resetfree.problems.contract import Note, Policy
-from resetfree.problems.features import Features
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.contract import Note
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, rate_for, rollout_at_rate, send_safe
 from resetfree.problems.stepping import SteppedProblem
@@ -171,7 +168,7 @@ class _Acting:
         self._learner, self._recorder = learner, recorder
         self._spec, self._signal = setup.spec, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
-        self._classes = by_name(Policy, Features, Scaling)
+        self._classes = policy_classes()
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
         self._notes: list[Note] = []
