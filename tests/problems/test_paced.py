@@ -20,7 +20,7 @@ import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.problems.contract import Episode, Policy
-from resetfree.problems.paced import SILENT, Deadlines, rate_for, rollout_at_rate, safe_action
+from resetfree.problems.paced import SILENT, Deadlines, rate_for, rollout_at_rate, safe_action, send_safe
 from resetfree.problems.stepping import SteppedProblem
 
 RATE, PERIOD = 100.0, SECOND // 100
@@ -251,6 +251,18 @@ def test_the_safe_action_goes_through_wrappers_of_actions() -> None:
     with pytest.raises(EnvironmentFailed, match="no sensors"):
         play(wrapped, Thinks(world), safe=[0.5])
     assert [action for _, action in belt.sent] == [pytest.approx(1.0), pytest.approx(5.0)]
+
+
+def test_the_safe_action_is_sent_between_episodes_to_a_world_that_goes_on() -> None:
+    belt = Belt(Simulated())
+    send_safe(rf.from_gym(belt, name="belt", reset_when="terminated"), Deadlines(RATE, safe=[2.0]))
+    assert belt.sent == [(0.0, 2.0)]
+    cart = rf.from_gym("gym:CartPole-v1")
+    cart.perform_reset(0.5, "start")
+    inside: Any = cart.env.unwrapped
+    before = list(inside.state)
+    send_safe(cart, AT_RATE)
+    assert list(inside.state) == before  # it stands still
 
 
 def test_after_a_reset_the_grid_begins_anew() -> None:

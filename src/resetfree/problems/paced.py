@@ -100,6 +100,13 @@ def safe_action(problem: SteppedProblem, stated: Any = None) -> Any:
     return int(np.argmin([np.abs(np.ravel(value) - np.ravel(neutral)).sum() for value in space]))
 
 
+def send_safe(problem: SteppedProblem, deadlines: Deadlines) -> None:
+    """Command the safe action between two episodes, in a world that goes on by itself; another one stands still."""
+    base = _base(problem)
+    if isinstance(base, Continuing):
+        base.send(_native(problem, safe_action(problem, deadlines.safe)))
+
+
 def rollout_at_rate(
     problem: SteppedProblem, policy: Any, start: State, u: Floats, ticks: Ticks, deadlines: Deadlines
 ) -> Episode:
@@ -201,11 +208,7 @@ class _Continuing(_Pace):
 
     def __init__(self, ticks: Ticks, problem: SteppedProblem, base: Continuing, safe: Any) -> None:
         super().__init__(ticks)
-        self._base = base
-        self._safe = problem.actions.native(safe)
-        for layer in layers(_environment(problem)):
-            if isinstance(layer, gymnasium.ActionWrapper):
-                self._safe = layer.action(self._safe)
+        self._base, self._safe = base, _native(problem, safe)
         self._timeout = int(SECOND * getattr(base, "timeout", TIMEOUT))
         self._align = ticks.clock is MONOTONIC and hasattr(base, "arrival") and not _lockstep(base)
 
@@ -288,6 +291,15 @@ def _environment(problem: SteppedProblem) -> Any:
 def _base(problem: SteppedProblem) -> Any:
     """The environment without its wrappers, None if there is none."""
     return getattr(_environment(problem), "unwrapped", None)
+
+
+def _native(problem: SteppedProblem, action: Any) -> Any:
+    """An action as the environment without its wrappers takes it."""
+    found = problem.actions.native(action)
+    for layer in layers(_environment(problem)):
+        if isinstance(layer, gymnasium.ActionWrapper):
+            found = layer.action(found)
+    return found
 
 
 def _lockstep(base: Any) -> bool:
