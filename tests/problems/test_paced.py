@@ -66,8 +66,8 @@ def test_with_a_clock_that_is_never_late_an_episode_is_that_of_a_world_that_wait
             rng, start, found = np.random.default_rng(0), None, []
             for _ in range(6):
                 if start is None:
-                    u = rng.random()
-                    start = problem.perform_reset(u, "reset") if problem.persistent else problem.first_start(u)
+                    chance = rng.random()
+                    start = problem.perform_reset(chance, "") if problem.persistent else problem.first_start(chance)
                 u = rng.random(problem.n_uniforms)
                 if at_rate:
                     episode = rollout_at_rate(problem, policy, start, u, ticks, AT_RATE)
