@@ -100,13 +100,6 @@ def safe_action(problem: SteppedProblem, stated: Any = None) -> Any:
     return int(np.argmin([np.abs(np.ravel(value) - np.ravel(neutral)).sum() for value in space]))
 
 
-def send_safe(problem: SteppedProblem, deadlines: Deadlines) -> None:
-    """Command the safe action between two episodes, in a world that goes on by itself; another one stands still."""
-    base = _base(problem)
-    if isinstance(base, Continuing):
-        base.send(_native(problem, safe_action(problem, deadlines.safe)))
-
-
 def rollout_at_rate(
     problem: SteppedProblem, policy: Any, start: State, u: Floats, ticks: Ticks, deadlines: Deadlines
 ) -> Episode:
@@ -150,6 +143,13 @@ def rollout_at_rate(
     if next_start is None:
         ticks.stop()
     return problem.finish(record.episode(reset, next_start, original, goals))
+
+
+def send_safe(problem: SteppedProblem, deadlines: Deadlines) -> None:
+    """Command the safe action between two episodes; an environment that is simulated waits anyway."""
+    base = _base(problem)
+    if isinstance(base, Continuing):
+        _Continuing(Ticks(deadlines.rate), problem, base, safe_action(problem, deadlines.safe)).send_safe()
 
 
 class _Record:
