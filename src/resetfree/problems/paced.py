@@ -63,12 +63,14 @@ class Deadlines:
 
     rate: float  # steps per second
     most_missed: int = 10  # skipped ticks in a row that end the episode
-    fallback: Policy | None = None  # acts in the step after a skipped tick; None: the policy itself
+    fallback: Any = None  # a policy that acts in the step after a skipped tick; None: the plan's own
     safe: Any = None  # the safe action; None: see `safe_action`
 
     def __post_init__(self) -> None:
         check(self.rate, Rate, "'rate'")
         check(self.most_missed, PositiveInt, "'most_missed'")
+        known = self.fallback is None or isinstance(self.fallback, Policy) or callable(self.fallback)
+        expect(known, "'fallback'", "be a policy", self.fallback)
 
 
 def rate_for(problem: SteppedProblem, rate: float | None = None) -> float:
