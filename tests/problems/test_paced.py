@@ -20,7 +20,7 @@ import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.problems.contract import Episode, Policy
-from resetfree.problems.paced import SILENT, Deadlines, rate_for, rollout_at_rate, safe_action
+from resetfree.problems.paced import SILENT, Deadlines, rate_for, rollout_at_rate, safe_action, send_safe
 from resetfree.problems.stepping import SteppedProblem
 
 RATE, PERIOD = 100.0, SECOND // 100
@@ -66,8 +66,8 @@ def test_with_a_clock_that_is_never_late_an_episode_is_that_of_a_world_that_wait
             rng, start, found = np.random.default_rng(0), None, []
             for _ in range(6):
                 if start is None:
-                    u = rng.random()
-                    start = problem.perform_reset(u, "reset") if problem.persistent else problem.first_start(u)
+                    chance = rng.random()
+                    start = problem.perform_reset(chance, "") if problem.persistent else problem.first_start(chance)
                 u = rng.random(problem.n_uniforms)
                 if at_rate:
                     episode = rollout_at_rate(problem, policy, start, u, ticks, AT_RATE)
@@ -251,6 +251,18 @@ def test_the_safe_action_goes_through_wrappers_of_actions() -> None:
     with pytest.raises(EnvironmentFailed, match="no sensors"):
         play(wrapped, Thinks(world), safe=[0.5])
     assert [action for _, action in belt.sent] == [pytest.approx(1.0), pytest.approx(5.0)]
+
+
+def test_the_safe_action_is_sent_between_episodes_to_a_world_that_goes_on() -> None:
+    belt = Belt(Simulated())
+    send_safe(rf.from_gym(belt, name="belt", reset_when="terminated"), Deadlines(RATE, safe=[2.0]))
+    assert belt.sent == [(0.0, 2.0)]
+    cart = rf.from_gym("gym:CartPole-v1")
+    cart.perform_reset(0.5, "start")
+    inside: Any = cart.env.unwrapped
+    before = list(inside.state)
+    send_safe(cart, AT_RATE)
+    assert list(inside.state) == before  # it stands still
 
 
 def test_after_a_reset_the_grid_begins_anew() -> None:

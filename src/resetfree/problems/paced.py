@@ -63,12 +63,14 @@ class Deadlines:
 
     rate: float  # steps per second
     most_missed: int = 10  # skipped ticks in a row that end the episode
-    fallback: Policy | None = None  # acts in the step after a skipped tick; None: the policy itself
+    fallback: Any = None  # a policy that acts in the step after a skipped tick; None: the plan's own
     safe: Any = None  # the safe action; None: see `safe_action`
 
     def __post_init__(self) -> None:
         check(self.rate, Rate, "'rate'")
         check(self.most_missed, PositiveInt, "'most_missed'")
+        known = self.fallback is None or isinstance(self.fallback, Policy) or callable(self.fallback)
+        expect(known, "'fallback'", "be a policy", self.fallback)
 
 
 def rate_for(problem: SteppedProblem, rate: float | None = None) -> float:
@@ -208,11 +210,7 @@ class _Continuing(_Pace):
 
     def __init__(self, ticks: Ticks, problem: SteppedProblem, base: Continuing, safe: Any) -> None:
         super().__init__(ticks)
-        self._base = base
-        self._safe = problem.actions.native(safe)
-        for layer in layers(_environment(problem)):
-            if isinstance(layer, gymnasium.ActionWrapper):
-                self._safe = layer.action(self._safe)
+        self._base, self._safe = base, _native(problem, safe)
         self._timeout = int(SECOND * getattr(base, "timeout", TIMEOUT))
         self._align = ticks.clock is MONOTONIC and hasattr(base, "arrival") and not _lockstep(base)
 
@@ -295,6 +293,15 @@ def _environment(problem: SteppedProblem) -> Any:
 def _base(problem: SteppedProblem) -> Any:
     """The environment without its wrappers, None if there is none."""
     return getattr(_environment(problem), "unwrapped", None)
+
+
+def _native(problem: SteppedProblem, action: Any) -> Any:
+    """An action as the environment without its wrappers takes it."""
+    found = problem.actions.native(action)
+    for layer in layers(_environment(problem)):
+        if isinstance(layer, gymnasium.ActionWrapper):
+            found = layer.action(found)
+    return found
 
 
 def _lockstep(base: Any) -> bool:
