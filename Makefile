@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo studio test test-all lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
-.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines mutants clean
+.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines bench-real-time mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -88,6 +88,10 @@ bench-gym: $(VENV)/.dev
 # Ctrl-C and go on later). OPTIONS="--tasks Hopper-v5 --learners ours --jobs 2" plays a part.
 bench-machines: $(VENV)/.dev
 	$(BIN)/python benchmarks/machines.py $(OPTIONS)
+
+# How late commands are, falls and kills on a machine that does not wait (hours). OPTIONS="--short" takes about a minute.
+bench-real-time: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/real_time.py $(OPTIONS)
 
 # Stable-Baselines3 brings PyTorch, so it lives in an environment of its own.
 bench-sb3: $(VENV)/.core

@@ -20,6 +20,7 @@ from resetfree.problems.contract import Episode, Policy, Problem, simulate
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
+from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
 from resetfree.runs.learn import Stopped, learn, load
@@ -35,6 +36,7 @@ __all__ = [
     "Box",
     "Certificate",
     "Choices",
+    "Deadlines",
     "DualPlayer",
     "Episode",
     "FiniteMDP",

@@ -56,22 +56,35 @@ class SteppedProblem(Problem):
         """Random numbers for the actions, the steps and the next start."""
         return (self.actions.n_uniforms + self.step_uniforms) * self.horizon + self.end_uniforms
 
-    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """Play at most H steps; fewer if a reset state is entered."""
+    def finish(self, episode: Episode) -> Episode:
+        """What a problem makes of an episode that was played; called once, after `leave`."""
+        return episode
+
+    def chances(self, u: Floats) -> tuple[Floats, Floats]:
+        """The uniforms of each step, [H, ...], and those of the next start; raises InvalidInput for another number."""
         if len(u) != self.n_uniforms:
             raise InvalidInput(f"One episode of '{self.name}' needs {self.n_uniforms} uniforms. Got {len(u)} instead.")
+        steps = len(u) - self.end_uniforms
+        return u[:steps].reshape(-1, self.horizon).T, u[steps:]
+
+    def refuse(self, action: Any, h: int) -> InvalidInput:
+        """The error for a policy's action that is none of the problem's."""
+        return InvalidInput(
+            f"An action of '{self.name}' must be {self.actions}. Got {shown(_plain(action))} at step {h} instead."
+        )
+
+    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
+        """Play at most H steps; fewer if a reset state is entered."""
+        chance, last = self.chances(u)
         space, act = self.actions, playable(policy, self).act
         state, acting = self.enter(start), space.n_uniforms
-        chance = u[: len(u) - self.end_uniforms].reshape(-1, self.horizon).T  # [H, ...]
         states, actions, rewards = [state], [], []
         original, reset, goals = 0.0, False, 0
         for h in range(1, self.horizon + 1):
             now = chance[h - 1]
             action = act(h, state, now[0] if isinstance(space, Choices) else now[:acting])
             if not space.holds(action):
-                raise InvalidInput(
-                    f"An action of '{self.name}' must be {space}. Got {shown(_plain(action))} at step {h} instead."
-                )
+                raise self.refuse(action, h)
             state, reward, reset, own, goal = self.step(h, state, action, now[acting:])
             states.append(state)
             actions.append(action)
@@ -80,15 +93,17 @@ class SteppedProblem(Problem):
             goals += goal
             if reset:
                 break
-        next_start = self.leave(state, reset, u[len(u) - self.end_uniforms :])
-        return Episode(
-            np.array(states),
-            space.stack(actions),
-            np.array(rewards),
-            reset,
-            next_start,
-            original_return=original,
-            goals=goals,
+        next_start = self.leave(state, reset, last)
+        return self.finish(
+            Episode(
+                np.array(states),
+                space.stack(actions),
+                np.array(rewards),
+                reset,
+                next_start,
+                original_return=original,
+                goals=goals,
+            )
         )
 
 

@@ -12,7 +12,7 @@ import inspect
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -26,16 +26,18 @@ from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
-from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
-from resetfree.game.loop import Game, play, reset_if_due
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
+from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
+from resetfree.problems.paced import Deadlines
 from resetfree.problems.world import World, find_world
 from resetfree.runs.columns import columns_of
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
+from resetfree.runs.live.acting import ByTheClock, act, by_the_clock, go_on, temporary_file
 from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.recorded import ReplayedProblem, checked
@@ -44,6 +46,7 @@ from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
+from resetfree.runs.timed import as_timed, restore_plans, rounds_of, saved_plans, timing_of
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
@@ -77,6 +80,10 @@ def learn(
     checkpoint_every: float = 2.0,
     max_resets: int | None = None,
     operator: Operator | None = None,
+    delay: int | None = None,
+    rate: float | str | Deadlines | None = None,
+    max_staleness: int | None = None,
+    learner: str = "lowest",
 ) -> Run:
     """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
@@ -94,6 +101,15 @@ def learn(
       a reset by an operator are never lost.
     max_resets: end the run after so many resets; it can be resumed later with a larger number.
     operator: performs the resets during this call, if the problem needs an operator (default: the problem's own).
+    delay: play with plans that rest on what was known so many rounds before the last one, or on the newest reset: as
+      on a machine that does not wait for its learner. Each round records which (`run.columns["based_on"]`), and chance
+      comes per round from (seed, k): other rounds than without it, also for delay=0.
+    rate: steps per second, by the clock, "own" for the environment's own, or `Deadlines` (docs/real_time.md). Learning
+      goes on in another process, and each round is played with the newest plan that is ready.
+    max_staleness: at a rate, rounds by which a plan may be older than the newest round (default: 100); acting waits for
+      a learner that is slower, with the machine in its safe action.
+    learner: at a rate, the scheduling class of the process that learns: "lowest", which runs when nothing else wants
+      to, or "usual".
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator
@@ -112,6 +128,13 @@ def learn(
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
     if max_resets is not None:
         whole(max_resets, "'max_resets' of a run", 1)
+    if rate is not None and delay is not None:
+        raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
+    if rate is None and max_staleness is not None:
+        raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
+    timing: dict[str, Any] | None = None
+    if delay is not None:
+        timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
@@ -119,17 +142,22 @@ def learn(
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
         if operator is not None:
             _check_operator(world)
+        if rate is not None:
+            clock = by_the_clock(world, rate, max_staleness, learner)
+            timing = {"rate": clock.deadlines.rate}
+            played = partial(_play_at_rate, clock=clock, shown=file, **played.keywords)
         prepared = partial(
             prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
         )
         if not resume or file is None:
-            setup = prepared()
+            setup = as_timed(prepared(), timing)
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
-            ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-            return played(setup, ledger, 0.0)
+            with nullcontext(file) if rate is None or file is not None else temporary_file() as kept:
+                ledger = Ledger.create(kept, setup.spec, starts=_start_type(setup), overwrite=overwrite)
+                return played(setup, ledger, 0.0)
         ledger = Ledger.reopen(file)
         try:
-            setup = prepared(before=ledger.spec)
+            setup = as_timed(prepared(before=ledger.spec), timing)
             different = difference(ledger.spec, setup.spec)
             if different:
                 raise RunError(f"The run file '{file}' {different}.")
@@ -142,11 +170,17 @@ def learn(
             checkpoint, saved = ledger.newest()
             if "after_goal" not in ledger.spec and world.problem.units is None:
                 world.problem.units = (0.0, 1.0)  # a run from before they were learned
-            _restore(world.problem, setup.game, checkpoint, saved, ledger)
-            with _nonsense_refused(setup, file):
-                _replay(setup, ledger)
+            if rate is None:
+                _restore(world.problem, setup.game, checkpoint, saved, ledger)
+                with _nonsense_refused(setup, file):
+                    _replay(setup, ledger)
+                checkpoint = _checkpoint(setup.game, seconds)
+            else:  # its learner replays them
+                checkpoint = checkpoint or _checkpoint(setup.game, seconds)
+                _restore(world.problem, setup.game, None, saved, ledger)
+                go_on(setup, ledger)
             setup.game.why = "resume"
-            ledger.resume(_checkpoint(setup.game, seconds))
+            ledger.resume(checkpoint)
         except BaseException:
             ledger.close()
             raise
@@ -206,9 +240,8 @@ def _play_rounds(
     """The loop of a run, after `before` seconds in earlier sessions; closes the ledger."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
-    oracle = None if world.mdp is None else Evaluator(world.mdp)
-    episodes, feedback = setup.spec["episodes"], setup.spec["feedback"]
-    rounds = play(world.problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
+    episodes = setup.spec["episodes"]
+    rounds = rounds_of(setup, oracle=None if world.mdp is None else Evaluator(world.mdp))
     problem, resets = world.problem, ledger.resets()
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
@@ -243,7 +276,7 @@ def _play_rounds(
                 between = False
                 this = next(rounds)
                 between = True
-                append(plain_row(columns_of(this), as_text), this.episode)
+                append(plain_row(columns_of(this), as_text), this.episode, timing_of(game, this))
                 resets += this.episode.reset
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
@@ -280,6 +313,31 @@ def _play_rounds(
         return run
 
 
+def _play_at_rate(
+    setup: Setup, ledger: Ledger, before: float, *, clock: ByTheClock, shown: Path | None, **options: Any
+) -> Run:
+    """As `_play_rounds`, by the clock.  shown: the file of the run that is returned, None for a temporary one."""
+    world = setup.world
+    with ledger:
+        try:
+            stopped, newest = act(setup, ledger, before, clock, as_text=_start_type(setup) == "TEXT", **options)
+        except BaseException as error:
+            if ledger.untouched and ledger.empty and not isinstance(error, KeyboardInterrupt):
+                ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
+                if isinstance(error, RunError):
+                    raise_unsaved(shown, error)
+            if not isinstance(error, KeyboardInterrupt) or ledger.broken:
+                raise
+            raise Stopped(_run(world, ledger.contents(), shown)) from None
+        is_known = newest is not None and newest.k == ledger.last
+        if is_known:
+            _restore(world.problem, setup.game, newest, {}, ledger)
+        run = _run(world, ledger.contents(), shown, setup if is_known else None)
+        if stopped and len(run) < setup.spec["episodes"]:
+            raise Stopped(run)
+        return run
+
+
 def _start_type(setup: Setup) -> str:
     """The SQL type of the starts of this problem, see `runfile.START_TYPES`."""
     if setup.world.problem.n_states is not None:
@@ -293,7 +351,7 @@ def _start_type(setup: Setup) -> str:
 
 
 def _checkpoint(game: Game, seconds: float) -> Checkpoint:
-    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
+    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.") | saved_plans(game)
     state.check_arrays(arrays)
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
@@ -315,6 +373,7 @@ def _restore(
             setattr(game, side, state.load(fresh, checkpoint.arrays, f"{side}."))
         if checkpoint.s1 is not None or not problem.persistent:
             check_start(problem, checkpoint.s1)
+        restore_plans(problem, game, checkpoint.k, checkpoint.arrays)
     except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         why = " ".join(str(error).split())
         raise RunError(
@@ -331,9 +390,7 @@ def _replay(setup: Setup, ledger: Ledger) -> None:
     world, game = setup.world, setup.game
     replayed = ReplayedProblem(world.problem, ledger.played(game.k + 1, ledger.last))
     oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
-    rounds = play(
-        replayed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
-    )
+    rounds = rounds_of(setup, problem=replayed, episodes=ledger.last, oracle=oracle)
     try:
         deque(rounds, maxlen=0)
     except InvalidInput as error:

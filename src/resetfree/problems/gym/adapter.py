@@ -243,9 +243,8 @@ class GymProblem(SteppedProblem):
                 )
         return found
 
-    def rollout(self, policy: Any, start: State, u: Floats) -> Episode:
-        """Play an episode; the first one shows in which units rewards are scaled, if no range is stated."""
-        episode = super().rollout(policy, start, u)
+    def finish(self, episode: Episode) -> Episode:
+        """The first episode shows in which units rewards are scaled, if no range is stated."""
         if self.units is not None:
             return episode
         self.units = learned(float(episode.rewards.min()), float(episode.rewards.max()), final=False)

@@ -28,6 +28,7 @@ from resetfree.problems.remote.wires import Wire
 
 GREETING = 5.0  # seconds in which a machine must answer a greeting, at least
 REFUSED = 0.25  # seconds after which an address where no program listens is wrong
+PATIENCE = 0.5  # periods that a loop at a rate waits at a tick for sensors that are late
 LATE = 3.0  # periods after which the sensors count although the command did not
 TIMEOUT = 1.0  # seconds of silence after which the machine has failed
 PUT_BACK = "pull its lever (Enter where `resetfree machine` runs, or --operator lever:FILE with the file of its --key)"
@@ -56,6 +57,8 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
             raise
         self.timeout = max(timeout, 4.0 / self.statement.rate)
         self.late = 0  # commands that did not count in time, or were lost
+        self.rate, self.neutral = self.statement.rate, self.statement.neutral
+        self._commanded = self._answered = 0  # numbers of the newest command, and of the sensors that it answers
         self.action_space = self.statement.action_space
         self.observation_space = self.statement.observation_space
         # What the machine says of itself identifies the problem; where it is does not.
@@ -78,12 +81,48 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
             self._await_tick(number)
         else:
             self._await_newest(number)
-        observation, info = self._observed()
-        return observation, self.client.sensors.reward, self.client.sensors.fallen, False, info
+        return self._after_command()
+
+    def send(self, action: Floats) -> None:
+        """Command the action; returns at once. `observe` and this are the halves of a step at a rate of one's own."""
+        self._answered = self.client.sensors.number
+        self._commanded = self.client.command(action)
+
+    def observe(self) -> tuple[Floats, float, bool, bool, dict[str, Any]] | None:
+        """The result of a step from the newest sensors; None if none came after those that the command answers.
+
+        Waits for late ones for at most half a period, as a tick may be close to that of the machine; in lockstep until
+        they come.
+        """
+        if self.statement.lockstep:
+            self._await_tick(self._commanded)
+        elif self.arrival(PATIENCE / self.rate) is None:
+            return None
+        self.late += self.client.sensors.applied < self._commanded
+        return self._after_command()
+
+    def arrival(self, seconds: float) -> int | None:
+        """Wait, at most so long, for sensors that are newer than those that the command answers.
+
+        Returns when they were read, in ns of this computer's monotonic clock: when they came, if they were waited for.
+        """
+        client, end = self.client, time.monotonic() + seconds
+        client.poll()
+        while client.sensors.number <= self._answered:
+            left = end - time.monotonic()
+            if left <= 0.0:
+                return None
+            client.wait(left)
+            client.poll()
+        return client.sensors.received_ns
 
     def close(self) -> None:
         """End the session."""
         self.client.close()
+
+    def _after_command(self) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        observation, info = self._observed()
+        return observation, self.client.sensors.reward, self.client.sensors.fallen, False, info
 
     def _observed(self) -> tuple[Floats, dict[str, Any]]:
         sensors = self.client.sensors

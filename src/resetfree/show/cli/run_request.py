@@ -140,6 +140,18 @@ def resumed(request: NamedTrial, file: Path, pairs: Sequence[str], silent: Seque
     )
 
 
+def hertz(rate: str | None) -> float | str | None:
+    """The argument of `--rate`: a number, or "own"."""
+    if rate is None or rate == "own":
+        return rate
+    try:
+        return float(rate)
+    except ValueError:
+        raise InvalidInput(
+            f"The '--rate' must be a number of steps per second, or own. Got '{rate}' instead."
+        ) from None
+
+
 def require_operator(request: NamedTrial, file: Path) -> None:
     """Refuse to resume without --operator a run whose resets a person performed."""
     asks_itself = is_machine(request.problem)  # a person at this terminal

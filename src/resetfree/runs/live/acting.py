@@ -1,0 +1,309 @@
+"""The process that acts, by the clock: it takes the newest plan, plays an episode at its rate, and hands it on.
+
+Between two episodes it looks at a board, and waits only where the game says so: for the first plan, for one that
+contains the newest reset, and for a learner that has fallen back too far. Everything else is done elsewhere: rounds are
+committed by a thread (`recorder`), plans are made by another process (`learner`). The garbage collector runs between
+episodes only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError, UnknownName
+from resetfree.core.interrupts import Stop, held
+from resetfree.core.priority import Scheduling, take_highest
+from resetfree.core.settings import PositiveInt, check
+from resetfree.core.ticks import SECOND, Ticks
+from resetfree.game.contract import Round
+from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
+from resetfree.game.loop import FEEDBACK, Game, reset_if_due
+from resetfree.problems.contract import Note
+from resetfree.problems.operators import Operator
+from resetfree.problems.paced import Deadlines, rate_for, rollout_at_rate, send_safe
+from resetfree.problems.stepping import SteppedProblem
+from resetfree.problems.world import World
+from resetfree.runs.ledger import Ledger
+from resetfree.runs.live.assignment import Assignment
+from resetfree.runs.live.recorder import PlayedRound, Recorder
+from resetfree.runs.live.supervisor import Supervisor, board_folder
+from resetfree.runs.recorded import checked
+from resetfree.runs.runfile import Checkpoint
+from resetfree.runs.setup import Setup
+from resetfree.theory.oracle.exact import Evaluator
+
+Progress: TypeAlias = Callable[[Game, Round], object]
+MAX_STALENESS = 100  # rounds
+LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
+PAUSE = 0.002  # seconds between two looks while it waits
+SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
+FAREWELL = 5.0  # seconds in which the learner may save what it knows when the user stops the run
+
+
+@dataclass(frozen=True)
+class ByTheClock:
+    """How a run at a rate is played.
+
+    max_staleness: rounds by which the plan of an episode may be older than the newest round. Acting waits for a learner
+      that is slower, or gone, with the machine in its safe action.
+    learner: where it learns: "lowest", in a process of the lowest scheduling class, or "usual", in one of the usual.
+    """
+
+    deadlines: Deadlines
+    max_staleness: int = MAX_STALENESS
+    learner: str = LOWEST
+
+
+def by_the_clock(world: World, rate: Any, max_staleness: int | None, learner: str) -> ByTheClock:
+    """The arguments `rate` (Hz, "own" or Deadlines), `max_staleness` and `learner` of a run, checked."""
+    problem, most = world.problem, MAX_STALENESS if max_staleness is None else max_staleness
+    check(most, PositiveInt, "'max_staleness' of a run")
+    if learner not in LEARNERS:
+        raise UnknownName("learner", str(learner), LEARNERS)
+    if not isinstance(problem, SteppedProblem):
+        raise InvalidInput(
+            f"Only a problem that is played step by step can be played at a rate. Got '{world.name}' instead: give a "
+            "delay, or an environment."
+        )
+    if isinstance(rate, Deadlines):
+        return ByTheClock(dataclasses.replace(rate, rate=rate_for(problem, rate.rate)), most, learner)
+    return ByTheClock(Deadlines(rate_for(problem, None if rate == "own" else rate)), most, learner)
+
+
+@contextmanager
+def temporary_file() -> Iterator[Path]:
+    """Where a run at a rate is written that keeps no file: its learner follows one."""
+    with tempfile.TemporaryDirectory(prefix="resetfree-") as folder:
+        yield Path(folder) / "run.rfrun"
+
+
+def go_on(setup: Setup, ledger: Ledger) -> None:
+    """Put the game of a resumed run after its last round; what its players know is for the learner to restore."""
+    game, problem = setup.game, setup.world.problem
+    assert isinstance(game, DelayedGame)
+    try:
+        for last in checked(problem, ledger.played(ledger.last, ledger.last)):
+            game.k, game.s1 = last.k, None if problem.persistent else last.episode.next_start
+    except InvalidInput as error:
+        raise RunError(f"The rounds in '{ledger.path}' do not fit this problem: {error}") from error
+    resets = np.flatnonzero(ledger.contents().columns["reset"])
+    game.fell = int(resets[-1]) + 1 if len(resets) else 0
+
+
+def act(
+    setup: Setup,
+    ledger: Ledger,
+    before: float,
+    clock: ByTheClock,
+    *,
+    as_text: bool,
+    progress: Progress | None,
+    every: float,
+    max_resets: int | None,
+    operator: Operator | None,
+) -> tuple[bool, Checkpoint | None]:
+    """Play the rest of a run, after `before` seconds in earlier sessions.
+
+    as_text: whether starts are text in its file.
+
+    Returns whether the user stopped it, and the newest checkpoint of this session. Whatever is raised, the rounds so
+    far are committed.
+    """
+    game, began, file = setup.game, time.monotonic() - before, ledger.path
+    assert file is not None
+    assert isinstance(game, DelayedGame)
+    if setup.spec["feedback"] == "exact":
+        raise NotCertifiable(
+            "The feedback 'exact' needs an oracle, which the learner of a run at a rate does not have."
+        )
+
+    def report(this: Round) -> None:
+        if progress is not None:
+            progress(game, this)
+
+    with held() as stop, Supervisor(board_folder()) as learner:
+        lowest = clock.learner == LOWEST
+        learner.start(
+            Assignment.of(setup, file, learner.folder, every=every, max_staleness=clock.max_staleness, lowest=lowest)
+        )
+        recorder = Recorder(
+            ledger,
+            learner,
+            as_text=as_text,
+            seconds=lambda: time.monotonic() - began,
+            progress=report,
+            oracle=None if setup.world.mdp is None else Evaluator(setup.world.mdp),
+        )
+        with recorder, _quiet() as scheduling:
+            acting = _Acting(setup, game, clock, learner, recorder, stop=stop)
+            acting.tell(f"The process that acts: {scheduling.words}")
+            acting.play(ledger.resets(), max_resets, operator)
+            acting.end()
+        recorder.check()
+        return bool(stop), recorder.newest
+
+
+class _Acting:
+    """The loop of a run."""
+
+    def __init__(
+        self, setup: Setup, game: DelayedGame, clock: ByTheClock, learner: Supervisor, recorder: Recorder, *, stop: Stop
+    ) -> None:
+        problem = setup.world.problem
+        assert isinstance(problem, SteppedProblem)
+        self._problem, self._game, self._clock, self._stop = problem, game, clock, stop
+        self._learner, self._recorder = learner, recorder
+        self._spec, self._signal = setup.spec, FEEDBACK[setup.spec["feedback"]]
+        self._ticks = Ticks(clock.deadlines.rate)
+        self._classes = policy_classes()
+        self._plan: HeldPlan | None = None
+        self._number, self._digest = 0, 0  # of the plan on its board
+        self._notes: list[Note] = []
+
+    def tell(self, sentence: str, *, loud: bool = False) -> None:
+        """Record a sentence with the next round; warn of it at once if it is `loud`."""
+        self._notes.append(Note(self._game.k, sentence))
+        if loud:
+            warnings.warn(sentence, Notice, stacklevel=2)
+
+    def play(self, resets: int, max_resets: int | None, operator: Operator | None) -> None:
+        """Play until all episodes are played, so many resets happened, or the user stops it."""
+        game, episodes = self._game, self._spec["episodes"]
+        while game.k < episodes and not self._stop:
+            if max_resets is not None and resets >= max_resets:
+                return
+            if game.s1 is None:
+                self._reset(operator)
+            if game.k == 0:
+                self._learner.begin(game.s1)
+            plan = self._newest_plan()
+            if plan is None:
+                return
+            resets += self._episode(plan)
+
+    def end(self) -> None:
+        """Commit everything, and have the learner save what it knows by then."""
+        self._recorder.flush()
+        until = time.monotonic() + FAREWELL
+        while self._game.k > 0:
+            self._learner.look(ending=True)
+            self._recorder.look()
+            self._recorder.flush()
+            newest = self._recorder.newest
+            if (newest is not None and newest.k >= self._game.k) or (self._stop and time.monotonic() > until):
+                break
+            self._learner.check()
+            time.sleep(0.02)
+        self._hear()
+        if self._notes and self._game.k > 0:
+            self._recorder.note(self._game.k, self._notes, {})
+            self._recorder.flush()
+
+    def _reset(self, operator: Operator | None) -> None:
+        """Have a reset performed; the rounds so far are safe by then."""
+        self._recorder.flush()
+        gc.collect()
+        self._ticks.stop()
+        try:
+            with self._stop.at_once():
+                self._game.rng = reset_chance(self._game.seed, self._game.k + 1)
+                reset_if_due(self._problem, self._game, operator)
+        finally:  # also if the environment fails after a reset by an operator
+            done = [dataclasses.replace(one, k=self._game.k) for one in self._problem.interventions()]
+            self._recorder.intervened(done)
+            self._recorder.flush()
+
+    def _episode(self, plan: HeldPlan) -> bool:
+        """Play one round; returns whether it ended in a reset."""
+        game, problem, ticks = self._game, self._problem, self._ticks
+        k, s1 = game.k + 1, game.s1
+        chance = game.chance(problem.n_uniforms)
+        episode = rollout_at_rate(problem, plan.plan.policy, s1, chance, ticks, self._clock.deadlines)
+        cost = self._signal(plan.plan, episode, None)
+        this = Round(k, s1, plan.lam, plan.plan, episode, cost, exact=None, based_on=plan.based_on)
+        timing = (plan.based_on, self._digest, ticks.missed, ticks.latest_ns / SECOND)
+        notes, self._notes = [*self._notes, *problem.noted], []
+        problem.noted.clear()
+        own = {name: array.copy() for name, array in problem.saved().items()}
+        self._recorder.add(PlayedRound(this, timing, notes, own))
+        game.k, game.s1, game.why = k, episode.next_start, "reset"
+        game.fell = k if episode.reset else game.fell
+        self._hear()
+        gc.collect(0)
+        return bool(episode.reset)
+
+    def _hear(self) -> None:
+        """What happened elsewhere: raises what ended the learner or the recorder."""
+        self._recorder.check()
+        self._learner.check()
+        while self._learner.told:
+            self.tell(self._learner.told.pop(0), loud=True)
+
+    def _newest_plan(self) -> HeldPlan | None:
+        """The newest plan that the next round may be played with; waits for it only if there is none."""
+        self._take()
+        least = max(self._game.fell, self._game.k - self._clock.max_staleness, 0)
+        if self._plan is None or self._plan.based_on < least:
+            self._wait(least)
+        return None if self._stop else self._plan
+
+    def _take(self) -> None:
+        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes), self._number)
+        if found is not None:
+            (self._number, _, self._digest), self._plan = found
+            if self._number == 1:
+                words = self._learner.scheduling()
+                self.tell(f"The process that learns: {words}")
+
+    def _wait(self, least: int) -> None:
+        """Wait for a plan that rests on round `least` or a later one; the machine is safe meanwhile."""
+        if self._game.s1 is not None and self._plan is not None and least > self._game.fell:
+            send_safe(self._problem, self._clock.deadlines)
+            self.tell(
+                f"After episode {self._game.k} the newest plan rests on episode {self._plan.based_on}, and at most "
+                f"{self._clock.max_staleness} may lie between (max_staleness): the safe action is held until the "
+                "learner has caught up.",
+                loud=True,
+            )
+        self._ticks.stop()
+        while not self._stop and (self._plan is None or self._plan.based_on < least):
+            time.sleep(PAUSE)
+            self._hear()
+            self._take()
+
+
+@contextmanager
+def _quiet() -> Iterator[Scheduling]:
+    """Nothing in the way of an episode: the highest scheduling class, no garbage collection, short turns of threads."""
+    switch, collected = sys.getswitchinterval(), gc.isenabled()
+    policy = (os.sched_getscheduler(0), os.sched_getparam(0)) if hasattr(os, "sched_getparam") else None
+    nice = os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else 0
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield take_highest()
+    finally:
+        with suppress(OSError):
+            if policy is not None:
+                os.sched_setscheduler(0, *policy)
+            if hasattr(os, "setpriority"):
+                os.setpriority(os.PRIO_PROCESS, 0, nice)
+        sys.setswitchinterval(switch)
+        gc.unfreeze()
+        if collected:
+            gc.enable()

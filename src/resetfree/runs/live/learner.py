@@ -1,0 +1,190 @@
+"""The learner of a run by the clock: it follows the run file, learns every round once and in order, and makes plans.
+
+It needs nothing but the run file and its assignment, and leaves nothing but plans and checkpoints: whoever acts writes
+those into the run file. Started again, it continues from the newest checkpoint and the rounds since. The plans that
+those rounds were played with are made again from the states that they rest on, with the same result.
+
+One plan is under way: a new one is made when a round that was played with the newest was learned, or ended in a reset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from resetfree.core import state
+from resetfree.core.closing import Closes
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.plain_tree import encode
+from resetfree.game.contract import Round
+from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_for_plan
+from resetfree.game.loop import FEEDBACK, learn_round
+from resetfree.problems.contract import State
+from resetfree.runs import runfile
+from resetfree.runs.live.assignment import Assignment
+from resetfree.runs.live.board import Board
+from resetfree.runs.recorded import RecordedRound, check_episode
+from resetfree.runs.timed import restore_plans, saved_plans
+
+LEAST_REST = 20  # checkpoints take at most 1 / LEAST_REST of the time
+
+
+class NotHeld(Exception):
+    """A round was played with a plan that this learner has not made."""
+
+
+class Learner(Closes):
+    """The players' states after the rounds that were learned, and the plans that later rounds may be played with.
+
+    plans, checkpoints: the boards.
+    """
+
+    def __init__(self, assignment: Assignment, plans: Board, checkpoints: Board) -> None:
+        self._primal, self._dual, self._file = assignment.primal, assignment.dual, assignment.file
+        self._plans, self._checkpoints = plans, checkpoints
+        self._every, self._most = assignment.every, assignment.max_staleness
+        self._connection = runfile.connect(assignment.file, "ro")
+        with runfile.sentences(self._file):
+            self._spec = runfile.read_spec(self._connection, self._file)
+        self._problem = assignment.problem(self._spec)
+        self._signal = FEEDBACK[self._spec["feedback"]]
+        self._game = self._fresh()
+        self._names = self._arrays().keys()
+        self._first: State = None  # where round 1 starts
+        self._played = -1  # the round that the plan of the last learned round rests on
+        self._due, self._saved = 0.0, -1  # when the next checkpoint may be made, and the round of the last one
+        self._rebuild()
+
+    @property
+    def k(self) -> int:
+        """The rounds that were learned."""
+        return self._game.k
+
+    def begin(self, start: State) -> None:
+        """Say where the first round starts."""
+        self._first = start
+
+    def work(self, *, ending: bool = False) -> None:
+        """Learn what was committed since, make a plan if one is due, and hand over what is new.
+
+        ending: whether the run ends, so that a checkpoint is needed now and a plan is not.
+        """
+        self._follow()
+        if not ending and self._is_due():
+            self._post()
+        now = time.monotonic()
+        ending = ending or self._game.k >= self._spec["episodes"]
+        if self._saved < self._game.k and (now >= self._due or ending):
+            self.save()
+            self._due = time.monotonic() + max(self._every, LEAST_REST * (time.monotonic() - now))
+
+    def save(self) -> None:
+        """Hand over a checkpoint."""
+        arrays = self._arrays()
+        if arrays.keys() != self._names:
+            raise InvalidInput(
+                f"The state of a player must keep its structure. Got '{min(arrays.keys() ^ self._names)}' in round "
+                f"{self._game.k} or at the start only: keep the same fields, keys and lengths, and let arrays grow."
+            )
+        tree = {"k": self._game.k, "s1": self._game.s1, "arrays": {**arrays, **saved_plans(self._game)}}
+        self._checkpoints.post(encode(tree), self._game.k)
+        self._saved = self._game.k
+
+    def close(self) -> None:
+        """Close the run file."""
+        self._connection.close()
+
+    def _arrays(self) -> dict[str, Any]:
+        arrays = state.dump(self._game.primal, "primal.") | state.dump(self._game.dual, "dual.")
+        state.check_arrays(arrays)
+        return arrays
+
+    def _is_due(self) -> bool:
+        """Whether a new plan is due, of the states as they are now."""
+        game, newest = self._game, self._plans.newest()
+        if game.k >= self._spec["episodes"] or (game.k == 0 and self._first is None):
+            return False
+        if not newest.number:
+            return True
+        is_old = game.k - newest.tag > self._most  # it will not be played any more
+        return game.k > newest.tag and (self._played >= newest.tag or game.fell > newest.tag or is_old)
+
+    def _post(self) -> None:
+        game = self._game
+        game.hold(self._primal, self._dual, game.ahead if game.k else self._first)
+        self._plans.post(game.plans[game.k].data, game.k)
+
+    def _follow(self) -> None:
+        """Learn the rounds that were committed since; a plan that is missing is made again."""
+        try:
+            for played in self._rounds(self._game.k + 1):
+                self._learn(played)
+        except NotHeld:
+            self._rebuild()
+
+    def _learn(self, played: RecordedRound) -> None:
+        game, k = self._game, played.k
+        if played.k != game.k + 1:
+            raise RunError(f"The run file '{self._file}' must hold round {game.k + 1}. Got round {k} instead.")
+        check_episode(self._problem, played)
+        if k == 1 or game.fell == k - 1:
+            game.life = played.s1
+        if k == 1:
+            self._first = played.s1
+            game.hold(self._primal, self._dual, played.s1)
+        if played.based_on not in game.plans:
+            raise NotHeld
+        game.drop_before(played.based_on)
+        held: HeldPlan = game.plans[played.based_on]
+        cost = self._signal(held.plan, played.episode, None)
+        this = Round(k, played.s1, held.lam, held.plan, played.episode, cost, exact=None, based_on=played.based_on)
+        learn_round(self._primal, self._dual, game, this)
+        game.fell = k if played.episode.reset else game.fell
+        self._played = played.based_on
+        game.ahead = start_for_plan(played.episode.next_start, game.life)
+
+    def _rebuild(self) -> None:
+        """Continue from the newest checkpoint and all rounds since, with the plans that those were played with."""
+        with runfile.sentences(self._file):
+            checkpoint = runfile.read_checkpoint(self._connection, self._file)
+        game = self._game = self._fresh()
+        self._played = -1
+        if checkpoint is not None and checkpoint.k:
+            for side in ("primal", "dual"):
+                fresh = getattr(game, side)
+                if state.is_replayed(fresh):
+                    state.replay(fresh, (one.episode for one in self._rounds(1, checkpoint.k)))
+                setattr(game, side, state.load(fresh, checkpoint.arrays, f"{side}."))
+            game.k, game.s1 = checkpoint.k, checkpoint.s1
+            restore_plans(self._problem, game, checkpoint.k, checkpoint.arrays)
+            self._first = next(self._rounds(1, 1)).s1
+            self._played = next(self._rounds(game.k, game.k)).based_on
+        needed = self._used_after(game.k)
+        for played in self._rounds(game.k + 1):
+            try:
+                self._learn(played)
+            except NotHeld:
+                raise RunError(
+                    f"The run file '{self._file}' lacks the plan of round {played.based_on}, which round {played.k} "
+                    "was played with."
+                ) from None
+            if game.k in needed:
+                game.hold(self._primal, self._dual, game.ahead)
+        self._saved = 0 if checkpoint is None else checkpoint.k
+
+    def _used_after(self, k: int) -> set[int]:
+        """The rounds that plans of rounds after k rest on."""
+        with runfile.sentences(self._file):
+            found = self._connection.execute("SELECT DISTINCT based_on FROM rounds WHERE k > ?", (k,)).fetchall()
+        return {int(j) for (j,) in found}
+
+    def _rounds(self, first: int, last: int = 2**62) -> Iterator[RecordedRound]:
+        """Committed rounds, one by one."""
+        with runfile.sentences(self._file):
+            yield from runfile.read_played(self._connection, self._file, first, last)
+
+    def _fresh(self) -> DelayedGame:
+        episodes, seed = self._spec["episodes"], self._spec["seed"]
+        primal, dual = (one.init(self._problem, episodes, seed) for one in (self._primal, self._dual))
+        return DelayedGame(0, None, primal, dual, reset_chance(seed, 1), seed=seed)

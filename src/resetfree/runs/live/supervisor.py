@@ -1,0 +1,186 @@
+"""The process that acts watches over the one that learns: it starts it, tells it of new rounds, and starts it again.
+
+A learner that was killed is started again, after a pause that doubles; it finds everything in the run file. One that
+raised would raise again: the run ends with its sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from resetfree.core import errors
+from resetfree.core.closing import Closes
+from resetfree.core.errors import ResetFreeError, RunError
+from resetfree.problems.contract import State
+from resetfree.runs.live import learner_process as process
+from resetfree.runs.live.assignment import END, LOOK, Assignment, message, start_message
+from resetfree.runs.live.board import Board
+
+SHARED = Path("/dev/shm")  # where files are memory, if the system has such a place
+LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before a learner is started again
+PATIENCE = 5.0  # seconds in which a learner must end when it is told to
+LOOKING, ENDING = message(LOOK), message(END)
+
+
+def board_folder() -> Path:
+    """A new private folder for boards, in memory if possible."""
+    return Path(tempfile.mkdtemp(prefix="resetfree-", dir=SHARED if os.access(SHARED, os.W_OK) else None))
+
+
+class Supervisor(Closes):
+    """The learner of a run, kept alive. `plans` and `checkpoints` are its boards, and `folder` theirs.
+
+    `told` are sentences about what happened since the last look; `failure` is what ended the learner for good.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plans, self.checkpoints = Board.make(folder / process.PLANS), Board.make(folder / process.CHECKPOINTS)
+        self.told: list[str] = []
+        self.failure: ResetFreeError | None = None
+        self.starts = 0  # how often it was started
+        self._first = b""  # the message that says where round 1 starts
+        self._lock = threading.Lock()  # of the pipe, which is another one after a restart
+        self._ending = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._watch: threading.Thread | None = None
+
+    def start(self, assignment: Assignment) -> None:
+        """Start the learner, and watch over it."""
+        self._begin(assignment)
+        self._watch = threading.Thread(target=self._keep, args=(assignment,), daemon=True)
+        self._watch.start()
+
+    @property
+    def pid(self) -> int:
+        """The process that learns now."""
+        return 0 if self._child is None else self._child.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._child is not None and self._child.poll() is None
+
+    def begin(self, start: State) -> None:
+        """Say where round 1 starts."""
+        with self._lock:
+            self._first = start_message(start)
+            self._send(self._first)
+
+    def look(self, *, ending: bool = False) -> None:
+        """Say that rounds were committed, or that no more will come."""
+        with self._lock:
+            self._send(ENDING if ending else LOOKING)
+
+    def check(self) -> None:
+        """Raise what ended the learner for good."""
+        if self.failure is not None:
+            raise self.failure
+
+    def scheduling(self) -> str | None:
+        """The sentence about the learner's scheduling class, None before it is known."""
+        found = _left(self.folder / process.CLASS)
+        return None if found is None else str(found.get("words"))
+
+    def close(self) -> None:
+        """End the learner, and remove the boards."""
+        self._ending.set()
+        with self._lock:
+            child = self._child
+            if child is not None and child.stdin is not None:
+                with suppress(OSError):
+                    child.stdin.close()  # it ends when it reads that
+        if child is not None:
+            try:
+                child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        if self._watch is not None:
+            self._watch.join()
+        self.plans.close()
+        self.checkpoints.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _begin(self, assignment: Assignment) -> None:
+        command = [sys.executable, "-c", f"from {process.__name__} import main; main()"]
+        # In a session of its own: Ctrl-C in a terminal is for the process that acts. What it prints is no result.
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, start_new_session=True, bufsize=0)
+        assert child.stdin is not None
+        view = memoryview(assignment.messages)
+        with suppress(BrokenPipeError):  # it has ended already
+            while view:
+                view = view[child.stdin.write(view) :]
+        with self._lock:
+            self._child = child
+            self.starts += 1
+            os.set_blocking(child.stdin.fileno(), False)  # a learner that is busy is not waited for
+            self._send(self._first)
+
+    def _send(self, data: bytes) -> None:
+        """Send a short message, unless the learner is gone, or has so many to read that it looks anyway."""
+        child = self._child
+        if data and child is not None and child.stdin is not None and not child.stdin.closed:
+            with suppress(BrokenPipeError):
+                child.stdin.write(data)
+
+    def _keep(self, assignment: Assignment) -> None:
+        """Start the learner again whenever it was killed."""
+        pause = LEAST_PAUSE
+        while True:
+            assert self._child is not None
+            status = self._child.wait()
+            if self._ending.is_set():
+                return
+            found = _left(self.folder / process.SAID) if status == process.RAISED else None
+            if found is not None:
+                self.failure = _failure(found)
+                return
+            self.told.append(f"The learner ended ({_why(status)}): it is started again, and acting goes on meanwhile.")
+            if self._ending.wait(pause):
+                return
+            pause = min(2.0 * pause, MOST_PAUSE)
+            try:
+                self._begin(assignment)
+            except OSError as error:
+                self.failure = RunError(f"The learner cannot be started again: {error.strerror}.")
+                return
+            if self._ending.is_set():  # it was closed while the new one began
+                assert self._child.stdin is not None
+                self._child.stdin.close()
+
+
+def _left(path: Path) -> dict[str, object] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _failure(said: dict[str, object]) -> ResetFreeError:
+    """What a learner raised, as it raised it if it was one of our exceptions that take a sentence."""
+    words = str(said.get("words"))
+    kind = getattr(errors, str(said.get("type")), None) if said.get("known") else None
+    if isinstance(kind, type) and issubclass(kind, ResetFreeError):
+        with suppress(TypeError):  # others take more than a sentence
+            return kind(words)
+        return ResetFreeError(words)
+    return RunError(f"The learner raised {words}. The rounds so far are saved.")
+
+
+def _why(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status}"
+    with suppress(ValueError):
+        return f"killed by {signal.Signals(-status).name}"
+    return f"killed by signal {-status}"

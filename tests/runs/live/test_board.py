@@ -1,0 +1,153 @@
+"""A board: the newest complete message, also when its writer is killed in the middle, and never a torn one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.plain_tree import plan_digest
+from resetfree.runs.live import board as module
+from resetfree.runs.live.board import LEAST, NONE, Board
+
+# Posts messages whose bytes are all n mod 256 and whose tag is n, of changing sizes, until it is killed.
+WRITER = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from resetfree.runs.live.board import Board
+    board = Board.join(Path(sys.argv[1]))
+    n = board.newest().number
+    print(n, flush=True)
+    while True:
+        n += 1
+        board.post(bytes([n % 256]) * (1_000_000 + 1000 * (n % 50)), tag=n)
+""")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a board can be made."""
+    return tmp_path / "board"
+
+
+@pytest.fixture
+def writer(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that posts as fast as it can."""
+    Board.make(folder).close()
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0\n"
+        yield process
+        process.kill()
+
+
+def test_the_newest_message_is_taken_once(folder: Path) -> None:
+    with Board.make(folder) as writer, Board.join(folder) as reader:
+        assert reader.newest() == NONE
+        assert reader.take(bytes) is None
+        writer.post(b"one", tag=7)
+        posted = writer.post(b"two", tag=8)
+        assert reader.newest() == posted == (2, 8, plan_digest(b"two"))
+        assert reader.take(bytes) == (posted, b"two")
+        assert reader.take(bytes, after=2) is None
+
+
+def test_messages_may_grow_and_shrink(folder: Path) -> None:
+    with Board.make(folder) as writer, Board.join(folder) as reader:
+        for n, size in enumerate([0, 1, LEAST, LEAST + 1, 10 * LEAST, 3, 100 * LEAST], 1):
+            writer.post(bytes([n]) * size, tag=n)
+            found = reader.take(bytes, after=n - 1)
+            assert found is not None
+            assert found[1] == bytes([n]) * size
+            assert found[0].tag == n
+
+
+def test_an_exception_while_reading_a_whole_message_propagates(folder: Path) -> None:
+    def read(data: memoryview) -> None:
+        raise InvalidInput("no plan")
+
+    with Board.make(folder) as board:
+        board.post(b"x")
+        with pytest.raises(InvalidInput, match="no plan"):
+            board.take(read)
+
+
+def test_a_message_that_changes_while_it_is_read_is_not_taken(folder: Path) -> None:
+    with Board.make(folder) as writer, Board.join(folder) as reader:
+        writer.post(b"one")
+
+        def lapped(data: memoryview) -> bytes:
+            writer.post(b"more")
+            writer.post(b"more")  # over the place that is being read
+            return bytes(data)
+
+        assert reader.take(lapped) is None
+        assert reader.take(bytes) is not None
+
+
+def test_a_writer_that_fails_in_the_middle_leaves_the_message_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Board.make(folder) as writer, Board.join(folder) as reader:
+        writer.post(b"whole", tag=1)
+        monkeypatch.setattr(module, "SIZE", 10**6)  # the fields of the place cannot be written
+        with pytest.raises(IndexError):
+            writer.post(b"torn", tag=2)
+        monkeypatch.undo()
+        assert reader.take(bytes) == (reader.newest(), b"whole")
+        assert writer.post(b"next", tag=3).number == 2
+        assert reader.take(bytes) == (reader.newest(), b"next")
+
+
+def test_no_message_is_torn_while_another_process_writes(folder: Path, writer: subprocess.Popen[str]) -> None:
+    with Board.join(folder) as reader:
+        taken, last, end = 0, 0, time.monotonic() + 60
+        while taken < 100 and time.monotonic() < end:
+            found = reader.take(bytes, after=last)
+            if found is None:
+                continue
+            (last, tag, digest), data = found
+            assert tag == last
+            assert data == bytes([last % 256]) * (1_000_000 + 1000 * (last % 50))
+            assert digest == plan_digest(data)
+            taken += 1
+        assert taken == 100
+
+
+def test_a_writer_that_is_killed_is_followed_by_another(folder: Path) -> None:
+    Board.make(folder).close()
+    before = 0
+    with Board.join(folder) as reader:
+        for turn in range(4):
+            with subprocess.Popen(
+                [sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True
+            ) as one:
+                assert one.stdout is not None
+                assert int(one.stdout.readline()) == before  # it goes on where the other one was
+                end = time.monotonic() + 60
+                while reader.newest().number < before + 5 + turn and time.monotonic() < end:
+                    time.sleep(0.001)
+                one.kill()
+            found = reader.take(bytes)
+            assert found is not None
+            (number, tag, digest), data = found
+            assert number > before
+            assert (tag, digest) == (number, plan_digest(data))
+            before = number
+
+
+def test_a_board_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be opened"):
+        Board.join(tmp_path / "nothing")
+
+
+def test_only_its_owner_can_read_it(folder: Path) -> None:
+    Board.make(folder).close()
+    assert os.stat(folder).st_mode & 0o077 == 0
