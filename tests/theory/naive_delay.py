@@ -11,6 +11,7 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.game.contract import Plan, Round
+from resetfree.problems.finite.mdp import model_behind
 from resetfree.runs.columns import COLUMNS, columns_of
 
 Rule = Callable[[int, int], int]  # k, newest reset before it -> based_on
@@ -64,7 +65,12 @@ def play(
         j = rule(k, fell)
         plan, lam = mask(plans[j], primals[-1]), lams[j]
         episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
-        signal = plan.v_c if feedback == "optimistic" else float(episode.reset)
+        costs = {
+            "optimistic": lambda plan=plan: plan.v_c,
+            "realised": lambda episode=episode: float(episode.reset),
+            "exact": lambda plan=plan, s1=s1: float(rf.evaluate(model_behind(problem), plan.policy).v_c[s1]),
+        }
+        signal = costs[feedback]()
         this = Round(k, s1, lam, plan, episode=episode, cost_signal=signal, exact=None)
         yield Late(this, j, lams, plans)
         duals.append(dual.update(deepcopy(duals[-1]), this))

@@ -1,7 +1,7 @@
 """The game with plans that are old: what stays of the reduction and of the players' bounds, each with its proof.
 
 Legend: S_j the players' states after rounds 1 .. j; round k is played with the plan of j = based_on_k < k, which is a
-multiplier lam^k and a policy pi^k made from S_j alone; its delay is d_k = k - 1 - based_on_k, and d the largest of them.
+multiplier lam^k and a policy pi^k made from S_j alone; its delay is d_k = k - 1 - based_on_k, and d the largest.
 g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_j the dual player's parameter in S_j,
 u a comparator with lambda_c(s) = <xi(s), u>, U a convex set of parameters.
 
@@ -50,8 +50,8 @@ def played(mdp: FiniteMDP, plans: Sequence[tuple[ArrayLike, float]], based_on: A
         Regret <= R_p(pi*) + R_d(0)  and  Resets <= R_p(pi*) + R_d(lambda*).
     Proof. V_c of pi* is zero at every feasible start, so that each round adds V* - V_r^{pi^k} + lam^k V_c^{pi^k} to
     R_p(pi*) and (lambda_c - lam^k) V_c^{pi^k} to R_d(lambda_c). The numbers lam^k cancel: the sum is
-    Regret + sum lambda_c(s_1^k) V_c^{pi^k}, which is Regret for lambda_c = 0. For lambda_c = lambda* = lambda_hat + 1 it
-    is sum (V* - V_r^{pi^k} + lambda_hat V_c^{pi^k}) + Resets, and each term of the sum is at least 0, because
+    Regret + sum lambda_c(s_1^k) V_c^{pi^k}, which is Regret for lambda_c = 0. For lambda* = lambda_hat + 1 it is
+    sum (V* - V_r^{pi^k} + lambda_hat V_c^{pi^k}) + Resets, and each term of the sum is at least 0, because
     (pi*, lambda_hat) is a saddle-point. Neither the order in which policies were found nor the start that they were
     planned for enters. (It fails with the regrets of another sequence, such as the plans that were new at the time.)
 
@@ -96,6 +96,8 @@ def lateness_cost(fresh: ArrayLike, lam: ArrayLike, signals: ArrayLike) -> Float
     of any age, for whatever starts they were made, is at most that bound plus this sum.
     Proof. S_{i-1} is what the player would be after these starts and signals in a game without delay, so that the bound
     applies to the f_i; and (lambda_c - lam^i) g_i = (lambda_c - f_i) g_i + (f_i - lam^i) g_i.
+    Corollary. With realised costs, plans that rest on every reset, and a player whose multiplier is the same at all
+    starts and does not change in rounds with g = 0, the sum is 0: since the round that the plan rests on no cost came.
 
     >>> lateness_cost([1.0, 2.0], [0.0, 1.5], [1.0, 1.0]).tolist()
     [1.0, 1.5]
@@ -131,8 +133,9 @@ def missed_steps(sizes: ArrayLike, steps: ArrayLike, based_on: ArrayLike) -> Flo
 def fixed_step(size: float, eta: float, largest: float, based_on: ArrayLike) -> Floats:
     """[K] |u|^2 / (2 eta) + eta G^2 (k / 2 + sum_{i <= k} d_i): the regret of gradient steps eta with delays d_i.
 
-    Proof. Without delay |theta_k - u|^2 <= |theta_{k-1} - u|^2 - 2 eta <x_k, u - theta_{k-1}> + eta^2 |x_k|^2 adds up to
-    |u|^2 / (2 eta) + (eta / 2) sum |x_k|^2; `lateness_cost` and `missed_steps` with b_l = eta G add eta G^2 sum d_i.
+    Proof. With new plans |theta_k - u|^2 <= |theta_{k-1} - u|^2 - 2 eta <x_k, u - theta_{k-1}> + eta^2 |x_k|^2, from
+    theta_0 = 0, adds up to |u|^2 / (2 eta) + (eta / 2) sum |x_k|^2; `lateness_cost` and `missed_steps` with b_l = eta G
+    add eta G^2 sum d_i.
     (As Quanrud and Khashabi, 2015, for delayed gradients; here states learn all rounds in order and plans are late.)
 
     size: |u|.  largest: G.
@@ -146,7 +149,7 @@ def fixed_step(size: float, eta: float, largest: float, based_on: ArrayLike) -> 
 
 
 def doubled_rounds(largest_delay: int, log_growth: float) -> float:
-    """d log2(m_K / m_0): in how many rounds k at most m_{k-1} > 2 m_j, j = based_on_k, for positive m that never fall.
+    """In at most d log2(m_K / m_0) rounds k is m_{k-1} > 2 m_j, j = based_on_k, for positive m that never fall.
 
     Proof. Let k_1 be the first such round, k_{n+1} the first one with based_on >= k_n - 1. Then m_{k_n - 1} >
     2 m_{based_on} >= 2 m_{k_{n-1} - 1}, so there are at most log2(m_K / m_0) of them. Each other such round k lies

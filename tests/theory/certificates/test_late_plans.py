@@ -37,7 +37,7 @@ def forged(run: rf.Run, **columns: Any) -> rf.Run:
 
 @pytest.mark.parametrize("dual", DUALS)
 def test_the_multipliers_of_old_plans_are_found_again_and_the_bound_has_their_cost(dual: str) -> None:
-    run = late(dual=dual)
+    run = late(dual=dual, feedback="exact")
     assert run.columns["based_on"].tolist() != list(range(len(run)))
     found = by_claim(run)
     assert not [str(c) for c in found.values() if c.refuted]
@@ -47,6 +47,15 @@ def test_the_multipliers_of_old_plans_are_found_again_and_the_bound_has_their_co
     as_if_new = by_claim(forged(run, based_on=np.arange(len(run))))  # the mutant: plans taken for new
     assert not as_if_new[MULTIPLIERS].holds
     assert (MISSED in found) == (dual not in ("optimistic-gradient", "coin-betting"))
+
+
+def test_with_realised_costs_a_multiplier_that_waits_for_resets_is_never_old() -> None:
+    run = late()
+    ages = plan_ages(run)
+    assert ages is not None
+    assert ages.delays.max() >= 4
+    assert by_claim(forged(run, based_on=np.arange(len(run))))[MULTIPLIERS].holds
+    assert by_claim(run)[MISSED].lhs == 0.0
 
 
 def test_a_bound_that_knows_nothing_of_delays_is_exceeded() -> None:

@@ -77,7 +77,7 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
         return np.asarray((away + gamma) * np.sqrt(np.cumsum(met.replay.squares)))
 
     def step_lengths(self, met: DualHistory) -> Floats:
-        """gamma |x_k| / sqrt(|x_1|^2 + ... + |x_k|^2)."""
+        """The step gamma |x_k| / sqrt(|x_1|^2 + ... + |x_k|^2)."""
         squares = met.replay.squares
         total = np.cumsum(squares)
         share = np.divide(squares, total, out=np.zeros(len(total)), where=total > 0)
