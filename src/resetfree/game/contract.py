@@ -48,6 +48,12 @@ class Round(NamedTuple):
     episode: Episode
     cost_signal: float  # the dual player's feedback: see `loop.FEEDBACK`
     exact: tuple[float, float] | None  # V_r and V_c of the policy at s_1^k; None without an oracle
+    based_on: int = -1  # the newest round that the plan rests on, in a game with delay; -1: the one before, k - 1
+
+    @property
+    def rests_on(self) -> int:
+        """The newest round that the plan rests on, 0 if none."""
+        return self.k - 1 if self.based_on < 0 else self.based_on
 
 
 @dataclass(frozen=True, slots=True)

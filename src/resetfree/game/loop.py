@@ -65,6 +65,20 @@ def reset_if_due(problem: Problem, game: Game, operator: Operator | None = None)
         game.s1 = problem.perform_reset(game.rng.random(), game.why, *given)
 
 
+def make_plan(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, start: State) -> tuple[float, Plan]:
+    """The multiplier and the plan of the players' present states for an episode from `start`."""
+    with game.pauses:
+        lam = dual.multiplier(game.dual, start, lambda y: primal.plan(game.primal, start, y))
+        return lam, primal.plan(game.primal, start, lam)
+
+
+def learn_round(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, this: Round) -> None:
+    """Have both players learn from a round: the game is then between two rounds."""
+    with game.pauses:
+        game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
+    game.k, game.s1, game.why = this.k, this.episode.next_start, "reset"
+
+
 def play(
     problem: Problem,
     primal: PrimalPlayer[P],
@@ -85,14 +99,10 @@ def play(
     while game.k < episodes:
         reset_if_due(problem, game)
         s1 = game.s1
-        with game.pauses:
-            lam = dual.multiplier(game.dual, s1, lambda y, s1=s1: primal.plan(game.primal, s1, y))  # type: ignore[misc]
-            plan = primal.plan(game.primal, s1, lam)
+        lam, plan = make_plan(primal, dual, game, s1)
         episode = problem.rollout(plan.policy, s1, game.rng.random(n_uniforms))
         exact = None if oracle is None else oracle(plan.policy, s1)
         cost = signal(plan, episode, exact)
         this = Round(game.k + 1, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact)
-        with game.pauses:
-            game.dual, game.primal = dual.update(game.dual, this), primal.update(game.primal, this)
-        game.k, game.s1, game.why = this.k, episode.next_start, "reset"
+        learn_round(primal, dual, game, this)
         yield this

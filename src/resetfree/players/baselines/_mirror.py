@@ -68,10 +68,13 @@ class MirrorPlayer(PrimalPlayer[MirrorState]):
         return Plan(policy, min(max(v_r, 0.0), float(len(policy))), min(max(v_c, 0.0), 1.0))
 
     def update(self, state: MirrorState, round: Round) -> MirrorState:
-        """pi^{k+1} from pi^k mixed with the uniform policy and the values of pi^k under Y^k; then count the episode."""
+        """pi^{k+1} from pi^k mixed with the uniform policy and the values of what was played; then count the episode."""
         policy = round.plan.policy
         q_r, q_c = values(state, policy)
         if state.mixing > 0.0:
+            if round.rests_on < round.k - 1:  # an older policy was played: the step is made from the newest
+                policy = np.empty(state.exponent.shape)
+                exponential_weights(state.exponent, 1.0, policy)
             state.exponent = np.log((1.0 - state.mixing) * policy + state.mixing / policy.shape[2])
         state.exponent += state.step * (q_r - round.lam * q_c)
         state.table.absorb(round.episode)

@@ -98,7 +98,7 @@ class Medal(PrimalPlayer[MedalState]):
     def update(self, state: MedalState, round: Round) -> MedalState:
         """Both agents learn from every step; the backward agent's visits count against its reward."""
         episode = round.episode
-        if state.k % 2 == 1:
+        if round.rests_on % 2 == 1:  # whose plan it was
             np.add.at(state.visits, episode.states, 1)
         self._learn(state, episode, state.q, state.n, episode.rewards)
         gains = matching_reward(state.expert, state.visits)[successors(episode)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from resetfree.core.settings import Fraction, NonNegative, Positive, Range, expect
 from resetfree.core.state import require
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.networks import forward, policy_of
+from resetfree.players.shared.networks import NetworkPolicy, forward, policy_of
 from resetfree.players.shared.neural_players import NeuralPlayer, NeuralState, start_vector
 from resetfree.players.shared.replay_batches import Batch, narrow
 from resetfree.players.shared.requirements import check_multiplier
@@ -84,13 +84,15 @@ class PPO(NeuralPlayer):
         check_multiplier(lam)
         tree = state.tree
         worth = float(forward(tree["value"], start_vector(s1), np.tanh)[0])
-        policy = policy_of(tree["actor"], tree["log"], state.box, smooth=True)
-        return Plan(policy, self.earnings(state, worth), state.falls())
+        return Plan(self._policy(state), self.earnings(state, worth), state.falls())
 
     def update(self, state: NeuralState, round: Round) -> NeuralState:
         """Keep the episode; learn if enough steps of this policy are complete."""
         assert isinstance(state, PPOState)
         state.rows.add(round.episode)
+        if round.rests_on < round.k - 1 and not self._policy(state).same(round.plan.policy):
+            state.since = state.rows.n  # an older policy was played: its steps are none of this one
+            return state
         taken = state.taken()
         latest = taken[np.searchsorted(taken, state.since) :]
         if len(latest) >= self.steps:
@@ -98,12 +100,15 @@ class PPO(NeuralPlayer):
             state.since = state.rows.n
         return state
 
+    def _policy(self, state: NeuralState) -> NetworkPolicy:
+        tree = state.tree
+        return policy_of(tree["actor"], tree["log"], state.box, smooth=True)
+
     def _learn(self, state: PPOState, index: NDArray[np.int64]) -> None:
         """All gradient steps on the transitions that begin at rows `index`."""
         from resetfree.players.shared.policy_gradient import Clipping, Played, climb
 
-        tree = state.tree
-        policy = policy_of(tree["actor"], tree["log"], state.box, smooth=True)
+        tree, policy = state.tree, self._policy(state)
         pushed = to_unit(state.rows.action[index], *state.box.ends)
         x = np.arctanh(np.clip(pushed, -INSIDE, INSIDE))
         seen = self.priced(state, index)

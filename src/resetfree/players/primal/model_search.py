@@ -104,26 +104,42 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         lam, n, policy = check_multiplier(lam), state.at, state.policy
         if state.stale or lam != state.lam or state.at == 0:
             n = state.rows.n
-            if not self._can_plan(state):
+            if not self._can_plan(state, n):
                 return Plan(policy, state.horizon / 2.0, 0.5)  # nothing is known
             policy = state.search(n, s1, lam, self)
         return Plan(policy, *state.foresee(n, policy, s1, self))
 
     def update(self, state: SearchState[Any], round: Round) -> SearchState[Any]:
-        """Keep the policy that was played, add the steps that were taken, and decide whether it is stale."""
-        rows, is_new = state.rows, round.plan.policy is not state.policy
-        if is_new:
+        """Keep the policy that was played, add the steps that were taken, and decide whether it is stale.
+
+        The plan may rest on fewer rows than there are now; if another policy was decided on since, that one is kept.
+        """
+        rows, reset, waits = state.rows, round.episode.reset, state.stale or round.lam != state.lam
+        is_late, is_new = round.rests_on < round.k - 1, not state.policy.same(round.plan.policy)
+        n = rows.of_episodes(round.rests_on) if is_late else rows.n
+        passed_over = is_new and is_late and not waits and state.at > 0
+        if is_new and not passed_over:
             state.play(round.plan.policy)
-        if is_new or ((state.stale or round.lam != state.lam) and self._can_plan(state)):
-            state.at, state.lam, state.stale = rows.n, round.lam, False
+        kept_anew = waits and self._can_plan(state, n) and (not is_late or self._was_due(state, n, round.lam))
+        if kept_anew or (is_new and not passed_over):
+            state.at, state.lam, state.stale = n, round.lam, False
         rows.add(round.episode)
-        state.stale = state.stale or round.episode.reset or rows.n >= self.growth * state.at
-        state.weigh(reset=round.episode.reset)
+        state.stale = state.stale or rows.n >= self.growth * state.at
+        if passed_over:
+            state.pass_over(reset=reset)
+        else:
+            state.stale = state.stale or reset
+            state.weigh(reset=reset)
         return state
 
-    def _can_plan(self, state: SearchState[Any]) -> bool:
-        """Whether there are transitions enough for a model."""
-        return int(state.rows.taken(state.rows.n).sum()) >= self.least
+    def _can_plan(self, state: SearchState[Any], n: int) -> bool:
+        """Whether there are transitions enough among the first n rows for a model."""
+        return int(state.rows.taken(n).sum()) >= self.least
+
+    def _was_due(self, state: SearchState[Any], n: int, lam: float) -> bool:
+        """Whether a plan for lam that was made with the first n rows was a new one, though it kept the policy."""
+        fell = state.rows.dead[state.at : n].any()
+        return bool(lam != state.lam or fell or n >= self.growth * state.at)
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

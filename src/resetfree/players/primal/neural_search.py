@@ -31,7 +31,7 @@ from resetfree.players.shared.neural_players import (
 )
 from resetfree.players.shared.replay_batches import narrow
 from resetfree.players.shared.requirements import check_multiplier
-from resetfree.players.shared.skip_policy import first_actor, skip_policy
+from resetfree.players.shared.skip_policy import SkipPolicy, first_actor, skip_policy
 from resetfree.players.shared.suitability import (
     CHARGE,
     MACHINE,
@@ -160,15 +160,21 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
     @on_one_thread
     def update(self, state: NetworkSearchState, round: Round) -> NetworkSearchState:
         """Add the steps that were taken; return to what is proven after a fall, and decide when a trial is over."""
-        search, k = state.search, round.k
+        search, k, is_other = state.search, round.k, state.decided_since(round.rests_on)
         if not state.networks_play:
+            if isinstance(round.plan.policy, SkipPolicy):  # it was planned before the networks gave back
+                search.rows.add(round.episode)
+                search.pass_over(reset=round.episode.reset)
+                return state
             self.searcher.update(search, round)
             if state.life() >= self.proof and search.rows.n - state.since >= self.trial and self._can_begin(state):
                 self._consider(state, k)
             return state
         search.rows.add(round.episode)
         if round.episode.reset:
-            self._return(state, k)
+            self._return(state, k, on_trial=state.on_trial and not is_other)
+        elif is_other:
+            state.since = search.rows.n  # the policy that was decided on is yet to be played
         elif search.rows.n - state.since >= self.trial:
             self._judge(state, k)
             better = self._learn(state, k)
@@ -210,9 +216,9 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         state.since, state.search.stale = state.search.rows.n, True
         state.decide(k, why)
 
-    def _return(self, state: NetworkSearchState, k: int) -> None:
-        """What follows a fall."""
-        if state.on_trial:
+    def _return(self, state: NetworkSearchState, k: int, *, on_trial: bool) -> None:
+        """What follows a fall.  on_trial: whether the policy that fell is not proven."""
+        if on_trial:
             state.keep({**state.tree, "played": state.tree["proven"]}, 0, self.name)
             state.on_trial, state.since = False, state.search.rows.n
             state.decide(k, word.FELL_NEW)

@@ -170,6 +170,11 @@ class MachineSearchState(SearchState[TanhPolicy]):
             else:
                 self.rate, self.began, self.stale = NOTHING, rows.n, True
 
+    def pass_over(self, *, reset: bool) -> None:
+        """The life of the present policy begins later; it is not to blame for the fall of another."""
+        self.began = self.rows.n
+        super().pass_over(reset=reset and self.rate == NOTHING)
+
     def _doubt(self) -> float:
         """By how much the reward per step of the policy that is played may be wrong, judged by its whole episodes."""
         earned = self.rows.reward[self.began : self.rows.n][self.rows.taken(self.rows.n, self.began)]

@@ -84,6 +84,10 @@ class NetworkSearchState(Trained):
         """Write down a decision of round k."""
         self.decisions = np.concatenate([self.decisions, [[k, word]]])
 
+    def decided_since(self, k: int) -> bool:
+        """Whether something was decided after round k, so that a plan of that time may have another policy."""
+        return bool(len(self.decisions)) and bool(self.decisions[-1, 0] > k)
+
     def record_test(self, k: int, found: Calibration | None) -> None:
         """Write down how the reset predictor was tested in round k, if there were falls since the last time."""
         if found is not None and (not len(self.tested) or self.tested[-1, 1] != found.falls):

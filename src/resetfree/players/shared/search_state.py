@@ -83,6 +83,10 @@ class SearchState(ABC, Generic[Searched]):
     def weigh(self, *, reset: bool) -> None:
         """Compare what is played with what was played before, after an episode that ended in a reset or not."""
 
+    def pass_over(self, *, reset: bool) -> None:
+        """What follows an episode with a policy that was planned before the present one was decided on."""
+        self.stale = self.stale or reset
+
     @abstractmethod
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:
         """The policy of largest reward - lam (probability of a reset) from s1, in the model of the first n rows.

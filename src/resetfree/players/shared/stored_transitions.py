@@ -63,6 +63,11 @@ class StoredRows:
         action = self.action[first:n]
         return np.asarray(action != NO_ACTION if action.ndim == 1 else ~np.isnan(action).any(axis=1))
 
+    def of_episodes(self, count: int) -> int:
+        """The rows of the first `count` episodes."""
+        ends = np.flatnonzero(~self.taken(self.n) | self.dead[: self.n])
+        return int(ends[count - 1]) + 1 if count else 0
+
     def mean_reward(self, first: int) -> float:
         """Of the steps from a row on; 0 if there are none."""
         earned = self.reward[first : self.n][self.taken(self.n, first)]
