@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.theory.late_game import late_run, waits
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
@@ -97,6 +98,10 @@ RUNS: dict[str, Made] = {
     "continuum": lambda: learn("uniform", "constant-penalty", "continuous-linear-v0", settings={"dual": {"C": 1.0}}),
     "environment": lambda: gym("gym:CartPole-v1"),
     "environment with a table": lambda: gym("gym:FrozenLake-v1"),
+    "old plans": lambda: late_run(rf.make("grid-v0"), "uniform", "projected-gradient", waits(5), feedback="exact"),
+    "old plans, support elimination": lambda: late_run(
+        rf.make("grid-v0"), "support-elimination", "constant-penalty", waits(5)
+    ),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.random_mdps import closed_mdp, sparse_policy
 from tests.property.strategies import exact
-from tests.theory.naive_delay import Rule, never_waits, play, waits, waits_at_random
+from tests.theory.late_game import Rule, never_waits, play, waits, waits_at_random
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput

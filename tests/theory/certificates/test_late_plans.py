@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.theory.naive_delay import late_run, waits
+from tests.theory.late_game import late_run, waits
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
-from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, primal_bound
+from resetfree.theory.certificates import EVERY_PATH, OPTIMISM, RATES, certify, primal_bound, replay
 from resetfree.theory.certificates.claims_dual import MISSED
 from resetfree.theory.certificates.plan_ages import made_for, plan_ages
 
@@ -56,6 +56,21 @@ def test_with_realised_costs_a_multiplier_that_waits_for_resets_is_never_old() -
     assert ages.delays.max() >= 4
     assert by_claim(forged(run, based_on=np.arange(len(run))))[MULTIPLIERS].holds
     assert by_claim(run)[MISSED].lhs == 0.0
+
+
+def test_a_multiplier_is_that_of_the_start_that_its_plan_was_made_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one multiplier per start; the mutant evaluates it at other starts."""
+    one_hot = rf.make("grid-v0").replace(xi=np.eye(12), name="one-hot")
+    run = late_run(one_hot, "uniform", "projected-gradient", waits(3), feedback="exact")
+    found = by_claim(run)
+    assert not [str(c) for c in found.values() if c.refuted]
+    assert found[MULTIPLIERS].holds
+    assert found[MISSED].detail["starts"] != 0.0
+    ages = plan_ages(run)
+    assert ages is not None
+    wrong = dataclasses.replace(ages, made_for=np.roll(ages.made_for, 1))
+    monkeypatch.setattr(replay, "plan_ages", lambda run: wrong)
+    assert not by_claim(run)[MULTIPLIERS].holds
 
 
 def test_a_bound_that_knows_nothing_of_delays_is_exceeded() -> None:
