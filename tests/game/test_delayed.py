@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.game.naive_delay import play_naively
 
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
@@ -25,7 +26,6 @@ from resetfree.players import make_player
 from resetfree.players.shared.choice_search import LinearScores
 from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.contract import Problem
-from tests.game.naive_delay import play_naively
 
 FEW = {"population": 4, "rounds": 1, "planning": 5, "starts": 1}  # a search that takes no time
 PAIRS = {
@@ -128,7 +128,8 @@ def test_a_persistent_environment_is_planned_for_while_the_operator_works() -> N
     game = begin_delayed(problem, watched, dual, episodes=30, seed=1)
     rounds = list(play_delayed(problem, watched, dual, game, episodes=30, schedule=Delay(0)))
     lives = [this.s1 for this, before in zip(rounds[1:], rounds, strict=False) if before.episode.reset]
-    assert lives and rounds[0].s1 == planned[0]
+    assert lives
+    assert rounds[0].s1 == planned[0]
     life, starts = rounds[0].s1, [rounds[0].s1]
     for this, before in zip(rounds[1:], rounds, strict=False):
         starts.append(start_for_plan(before.episode.next_start, life))

@@ -18,6 +18,13 @@ from resetfree.runs.ledger import read
 GYM: dict[str, Any] = {"dual": "constant-penalty", "feedback": "realised"}
 CASES: dict[str, dict[str, Any]] = {
     "grid": {"problem": "grid-v0", "primal": "linear-ucb"},
+    "a delay": {"problem": "grid-v0", "primal": "linear-ucb", "delay": 3},
+    "a search with delay": {
+        **GYM, "problem": "gym:CartPole-v1", "primal": "model-search", "delay": 2,
+        "settings": {
+            "problem": {"horizon": 10}, "primal": {"population": 6, "rounds": 1, "planning": 10}, "dual": {"C": 3.0},
+        },
+    },
     "stored rows": {
         **GYM, "problem": "gym:CartPole-v1", "primal": "stored-linear",
         "settings": {

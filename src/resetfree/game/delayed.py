@@ -135,6 +135,7 @@ class DelayedGame(Game):
 
     seed: int = 0
     life: State = None  # the start of the newest life: of round 1, or of the newest round after a reset
+    ahead: State = None  # the start that the plan of the present states is made for, once a round was played
     fell: int = 0  # the newest round that ended in a reset, 0 if none
     plans: dict[int, HeldPlan] = field(default_factory=dict)  # by based_on: the newest that was used, and later ones
 
@@ -143,7 +144,9 @@ class DelayedGame(Game):
         return np.random.default_rng([self.seed, self.k + 1]).random(n)
 
     def hold(self, primal: PrimalPlayer[Any], dual: DualPlayer[Any], start: State) -> None:
-        """Make the plan of the present states."""
+        """Make the plan of the present states, unless it is there already."""
+        if self.k in self.plans:
+            return
         self.plans[self.k] = HeldPlan.of(self.k, *make_plan(primal, dual, self, start))
 
     def drop_before(self, j: int) -> None:
@@ -192,16 +195,18 @@ def play_delayed(
 ) -> Iterator[Round]:
     """As `loop.play`, with a plan for each round as the schedule says; while a round is yielded, its plan is held.
 
-    A plan is made once, when the states that it rests on are there.
+    A plan is made once, while the states that it rests on are there: after its newest round was yielded.
     """
     signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
     while game.k < episodes:
+        if game.k > 0 and schedule.is_needed(game.k):
+            game.hold(primal, dual, game.ahead)
         reset_if_due(problem, game)
         k, s1 = game.k + 1, game.s1
-        if k == 1 or game.fell == k - 1:
-            game.life = s1
         if k == 1:
             game.hold(primal, dual, s1)
+        if k == 1 or game.fell == k - 1:
+            game.life = s1
         j = schedule.based_on(k, game.fell)
         game.drop_before(j)
         _, lam, plan, _ = game.plans[j]
@@ -211,6 +216,5 @@ def play_delayed(
         this = Round(k, s1, lam, plan, episode=episode, cost_signal=cost, exact=exact, based_on=j)
         learn_round(primal, dual, game, this)
         game.rng, game.fell = reset_chance(game.seed, k + 1), k if episode.reset else game.fell
-        if k < episodes and schedule.is_needed(k):
-            game.hold(primal, dual, start_for_plan(episode.next_start, game.life))
+        game.ahead = start_for_plan(episode.next_start, game.life)
         yield this

@@ -16,6 +16,10 @@ COLUMNS = (
     *("reward", "reset", "steps", "next_start", "v_r", "v_c", "original_return"),
 )
 GOALS = "goals"  # one more column, of runs on problems with goals
+# Four more columns, of timed runs: the round that the plan rests on, the first 48 bits of its digest, deadlines missed,
+# and how late the latest command was (seconds; nan without a rate).
+TIMING = ("based_on", "plan", "missed", "lateness")
+MOST_PLAN = 2**48
 STARTS = [COLUMNS.index(name) for name in ("s1", "next_start")]
 _UNKNOWN = (float("nan"), float("nan"))
 
@@ -27,6 +31,18 @@ def columns_of(this: Round) -> tuple[Any, ...]:
     planned = (float(this.lam), float(plan.v_r), float(plan.v_c), float(plan.upper), float(this.cost_signal))
     played = (float(np.add.reduce(episode.rewards)), int(episode.reset), len(episode.actions), episode.next_start)
     return (this.k, this.s1, *planned, *played, v_r, v_c, float(episode.original_return))
+
+
+def check_timing(columns: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse what no timed run has: plans that rest on later rounds, or on rounds before a reset; raises ValueError."""
+    k, based_on = np.arange(1, len(columns["k"]) + 1), columns["based_on"]
+    newest = np.maximum.accumulate(np.where(columns["reset"], k, 0))
+    older = np.concatenate([[0], np.maximum(newest, np.maximum.accumulate(based_on))])[:-1]  # what it must rest on
+    wrong = np.flatnonzero((based_on < older) | (based_on >= k))
+    if len(wrong):
+        raise ValueError(f"the plan of round {wrong[0] + 1} rests on round {based_on[wrong[0]]}")
+    if not ((columns["plan"] >= 0) & (columns["plan"] < MOST_PLAN) & (columns["missed"] >= 0)).all():
+        raise ValueError("a plan has no digest, or deadlines were missed less than zero times")
 
 
 def columns_of_row(batch: Mapping[str, NDArray[Any]], row: int) -> dict[str, NDArray[Any]]:

@@ -27,7 +27,7 @@ from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeErro
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
 from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
-from resetfree.game.loop import Game, play, reset_if_due
+from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
@@ -44,6 +44,7 @@ from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
+from resetfree.runs.timed import as_timed, restore_plans, rounds_of, saved_plans, timing_of
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
@@ -77,6 +78,7 @@ def learn(
     checkpoint_every: float = 2.0,
     max_resets: int | None = None,
     operator: Operator | None = None,
+    delay: int | None = None,
 ) -> Run:
     """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
@@ -94,6 +96,9 @@ def learn(
       a reset by an operator are never lost.
     max_resets: end the run after so many resets; it can be resumed later with a larger number.
     operator: performs the resets during this call, if the problem needs an operator (default: the problem's own).
+    delay: play with plans that rest on what was known so many rounds before the last one, or on the newest reset: as
+      on a machine that does not wait for its learner. Each round records which (`run.columns["based_on"]`), and chance
+      comes per round from (seed, k): other rounds than without it, also for delay=0.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator
@@ -112,6 +117,7 @@ def learn(
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
     if max_resets is not None:
         whole(max_resets, "'max_resets' of a run", 1)
+    timing = None if delay is None else {"delay": whole(delay, "'delay' of learn", 0)}
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
@@ -123,13 +129,13 @@ def learn(
             prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
         )
         if not resume or file is None:
-            setup = prepared()
+            setup = as_timed(prepared(), timing)
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
             ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
             return played(setup, ledger, 0.0)
         ledger = Ledger.reopen(file)
         try:
-            setup = prepared(before=ledger.spec)
+            setup = as_timed(prepared(before=ledger.spec), timing)
             different = difference(ledger.spec, setup.spec)
             if different:
                 raise RunError(f"The run file '{file}' {different}.")
@@ -206,9 +212,8 @@ def _play_rounds(
     """The loop of a run, after `before` seconds in earlier sessions; closes the ledger."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
-    oracle = None if world.mdp is None else Evaluator(world.mdp)
-    episodes, feedback = setup.spec["episodes"], setup.spec["feedback"]
-    rounds = play(world.problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
+    episodes = setup.spec["episodes"]
+    rounds = rounds_of(setup, oracle=None if world.mdp is None else Evaluator(world.mdp))
     problem, resets = world.problem, ledger.resets()
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
@@ -243,7 +248,7 @@ def _play_rounds(
                 between = False
                 this = next(rounds)
                 between = True
-                append(plain_row(columns_of(this), as_text), this.episode)
+                append(plain_row(columns_of(this), as_text), this.episode, timing_of(game, this))
                 resets += this.episode.reset
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
@@ -293,7 +298,7 @@ def _start_type(setup: Setup) -> str:
 
 
 def _checkpoint(game: Game, seconds: float) -> Checkpoint:
-    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.")
+    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.") | saved_plans(game)
     state.check_arrays(arrays)
     return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
 
@@ -315,6 +320,7 @@ def _restore(
             setattr(game, side, state.load(fresh, checkpoint.arrays, f"{side}."))
         if checkpoint.s1 is not None or not problem.persistent:
             check_start(problem, checkpoint.s1)
+        restore_plans(problem, game, checkpoint.k, checkpoint.arrays)
     except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         why = " ".join(str(error).split())
         raise RunError(
@@ -331,9 +337,7 @@ def _replay(setup: Setup, ledger: Ledger) -> None:
     world, game = setup.world, setup.game
     replayed = ReplayedProblem(world.problem, ledger.played(game.k + 1, ledger.last))
     oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
-    rounds = play(
-        replayed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
-    )
+    rounds = rounds_of(setup, problem=replayed, episodes=ledger.last, oracle=oracle)
     try:
         deque(rounds, maxlen=0)
     except InvalidInput as error:

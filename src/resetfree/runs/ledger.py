@@ -29,7 +29,7 @@ from resetfree.core.lock import WriterLock
 from resetfree.core.settings import record
 from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs import runfile
-from resetfree.runs.columns import COLUMNS, GOALS
+from resetfree.runs.columns import COLUMNS, GOALS, TIMING
 from resetfree.runs.digest import Chain
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
@@ -64,7 +64,7 @@ class Ledger(Closes):
             connection.close()
             raise
         self.last = int(last or 0)  # the last round appended
-        self._counts_goals = GOALS in names
+        self._counts_goals, self._is_timed = GOALS in names, TIMING[0] in names
         self._insert = f"INSERT INTO rounds ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
     @classmethod
@@ -126,15 +126,18 @@ class Ledger(Closes):
         """Whether it was created here and nothing was committed."""
         return not self._known
 
-    def append(self, row: tuple[Any, ...], episode: Episode | None = None) -> None:
+    def append(self, row: tuple[Any, ...], episode: Episode | None = None, timing: tuple[Any, ...] = ()) -> None:
         """Append one round, a number or text for each of COLUMNS; it is durable after the next `commit`.
 
         episode: its transitions; None for a run that cannot be resumed. A run without a file keeps none.
+        timing: a number for each of TIMING, of a timed run.
         """
+        assert len(timing) == (len(TIMING) if self._is_timed else 0)
         if episode is not None and self.path is not None:
             self._episodes.add(episode)
         if self._counts_goals:
             row = (*row, 0 if episode is None else episode.goals)
+        row = (*row, *timing) if timing else row
         self._pending.append(row)
         self.last = row[0]
         if len(self._pending) >= BATCH or self._episodes.weight >= WEIGHT:

@@ -93,7 +93,7 @@ def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> N
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("BEGIN")
-    for statement in schema(starts, goals=spec.get("after_goal") is not None):
+    for statement in schema(starts, goals=spec.get("after_goal") is not None, timed="timing" in spec):
         connection.execute(statement)
     text = json.dumps(spec, allow_nan=False)
     connection.execute("INSERT INTO spec (json) VALUES (?)", (text,))

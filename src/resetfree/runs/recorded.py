@@ -35,6 +35,7 @@ class RecordedRound(NamedTuple):
     k: int
     s1: State
     episode: Episode
+    based_on: int = -1  # the round that its plan rests on, in a timed run
 
 
 class EpisodeBuffer:

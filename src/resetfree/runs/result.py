@@ -106,6 +106,11 @@ class Run:
         return np.asarray(self.columns.get("goals", np.zeros(len(self), dtype=np.int64)).cumsum())
 
     @property
+    def plan_ages(self) -> NDArray[np.int64]:
+        """[K] by how many rounds each plan was older than the round before it; 0 in a run that is not timed."""
+        return np.asarray(self.columns["k"] - 1 - self.columns.get("based_on", self.columns["k"] - 1))
+
+    @property
     def predicted_resets(self) -> Floats:
         """[K] cumulative number of resets that the primal player predicted; nan if it predicts none."""
         return predicted_resets(self.columns, self._prediction())

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Episode, State
 from resetfree.runs import digest
-from resetfree.runs.columns import COLUMNS, GOALS, STARTS
+from resetfree.runs.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing
 from resetfree.runs.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
 from resetfree.runs.spec import validate
 from resetfree.theory.certificates.record import Fit
@@ -36,21 +37,24 @@ APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file
 FORMAT = 3  # the only one that this version reads
 MAGIC = b"SQLite format 3\x00"
 START_TYPES = ("INTEGER", "REAL", "TEXT")  # states of a finite problem, numbers, anything else (as JSON)
+FORMS = tuple(product(START_TYPES, (False, True), (False, True)))  # arguments of `schema`
 PART = 256 * 2**20  # bytes of arrays in one row: SQLite takes no blob of more than 10^9
 READ_BATCH = 10_000
 MOST_TEXT = 2**24  # characters of one JSON text that is parsed
 # What parsing untrusted data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # integer `next_start` of an episode that was followed by a reset in a persistent environment
-_INTEGERS, _STARTS = ("k", "reset", "steps", GOALS), ("s1", "next_start")
+_INTEGERS, _STARTS = ("k", "reset", "steps", GOALS, *TIMING[:3]), ("s1", "next_start")
 _CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
-def schema(start_type: str, goals: bool = False) -> list[str]:
-    """The SQL statements that create the tables.  start_type: one of START_TYPES.  goals: whether there are goals."""
+def schema(start_type: str, goals: bool = False, timed: bool = False) -> list[str]:
+    """The SQL statements that create the tables.
+
+    start_type: one of START_TYPES.  goals, timed: whether there are the columns GOALS and TIMING.
+    """
     kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
-    names = (*COLUMNS, GOALS) if goals else COLUMNS
-    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in names)
+    columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in _names(goals, timed))
     return [
         "CREATE TABLE meta (key TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE spec (json TEXT NOT NULL)",
@@ -62,6 +66,10 @@ def schema(start_type: str, goals: bool = False) -> list[str]:
         "CREATE TABLE interventions (json TEXT NOT NULL)",
         digest.TABLE,
     ]
+
+
+def _names(goals: bool, timed: bool) -> tuple[str, ...]:
+    return (*COLUMNS, *([GOALS] if goals else []), *(TIMING if timed else []))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +189,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
             f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
-    ours = (schema(kind, goals) for kind in START_TYPES for goals in (False, True))
-    if found < 1 or not any(tables == {("table", sql) for sql in statements} for statements in ours):
+    if found < 1 or not any(tables == {("table", sql) for sql in schema(*form)} for form in FORMS):
         raise RunError(f"The file '{path}' is not a run file of resetfree: it has other tables.")
 
 
@@ -192,20 +199,24 @@ def start_type(connection: sqlite3.Connection) -> str:
 
 
 def columns_in(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """The columns of the rounds of this run: COLUMNS, and GOALS if its problem has goals."""
-    return (*COLUMNS, GOALS) if _form(connection)[1] else COLUMNS
+    """The columns of the rounds of this run: COLUMNS, GOALS if its problem has goals, TIMING if it is timed."""
+    _, goals, timed = _form(connection)
+    return _names(goals, timed)
 
 
-def _form(connection: sqlite3.Connection) -> tuple[str, bool]:
-    """The type of the starts, and whether there are goals."""
+def _form(connection: sqlite3.Connection) -> tuple[str, bool, bool]:
+    """The type of the starts, whether there are goals, and whether it is timed."""
     (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'rounds'").fetchone()
-    return next((kind, goals) for kind in START_TYPES for goals in (False, True) if schema(kind, goals)[2] == sql)
+    return next(form for form in FORMS if schema(*form)[2] == sql)
 
 
 def read_spec(connection: sqlite3.Connection, path: Path | None) -> dict[str, Any]:
     """The spec, validated."""
     try:
-        return validate(json.loads(_spec_text(connection)))
+        spec = validate(json.loads(_spec_text(connection)))
+        if ("timing" in spec) != _form(connection)[2]:
+            raise ValueError("it has the columns of a timed run, or its spec says that it is one, but not both")
+        return spec
     except BROKEN as error:
         raise damaged(path, error) from error
 
@@ -261,6 +272,8 @@ def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dic
             done += len(batch)
         if done != n or not np.array_equal(columns["k"], np.arange(1, n + 1)):
             raise ValueError("its rounds are not numbered from 1 without gaps")
+        if TIMING[0] in columns:
+            check_timing(columns)
         return columns, check.result()
     except BROKEN as error:
         raise damaged(path, error) from error
@@ -296,15 +309,16 @@ def read_problem(connection: sqlite3.Connection, path: Path | None) -> dict[str,
 
 def read_played(connection: sqlite3.Connection, path: Path | None, first: int, last: int) -> Iterator[RecordedRound]:
     """The rounds `first` to `last` with their episodes, one by one; `recorded.check_episode` checks their contents."""
-    goals = GOALS if GOALS in columns_in(connection) else "0"
+    names = columns_in(connection)
+    goals, rests_on = GOALS if GOALS in names else "0", TIMING[0] if TIMING[0] in names else "-1"
     cursor = connection.execute(
-        f"SELECT k, s1, reset, next_start, original_return, {goals}, form, data FROM rounds "
+        f"SELECT k, s1, reset, next_start, original_return, {goals}, {rests_on}, form, data FROM rounds "
         "LEFT JOIN transitions USING (k) WHERE k BETWEEN ? AND ? ORDER BY k",
         (first, last),
     )
     as_text = start_type(connection) == "TEXT"
     try:
-        for k, s1, reset, end, own, reached, form, data in cursor:
+        for k, s1, reset, end, own, reached, based_on, form, data in cursor:
             states, actions, rewards = unpacked(form, data)
             if as_text:
                 s1, end = decode_start(s1), decode_start(end)
@@ -312,7 +326,7 @@ def read_played(connection: sqlite3.Connection, path: Path | None, first: int, l
                 end = -0.0
             original = math.nan if own is None else float(own)
             episode = Episode(states, actions, rewards, bool(reset), end, original_return=original, goals=int(reached))
-            yield RecordedRound(k, s1, episode)
+            yield RecordedRound(k, s1, episode, int(based_on))
     except BROKEN as error:
         raise damaged(path, error) from error
 

@@ -20,6 +20,7 @@ KEYS: dict[str, _Kinds] = {
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}
 STATEMENT: dict[str, _Kinds] = {"constants": (dict,), "covered": (bool,), "why": (str,)}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
+MOST_RATE = 1e6  # steps per second
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
 # Keys that must be equal for a run to be resumed, and their names in messages.
 SAME = {
@@ -45,8 +46,21 @@ def validate(spec: Any) -> dict[str, Any]:
         raise ValueError(f"its 'seed' must be from 0 to 2^128 - 1, and is {str(found['seed'])[:20]}")
     if found["B"] is not None and not 0 <= found["B"] <= sys.float_info.max:
         raise ValueError(f"its 'B' must be finite, and is {str(found['B'])[:20]}")
+    if "timing" in found:
+        _check_timing(found["timing"])
     _bounded(found, DEEPEST)
     return found
+
+
+def _check_timing(timing: Any) -> None:
+    """A timed run has either a delay or a rate."""
+    if not isinstance(timing, dict) or ("delay" in timing) == ("rate" in timing):
+        raise ValueError("its 'timing' must have either a delay or a rate")
+    delay, rate = timing.get("delay", 0), timing.get("rate", 1.0)
+    if type(delay) is not int or not 0 <= delay <= LARGEST:
+        raise ValueError(f"the 'delay' of its timing must be a number of rounds, and is {str(delay)[:20]}")
+    if type(rate) not in (int, float) or not 0 < rate <= MOST_RATE:
+        raise ValueError(f"the 'rate' of its timing must be steps per second, and is {str(rate)[:20]}")
 
 
 def _bounded(value: Any, deep: int) -> None:
@@ -73,7 +87,8 @@ def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
                 f"it cannot be resumed for {wanted[key]}"
             )
         return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
-    return None
+    old, new = (", ".join(f"{k}={v}" for k, v in one.get("timing", {}).items()) for one in (stored, wanted))
+    return None if old == new else f"was made with another timing: {old or 'none'}, not {new or 'none'}"
 
 
 def _first_difference(stored: Any, wanted: Any) -> str:

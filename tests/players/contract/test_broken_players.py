@@ -129,6 +129,15 @@ class Unsaved(Good):
         return super().update(state, round)
 
 
+class Impatient(Good):
+    """Supposes that each plan is that of the round before."""
+
+    def update(self, state: Means, round: Round) -> Means:
+        if round.rests_on < round.k - 1:
+            state.paid[0, 0] = math.nan
+        return super().update(state, round)
+
+
 class Objects(Good):
     """Keeps Python objects, which could only be pickled."""
 
@@ -397,6 +406,12 @@ class UnsavedDual(GoodDual):
         return super().update(state, round)
 
 
+class ImpatientDual(GoodDual):
+    def update(self, state: Weight, round: Round) -> Weight:
+        assert round.rests_on == round.k - 1
+        return super().update(state, round)
+
+
 class ObjectsDual(GoodDual):
     def init(self, problem: Problem, episodes: int, seed: int) -> Weight:
         return replace(super().init(problem, episodes, seed), spare=np.array([None]))
@@ -441,7 +456,7 @@ def broken(checks: dict[str, Check], player: Any) -> set[str]:
 PRIMAL: list[tuple[str, Any]] = [
     ("policy-rows", Rows()), ("value-ranges", Ranges()), ("planning-is-pure", Counts()),
     ("planning-is-pure", Overwrites()), ("planning-is-pure", Wavers()), ("same-seed", Chance()),
-    ("save-and-load", Unsaved()),
+    ("save-and-load", Unsaved()), ("late-plans", Impatient()),
     ("plain-state", Objects()), ("learns", Stubborn()), ("bad-input", Crashes()), ("bad-input", AnyBound()),
     ("settings", Unwritable()), ("settings", Thawed()),
     *((f"works-{corner}", Stumbles(corner=corner)) for corner in corners() if corner not in ("physical", "box")),
@@ -452,7 +467,7 @@ PRIMAL: list[tuple[str, Any]] = [
 DUAL: list[tuple[str, Any]] = [
     ("multiplier-range", NegativeDual()), ("multiplier-is-pure", CountsDual()), ("same-seed", ChanceDual()),
     ("save-and-load", UnsavedDual()), ("plain-state", ObjectsDual()), ("learns", StubbornDual()),
-    ("bad-input", CrashesDual()), ("settings", UnwritableDual()),
+    ("late-plans", ImpatientDual()), ("bad-input", CrashesDual()), ("settings", UnwritableDual()),
     *((f"works-{corner}", StumblesDual(corner=corner)) for corner in corners() if corner != "physical"),
 ]  # fmt: skip
 

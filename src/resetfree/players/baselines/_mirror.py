@@ -68,7 +68,7 @@ class MirrorPlayer(PrimalPlayer[MirrorState]):
         return Plan(policy, min(max(v_r, 0.0), float(len(policy))), min(max(v_c, 0.0), 1.0))
 
     def update(self, state: MirrorState, round: Round) -> MirrorState:
-        """pi^{k+1} from pi^k mixed with the uniform policy and the values of what was played; then count the episode."""
+        """pi^{k+1} from pi^k mixed with the uniform policy and the values of what was played; then count."""
         policy = round.plan.policy
         q_r, q_c = values(state, policy)
         if state.mixing > 0.0:

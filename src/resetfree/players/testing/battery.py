@@ -110,6 +110,7 @@ def _with_common(own: list[Check], seats: clauses.Seats, side: str) -> dict[str,
         Check("settings", "be a frozen dataclass with a name, whose settings JSON can hold", clauses.settings),
         Check("plain-state", "keep a state of arrays and numbers", partial(clauses.plain_state, seats, side)),
         Check("same-seed", "play the same rounds from the same seed", partial(clauses.same_seed, seats)),
+        Check("late-plans", "learn from rounds whose plans are old", partial(clauses.late_plans, seats, side)),
         Check("save-and-load", "continue bit for bit after a save and a load", partial(clauses.save_and_load, seats)),
     ]
     works = [

@@ -22,6 +22,8 @@ from resetfree.problems.finite.tabular_policy import as_policy
 
 TOLERANCE = 1e-9
 MULTIPLIERS = (0.0, 3.0, 0.1, 40.0)  # planned for in between, to see whether a plan leaves a trace
+DELAYS = (0, 1, 5)  # rounds by which plans are late where that is tried
+LATE = 12  # rounds that are then played
 Seats: TypeAlias = Callable[[Any], tuple[Any, Any]]  # which player has which role: (primal, dual)
 
 
@@ -60,12 +62,42 @@ def same_seed(seats: Seats, player: Any, problem: Problem) -> str | None:
 
 
 def save_and_load(seats: Seats, player: Any, problem: Problem) -> str | None:
-    """A game that was stopped in the middle against one that was not."""
-    (whole, one), (parts, other) = trial.saved_and_loaded(problem, *seats(player), 30)
-    for side in ("primal", "dual"):
-        if not trial.same(trial.snapshot(getattr(whole, side)), trial.snapshot(getattr(parts, side))):
-            return _first_difference(one, other) or f"another state of the {side} player at the end"
-    return _first_difference(one, other)
+    """Games that were stopped in the middle against games that were not, also with plans that come late."""
+    for delay in (None, *(DELAYS if _can_wait(seats, player, problem) else ())):
+        episodes = 30 if delay is None else LATE
+        (whole, one), (parts, other) = trial.saved_and_loaded(problem, *seats(player), episodes, delay=delay)
+        wrong = _first_difference(one, other)
+        for side in ("primal", "dual"):
+            if not wrong and not trial.same(trial.snapshot(getattr(whole, side)), trial.snapshot(getattr(parts, side))):
+                wrong = f"another state of the {side} player at the end"
+        if wrong:
+            return wrong if delay is None else f"{wrong}, with plans that are {delay} rounds old"
+    return None
+
+
+def late_plans(seats: Seats, side: str, player: Any, problem: Problem) -> str | None:
+    """Rounds whose plans rest on older rounds leave a sound state, from which it can plan."""
+    if not _can_wait(seats, player, problem):
+        return None
+    for delay in DELAYS:
+        game, rounds = trial.played_late(problem, *seats(player), LATE, delay)
+        arrays = trial.snapshot(getattr(game, side))
+        odd = [name for name, array in arrays.items() if array.dtype.kind == "f" and np.isnan(array).any()]
+        if odd:
+            return f"'{odd[0]}' that is not a number, with plans that are {delay} rounds old"
+        numbers = [(this.lam, this.plan.v_r, this.plan.v_c) for this in rounds]
+        if not np.isfinite(numbers).all():
+            return f"numbers that are not finite, with plans that are {delay} rounds old"
+    return None
+
+
+def _can_wait(seats: Seats, player: Any, problem: Problem) -> bool:
+    """Whether the policies are values: one that holds code cannot be kept for a later round."""
+    try:
+        trial.played_late(problem, *seats(player), 1, 0)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _first_difference(one: list[Round], other: list[Round]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.state import dump, load, replay
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
+from resetfree.game.delayed import Delay, DelayedGame, HeldPlan, begin_delayed, play_delayed
 from resetfree.game.loop import Game, begin, play
 from resetfree.problems.action_spaces import ActionSpace, Box, Choices
 from resetfree.problems.contract import Policy, Problem, State
@@ -236,19 +237,40 @@ def played(problem: Problem, primal: Any, dual: Any, episodes: int, seed: int = 
     return game, list(play(problem, primal, dual, game, episodes=episodes))
 
 
-def saved_and_loaded(
-    problem: Problem, primal: Any, dual: Any, episodes: int, seed: int = 7
-) -> list[tuple[Game, list[Round]]]:
-    """A game and its second half, played on; then the same game, saved in the middle, loaded into fresh states."""
+def played_late(problem: Problem, primal: Any, dual: Any, episodes: int, delay: int) -> tuple[DelayedGame, list[Round]]:
+    """A game whose plans rest on older rounds, and its rounds; raises InvalidInput if its policies hold code."""
     primal, dual = fill(primal, problem), fill(dual, problem)
-    whole = begin(problem, primal, dual, episodes=episodes, seed=seed)
-    first = [this.episode for this in play(problem, primal, dual, whole, episodes=episodes // 2)]
-    parts = begin(problem, primal, dual, episodes=episodes, seed=seed)
+    game = begin_delayed(problem, primal, dual, episodes=episodes, seed=7)
+    return game, list(play_delayed(problem, primal, dual, game, episodes=episodes, schedule=Delay(delay)))
+
+
+def saved_and_loaded(
+    problem: Problem, primal: Any, dual: Any, episodes: int, seed: int = 7, *, delay: int | None = None
+) -> list[tuple[Game, list[Round]]]:
+    """A game and its second half, played on; then the same game, saved in the middle, loaded into fresh states.
+
+    delay: of its plans; None for the game without.
+    """
+    primal, dual = fill(primal, problem), fill(dual, problem)
+    whole, parts = (
+        (begin if delay is None else begin_delayed)(problem, primal, dual, episodes=episodes, seed=seed)
+        for _ in range(2)
+    )
+    first = [this.episode for this in _goes_on(problem, primal, dual, whole, episodes // 2, delay)]
     for side in ("primal", "dual"):
         replay(getattr(parts, side), first)
         setattr(parts, side, load(getattr(parts, side), snapshot(getattr(whole, side))))
     parts.k, parts.s1, parts.rng = whole.k, whole.s1, deepcopy(whole.rng)
-    return [(game, list(play(problem, primal, dual, game, episodes=episodes))) for game in (whole, parts)]
+    if isinstance(parts, DelayedGame) and isinstance(whole, DelayedGame):
+        parts.fell, parts.life, parts.ahead = whole.fell, whole.life, whole.ahead
+        parts.plans = {j: HeldPlan.read(held.data) for j, held in whole.plans.items()}
+    return [(game, list(_goes_on(problem, primal, dual, game, episodes, delay))) for game in (whole, parts)]
+
+
+def _goes_on(problem: Problem, primal: Any, dual: Any, game: Game, episodes: int, delay: int | None) -> Iterator[Round]:
+    if delay is None or not isinstance(game, DelayedGame):
+        return play(problem, primal, dual, game, episodes=episodes)
+    return play_delayed(problem, primal, dual, game, episodes=episodes, schedule=Delay(delay))
 
 
 def snapshot(state: Any) -> dict[str, NDArray[Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +23,7 @@ from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.foresight import Foresight
+from resetfree.runs.ledger import read_spec_of
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
@@ -86,6 +88,12 @@ NOTES = 5  # latest notes about the problem that are shown
 @click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
+@click.option(
+    "--delay",
+    type=click.IntRange(min=0),
+    metavar="ROUNDS",
+    help="Play with plans that are so many rounds old, as on a machine that does not wait (docs/columns.md).",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -105,6 +113,7 @@ def run(
     resume: bool,
     overwrite: bool,
     as_json: bool,
+    delay: int | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
     request = Trial(problem, {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
@@ -113,6 +122,7 @@ def run(
     if resume:
         silent = [field for field in FIELDS if context.get_parameter_source(field) is ParameterSource.DEFAULT]
         request = resumed(request, file, pairs, silent)
+        delay = read_spec_of(file).get("timing", {}).get("delay") if delay is None else delay
         if context.get_parameter_source("reached") is ParameterSource.DEFAULT:
             require_operator(request, file)
     elif file.exists() and not overwrite:
@@ -143,6 +153,7 @@ def run(
                 progress=note,
                 max_resets=max_resets,
                 operator=None if (who := operator or asked_by(world)) is None else progress.watching(who),
+                delay=delay,
             )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
@@ -196,6 +207,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "after_goal": spec.get("after_goal") or None,
             "notes": [asdict(one) for one in run.notes],
             "prediction": {name: getattr(foreseen, name) for name in ("meant", "verdict", *MEANS)},
+            "timing": timing(run),
             "seconds": run.seconds,
             "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
             "episodes_played": len(run),
@@ -213,6 +225,17 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         }
     )
     return result
+
+
+def timing(run: rf.Run) -> dict[str, Any] | None:
+    """The request of a timed run, how old its plans were, and how late it acted; None for any other run."""
+    if "timing" not in run.spec:
+        return None
+    ages, late = run.plan_ages, run.columns["lateness"]
+    latest = float(late[~np.isnan(late)].max()) if not np.isnan(late).all() else None
+    age = {"mean": float(ages.mean()), "most": int(ages.max())} if len(ages) else None
+    missed = int(run.columns["missed"].sum())
+    return {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest}
 
 
 def _warning(run: rf.Run) -> str | None:
@@ -257,6 +280,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     if data["pauses"] is not None and data["pauses"]["longest"]:
         longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
         rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
+    if data["timing"] is not None and data["timing"]["plan_age"] is not None:
+        age = data["timing"]["plan_age"]
+        rows.append(("timing", f"plans were {age['mean']:.2g} rounds old on average (most {age['most']})"))
     if data["chosen"]:
         rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):
