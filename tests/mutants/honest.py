@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.theory.late_game import late_run, waits
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
@@ -98,10 +97,10 @@ RUNS: dict[str, Made] = {
     "continuum": lambda: learn("uniform", "constant-penalty", "continuous-linear-v0", settings={"dual": {"C": 1.0}}),
     "environment": lambda: gym("gym:CartPole-v1"),
     "environment with a table": lambda: gym("gym:FrozenLake-v1"),
-    "old plans": lambda: late_run(rf.make("grid-v0"), "uniform", "projected-gradient", waits(5), feedback="exact"),
-    "old plans, support elimination": lambda: late_run(
-        rf.make("grid-v0"), "support-elimination", "constant-penalty", waits(5)
-    ),
+    "old plans": lambda: learn("uniform", problem=one_hot(), feedback="exact", delay=5),
+    "old plans, one multiplier": lambda: learn("uniform", feedback="exact", delay=5),
+    "old plans, proved width": lambda: learn("linear-ucb", settings=THEORY, feedback="realised", delay=5),
+    "old plans, support elimination": lambda: learn("support-elimination", feedback="realised", delay=5),
 }  # fmt: skip
 
 

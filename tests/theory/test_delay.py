@@ -170,7 +170,7 @@ def eliminated(mdp: rf.FiniteMDP, rule: Rule, seed: int, player: Any = None, **h
     primal = Adversary() if player is None else player
     game = play(mdp.problem(), primal, ConstantPenalty(C=0.0), episodes=150, seed=seed, rule=rule, **how)
     late = list(game)
-    fell = [one.round.episode.reset for one in late]
+    fell = [one.episode.reset for one in late]
     if rule is not UNRULY:
         assert not before_resets([one.based_on for one in late], fell).any()
     return sum(fell), unsafe_pairs(mdp)
@@ -232,7 +232,7 @@ def test_a_policy_that_is_no_table_is_refused() -> None:
 def test_the_mask_keeps_what_is_allowed_and_sums_to_one() -> None:
     rng = np.random.default_rng(0)
     policy, allowed = rng.dirichlet(np.ones(3), size=(4, 5)), rng.random((4, 5, 3)) < 0.5
-    found, some = masked(policy, allowed), allowed.any(axis=2)
+    found, some = masked(policy, allowed), np.asarray(allowed.any(axis=2))
     assert np.allclose(found.sum(axis=2), 1.0)
     assert (found[~allowed & some[:, :, None]] == 0).all()
     assert np.array_equal(found[~some], policy[~some])

@@ -107,7 +107,7 @@ def lateness(group: Group) -> Drawing:
 
 
 def _ages(run: Run) -> Floats:
-    return run.columns["k"] - 1.0 - run.columns["based_on"]
+    return np.asarray(run.plan_ages, dtype=np.float64)
 
 
 def _mean(values: Floats) -> Floats:
