@@ -97,6 +97,10 @@ RUNS: dict[str, Made] = {
     "continuum": lambda: learn("uniform", "constant-penalty", "continuous-linear-v0", settings={"dual": {"C": 1.0}}),
     "environment": lambda: gym("gym:CartPole-v1"),
     "environment with a table": lambda: gym("gym:FrozenLake-v1"),
+    "old plans": lambda: learn("uniform", problem=one_hot(), feedback="exact", delay=5),
+    "old plans, one multiplier": lambda: learn("uniform", feedback="exact", delay=5),
+    "old plans, proved width": lambda: learn("linear-ucb", settings=THEORY, feedback="realised", delay=5),
+    "old plans, support elimination": lambda: learn("support-elimination", feedback="realised", delay=5),
 }  # fmt: skip
 
 

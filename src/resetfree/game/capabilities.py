@@ -2,8 +2,8 @@
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`PlansAhead`, `Exploits`, `Decides`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`,
-`ChoosesFunction`, `TakesHints`.
+`BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`. Dual players: `BoundsOnlineRegret`, `BoundsEachRound`,
+`StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`, `ChoosesFunction`, `TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import hypot
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.transitions import Bools, Floats
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,29 @@ class BoundsPrimalRegret(Protocol):
         """The bound after `rounds` of `episodes`; if there is none, None, or raises NotCertifiable with the reason."""
 
 
+@dataclass(frozen=True, eq=False)
+class PlanAges:
+    """What the plans of a game with delay rest on: see `theory.delay`."""
+
+    based_on: NDArray[np.int64]  # [K] the round that the plan of round k rests on
+    delays: NDArray[np.int64]  # [K] k - 1 - based_on_k
+    made_for: NDArray[Any]  # [K] by j = 0 .. K - 1: the start that the plan of j is made for
+    own_start: Bools  # [K] whether the plan of round k was made for the start of round k
+
+    @property
+    def all_new(self) -> bool:
+        """Whether every plan was as in a game without delay."""
+        return bool(self.own_start.all() and not self.delays.any())
+
+
+@runtime_checkable
+class BoundsDelayedRegret(Protocol):
+    """A primal player with a theorem that bounds its regret where plans are old."""
+
+    def delayed_regret_bound(self, problem: Problem, episodes: int, ages: PlanAges) -> PrimalRegretBound | None:
+        """As `primal_regret_bound`, after the rounds whose plans' ages are given."""
+
+
 @runtime_checkable
 class PlansAhead(Protocol):
     """A primal player that plans a fixed number of steps ahead, which may differ from the horizon."""
@@ -177,6 +201,9 @@ class MultiplierFunctions(Protocol):
     def zero(self) -> Any:
         """The parameter 0."""
 
+    def at(self, theta: Any, s1: State) -> float:
+        """clip(<xi(s1), theta>, 0, B)."""
+
     def moved(self, theta: Any, s1: State, step: float) -> Any:
         """P_U(theta + step xi(s1))."""
 
@@ -214,6 +241,8 @@ class DualReplay:
 
     state: Any  # its last state
     lam: Floats  # [K] the multipliers it plays
+    fresh: Floats  # [K] those that it would play with new plans: the same in a game without delay
+    aged: Floats  # [K] lambda(s_1^k) by the theta that the plan of round k rests on; nan if it has no theta
     distance: dict[str, Floats]  # by comparator, [K] max_{i <= k} |theta_i - u|; 0 if it has no theta
     squares: Floats  # [K] |x_k|^2
     misses: Floats  # [K] |xi(s_1^k)|^2 (g_k - hint)^2, nan for players without hints
@@ -248,6 +277,21 @@ class BoundsOnlineRegret(Protocol):
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
         """[K] a bound on sum_{i <= k} (lambda_c(s_1^i) - lambda^i) g_i; raises NotCertifiable if there is none."""
+
+
+@runtime_checkable
+class BoundsEachRound(BoundsOnlineRegret, Protocol):
+    """One whose bound is a sum over rounds, each of which is bounded whatever the plan of the round rests on."""
+
+    each_round: ClassVar[bool]
+
+
+@runtime_checkable
+class MovesBySteps(Protocol):
+    """A dual player that plays clip(<xi(s), theta>) and moves theta by projected gradient steps."""
+
+    def step_lengths(self, met: DualHistory) -> Floats:
+        """[K] eta_k |x_k|, before the projection."""
 
 
 class OnlineBound(NamedTuple):

@@ -76,6 +76,13 @@ class AdagradNorm(FunctionPlayer[AdagradState]):
         away = square_over(met.replay.distance[against.name], 2 * gamma)
         return np.asarray((away + gamma) * np.sqrt(np.cumsum(met.replay.squares)))
 
+    def step_lengths(self, met: DualHistory) -> Floats:
+        """The step gamma |x_k| / sqrt(|x_1|^2 + ... + |x_k|^2)."""
+        squares = met.replay.squares
+        total = np.cumsum(squares)
+        share = np.divide(squares, total, out=np.zeros(len(total)), where=total > 0)
+        return np.asarray(met.replay.state.gamma * np.sqrt(share))
+
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The scale of the steps, and the regret if every cost signal were 1."""
         B, among, tuned = bound_of(self), self.choices(problem), self.gamma is not None

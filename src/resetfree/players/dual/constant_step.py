@@ -63,6 +63,10 @@ class ConstantStep(FixedStepPlayer[ConstantStepState]):
         eta = met.replay.state.eta
         return np.asarray(square_over(against.size, 2 * eta) + eta / 2 * np.cumsum(met.replay.squares))
 
+    def step_lengths(self, met: DualHistory) -> Floats:
+        """The step eta |x_k|."""
+        return np.asarray(met.replay.state.eta * np.sqrt(met.replay.squares))
+
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The step, and the regret if every cost signal were 1."""
         return self.fixed_step_statement(problem, episodes)

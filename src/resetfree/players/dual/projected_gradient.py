@@ -68,6 +68,10 @@ class ProjectedGradient(FunctionPlayer[FunctionState]):
         largest = np.maximum.accumulate(met.replay.squares)
         return np.asarray((square_over(away, 2 * B) + B * largest) * np.sqrt(met.k))
 
+    def step_lengths(self, met: DualHistory) -> Floats:
+        """B |x_k| / sqrt(k)."""
+        return np.asarray(met.replay.state.among.cap * np.sqrt(met.replay.squares / met.k))
+
     def other_bounds(self, met: DualHistory, against: Comparator) -> list[OnlineBound]:
         """1.5 B sqrt(k), the constant that the paper prints: proved while no theta_k is farther than B from u (A14)."""
         B, farthest = met.replay.state.among.cap, float(met.replay.distance[against.name][-1])

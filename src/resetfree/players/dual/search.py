@@ -37,8 +37,8 @@ class Search(DualPlayer[SearchState]):
     0 is tried first, then B, then the middle of what is left. What is played was planned for, so v_c <= tol holds
     for it even where v_c does not fall with lam (then it need not be the smallest).
     Dual regret against any u in [0, B], counted in the v_c of the plans: at most B tol K, because in each round either
-    v_c <= tol or lam = B >= u; that is B sqrt(K) by default. It costs up to n_steps + 2 plans per episode, and while
-    the primal player is so optimistic that v_c is 0 it plays 0, however many resets happen.
+    v_c <= tol or lam = B >= u, however old its plan is; that is B sqrt(K) by default. It costs up to n_steps + 2 plans
+    per episode, and while the primal player is so optimistic that v_c is 0 it plays 0, however many resets happen.
 
     B: bound on the multipliers.  tolerance: tol (default: 1 / sqrt(K)).  n_steps: halvings.
 
@@ -48,6 +48,7 @@ class Search(DualPlayer[SearchState]):
     """
 
     name: ClassVar[str] = "search"
+    each_round: ClassVar[bool] = True
     B: PositiveBound | None = None
     tolerance: NonNegative | None = None
     n_steps: Count = 20

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.game.capabilities import PrimalRegretBound
+from resetfree.game.capabilities import PlanAges, PrimalRegretBound
 from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
@@ -62,6 +62,10 @@ class BestResponse(PrimalPlayer[BestResponseState]):
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
         """No policy is better in any round."""
+        return PrimalRegretBound(0.0)
+
+    def delayed_regret_bound(self, problem: Problem, episodes: int, ages: PlanAges) -> PrimalRegretBound:
+        """Nor if the plan is old: the policy is best from every start under the multiplier that it is played with."""
         return PrimalRegretBound(0.0)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:

@@ -11,10 +11,11 @@ from math import inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
-from resetfree.game.capabilities import Partner, PrimalRegretBound, Proof, Suited
+from resetfree.game.capabilities import Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.counts import mark_reset
@@ -29,6 +30,7 @@ from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
 Width: TypeAlias = Literal["tuned", "theory", "paper"]
@@ -222,16 +224,34 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
         It bounds the overestimates with any weights in [0, B]. Of a run that was interrupted the martingale's term is
         that of all K rounds, which bounds it before K as well.
         """
+        return self._regret_bound(problem, episodes, np.arange(rounds))
+
+    def delayed_regret_bound(self, problem: Problem, episodes: int, ages: PlanAges) -> PrimalRegretBound:
+        """The same for plans that are old: sqrt(2) times the widths, and H + B for each round that has doubled.
+
+        P = ... + sqrt(2) (widths) + (H + B) D H d log2(1 + K/d), D the largest delay.
+
+        Widths and optimism hold in all rounds at once and from every start, and the policy of S_j is optimistic for
+        pi* under its multiplier whenever it is played. Where no determinant of the H regressions has doubled since S_j,
+        its widths are at most sqrt(2) times the newest; there are at most `doubled_rounds` others, and a round costs
+        at most H + B.
+        """
+        return self._regret_bound(problem, episodes, ages.based_on)
+
+    def _regret_bound(self, problem: Problem, episodes: int, based_on: NDArray[np.int64]) -> PrimalRegretBound:
         H, A, d, B, reg = problem.horizon, problem.n_actions, dimension_of(problem), bound_of(self), self.ridge()
+        rounds, late = len(based_on), int(delays(based_on).max(initial=0))
         (beta_r, beta_c), alpha = self.betas(problem, episodes), self.temperature(problem, episodes)
         if A > 1 and alpha <= 0:
             raise NotCertifiable("The rate is for a positive inverse temperature alpha.")
         # alpha_k is alpha k if `anytime`.
-        tempered = float((1.0 / np.arange(1, rounds + 1)).sum()) if self.anytime else float(rounds)
+        tempered = float((1.0 / (based_on + 1)).sum()) if self.anytime else float(rounds)
         softmax = tempered * H * log(A) / alpha if A > 1 else 0.0
         # sum |phi|^2_{Lam^-1} <= factor d ln(1 + K / (d reg)), since x <= factor ln(1 + x) up to 1/reg (theorem: 1).
         factor = 2.0 if reg >= 1 else 1 / (reg * log(1 + 1 / reg))
         bonuses = 2 * (beta_r + B * beta_c) * H * sqrt(factor * d * rounds * log(1 + rounds / (d * reg)))
+        if late:
+            bonuses = sqrt(2.0) * bonuses + (H + B) * doubled_rounds(late, H * d * log(1 + rounds / (d * reg)))
         chance = 2 * (H + B) * sqrt(max(rounds, episodes) * H * log(2 / self.p))
         return PrimalRegretBound(float(softmax + bonuses + chance), any_weights=True)
 

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative
-from resetfree.game.capabilities import PrimalRegretBound, Proof
+from resetfree.game.capabilities import PlanAges, PrimalRegretBound, Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.counts import HasCounts, empty_counts
 from resetfree.players.shared.kernels.action_values import counted_values, true_values
@@ -123,6 +123,21 @@ class Politex(PrimalPlayer[PolitexState]):
         """See `statement`; that of all K rounds, whose step size it has."""
         most = self.statement(problem, episodes).constants.get("primal_regret_bound")
         return None if most is None else PrimalRegretBound(float(most))
+
+    def delayed_regret_bound(self, problem: Problem, episodes: int, ages: PlanAges) -> PrimalRegretBound | None:
+        """The same, and H eta (H + B)^2 / 4 for each round that a plan lacks, where plans are for their own starts.
+
+        Values lie in an interval of length H + B. A sum that lacks m of them is off by at most m (H + B) / 2 around
+        some number, weights by eta times that (summed over actions), and the mean of values by (H + B) / 2 times that.
+        """
+        without = self.primal_regret_bound(problem, episodes, len(ages.delays))
+        if without is None:
+            return None
+        if not ages.own_start.all():
+            raise NotCertifiable("The regret bound of politex is for plans that are made for the start of their round.")
+        horizon, reach = problem.horizon, problem.horizon + bound_of(self)
+        lacking = self.eta(problem, episodes) * reach * reach / 4 * float(ages.delays.sum())
+        return PrimalRegretBound(without.most + horizon * lacking)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Proved for exact values and one start per sum: R_p <= (n + 1) H (H + B) sqrt(K ln A / 8) for n starts.

@@ -18,8 +18,18 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.lock import is_held
-from resetfree.runs.runfile import READ_BATCH, connect, damaged, read_checkpoint, read_spec, sentences, start_type
+from resetfree.runs.runfile import (
+    READ_BATCH,
+    columns_in,
+    connect,
+    damaged,
+    read_checkpoint,
+    read_spec,
+    sentences,
+    start_type,
+)
 from resetfree.show.studio import limits
+from resetfree.show.studio.clock import TIMED, TimedHistory
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Distant
@@ -36,7 +46,7 @@ class Followed:
         self.path, self._distant = path, Distant(path)
         self.scene: RunScene | None = None
         self.error, self.k, self._stamp = "", 0, (0, 0, 0.0, 0, 0.0)
-        self._finite = False
+        self._finite = self._timed = False
         self._request: dict[str, Any] | None = None
         self._checkpoint = -1
         self._last: dict[str, Any] | None = None
@@ -112,7 +122,9 @@ class Followed:
                 if len(json.dumps(spec)) > limits.BODY:
                     raise RunError(f"The spec of the run file takes more than {limits.BODY:,} bytes, and is not shown.")
                 self.scene = scene_of(spec)
-                self._history, self._picture = History(self.scene), Picture(self.scene)
+                self._timed = set(TIMED) <= set(columns_in(connection))
+                self._history = (TimedHistory if self._timed else History)(self.scene)
+                self._picture = Picture(self.scene)
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
                 self._finite = start_type(connection) == "INTEGER"
                 self.k, self._checkpoint = 0, -1
@@ -123,26 +135,37 @@ class Followed:
                 self._history.clear()
                 self._starts[:] = 0
                 self.k = 0
-            cursor = connection.execute(f"SELECT {COLUMNS} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
+            columns = ", ".join((COLUMNS, *TIMED)) if self._timed else COLUMNS
+            cursor = connection.execute(f"SELECT {columns} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
             while batch := cursor.fetchmany(READ_BATCH):
                 for row in batch:
                     self._take(row)
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
-        k, s1, lam, reset, v_r, v_c, v_c_hat, after = row
+        k, s1, lam, reset, v_r, v_c, v_c_hat, after, *clock = row
         numbers = (lam, v_r, v_c, v_c_hat)
         good = k == self.k + 1 and reset in (0, 1) and all(x is None or isinstance(x, int | float) for x in numbers)
         n = None if self.scene is None or self.scene.mdp is None else self.scene.mdp.n_states
+        good = good and self._clock_fits(k, *clock)
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
         lam, *values = (math.nan if x is None else float(x) for x in numbers)
         self._history.add(s1 if n is not None else 0, lam, bool(reset), *values)
+        if isinstance(self._history, TimedHistory):
+            based_on, missed, late, steps = clock
+            self._history.tick(based_on, missed, math.nan if late is None else float(late), steps)
         self.k = k
         if n is not None:
             self._starts[s1] += 1
             ends = [after] if isinstance(after, int) and 0 <= after < n and not reset else []
             self._last = {"k": k, "path": [s1, *ends], "reset": bool(reset), "reward": None}
+
+    @staticmethod
+    def _clock_fits(k: int, based_on: Any = 0, missed: Any = 0, late: Any = None, steps: Any = 0) -> bool:
+        """Whether the columns of a timed run are such numbers as a clock gives."""
+        counts = isinstance(based_on, int) and isinstance(missed, int) and isinstance(steps, int)
+        return counts and 0 <= based_on < k and missed >= 0 and steps >= 0 and isinstance(late, int | float | None)
 
     def _learn(self, connection: Any) -> None:
         """Read what the player had learned at the newest checkpoint, unless it is too large."""

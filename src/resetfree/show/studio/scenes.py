@@ -21,7 +21,16 @@ from resetfree.show.studio.catalogue import problem_options
 from resetfree.theory.oracle.dynamic_programming import solve
 
 RUN_KEYS = ("primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen")
-SPEC = (*RUN_KEYS, "problem", "problem_options", "horizon", "n_states", "n_actions", "persistent")  # sent to the page
+SPEC = (
+    *RUN_KEYS,
+    "problem",
+    "problem_options",
+    "horizon",
+    "n_states",
+    "n_actions",
+    "persistent",
+    "timing",
+)  # sent to the page
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.claims_optimism import NO_UPPER, Cover, likely
 from resetfree.theory.certificates.claims_reduction import Truth
+from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import regret
 
@@ -40,7 +41,9 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
     least = "Regret is at least -B times what the resets so far allow"
     upper, detail = np.full(len(run), np.nan), {}
     if not np.isnan(c["upper"]).any():
-        above = anytime.upper_sum(c["s1"], c["upper"], horizon)
+        ages = plan_ages(run)  # a plan for another start says nothing of V* at this one: it is at most H
+        named = c["upper"] if ages is None else np.where(ages.own_start, c["upper"], horizon)
+        above = anytime.upper_sum(c["s1"], named, horizon)
         upper = anytime.regret_upper(k, above, np.cumsum(c["reward"]), horizon, delta, noise=noise)
         trivial = float(len(run) * horizon)
         detail = {"upper": float(upper[-1]), "trivial": trivial, "vacuous": bool(upper[-1] >= trivial)}

@@ -1,7 +1,7 @@
 """What a dual player's online regret is at most, and that its multipliers are its own.
 
 Legend: see `replay`; online regret = sum_{i <= k} (lambda_c(s_1^i) - lambda^i) g_i, which knows the signals only and
-not V_c; R_d the regret in terms of V_c.
+not V_c; R_d the regret in terms of V_c. Where plans were old, every bound has what that cost added (`theory.delay`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,26 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate, Status, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
-from resetfree.game.capabilities import BoundsOnlineRegret, ChoosesFunction, Comparator, DualHistory, StatesOtherBounds
+from resetfree.game.capabilities import (
+    BoundsEachRound,
+    BoundsOnlineRegret,
+    ChoosesFunction,
+    Comparator,
+    DualHistory,
+    MovesBySteps,
+    PlanAges,
+    StatesOtherBounds,
+)
 from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.certificates.replay import SLACK, comparators, dual_history, dual_start
+from resetfree.theory.delay import lateness_cost, missed_steps
 from resetfree.theory.regret import Rounds, dual_regret
 from resetfree.theory.theorems import SIGNS
 
 ALGEBRA = "holds for any multipliers, signals and policies: a check of arithmetic"
+MISSED = "what old plans cost the dual player is at most the steps that they missed"
 
 
 class DualSide(NamedTuple):
@@ -29,6 +41,7 @@ class DualSide(NamedTuple):
     met: DualHistory | str
     against: dict[str, Comparator | str]
     bounds: dict[str, Floats | str]
+    ages: PlanAges | None = None  # of the plans; None if they were always new
 
 
 def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
@@ -42,26 +55,32 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     except ResetFreeError as error:
         why = str(error)
         return DualSide(None, why, {"0": why, "lambda*": why}, {"0": why, "lambda*": why})
-    met = dual_history(run, begun, [c for c in against.values() if isinstance(c, Comparator)])
+    met, ages = dual_history(run, begun, [c for c in against.values() if isinstance(c, Comparator)]), plan_ages(run)
     bounds: dict[str, Floats | str] = {}
     for name, c in against.items():
         try:
-            bounds[name] = c if isinstance(c, str) else online_bound(begun.player, met, c)
+            bounds[name] = c if isinstance(c, str) else online_bound(begun.player, met, c, late=ages is not None)
         except NotCertifiable as error:
             bounds[name] = str(error)
-    return DualSide(begun.player, met, against, bounds)
+    return DualSide(begun.player, met, against, bounds, ages)
 
 
-def online_bound(player: Any, met: DualHistory, against: Comparator) -> Floats:
+def online_bound(player: Any, met: DualHistory, against: Comparator, late: bool = False) -> Floats:
     """[K] what the online regret of the dual player against a comparator is at most after k rounds.
 
+    late: whether plans may be old; then the bound, which is that of new plans, has `lateness_cost` added.
     Raises NotCertifiable if the player has no such bound.
     """
     if not isinstance(player, BoundsOnlineRegret):
         raise NotCertifiable(f"No bound on the online regret of the dual player '{player.name}' is known.")
     if isinstance(player, ChoosesFunction) and player.functions(met.replay.state).largest_xi > 1.0 + SLACK:
         raise NotCertifiable("Some |xi(s)| is larger than 1, so the multiplier played is not <xi(s), theta>.")
-    return np.asarray(player.online_regret_bound(met, against))
+    most = np.asarray(player.online_regret_bound(met, against))
+    return most + _lateness(met) if late and not isinstance(player, BoundsEachRound) else most
+
+
+def _lateness(met: DualHistory) -> Floats:
+    return lateness_cost(met.replay.fresh, met.replay.lam, met.signals)
 
 
 def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
@@ -78,18 +97,36 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
         differ = np.flatnonzero(again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
         found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
+    found += _missed(run, side)
+    own = "its bound" if side.ages is None else "its bound + what old plans cost"
     for name, c in side.against.items():
         claim = f"the dual player's online regret against {name} is at most"
         bound = side.bounds[name]
         if isinstance(bound, str) or isinstance(c, str):
-            found.append(Certificate.not_applicable(f"{claim} its bound", str(bound)))
+            found.append(Certificate.not_applicable(f"{claim} {own}", str(bound)))
             continue
         online = np.cumsum((c.at_starts - lam) * run.columns["cost_signal"])
-        found.append(_within(f"{claim} its bound", run, c, online, bound, detail={"comparator": c.size}))
+        found.append(_within(f"{claim} {own}", run, c, online, bound, detail={"comparator": c.size}))
         if isinstance(side.player, StatesOtherBounds) and isinstance(side.met, DualHistory):
             for formula, most in side.player.other_bounds(side.met, c):
+                if side.ages is not None and not isinstance(most, str):
+                    formula, most = f"{formula} + what old plans cost", most + _lateness(side.met)
                 found.append(_within(f"{claim} {formula}", run, c, online, most))
     return found
+
+
+def _missed(run: Record, side: DualSide) -> list[Certificate]:
+    """What the age of plans costs a player of gradient steps; what another start costs is apart, and not bounded."""
+    if side.ages is None or not isinstance(side.met, DualHistory) or not isinstance(side.player, MovesBySteps):
+        return []
+    if isinstance(side.met.again, str):
+        return [Certificate.not_applicable(MISSED, side.met.again)]
+    again, on = side.met.replay, side.ages.based_on
+    cost = lateness_cost(again.fresh, again.aged, side.met.signals)
+    most = missed_steps(np.sqrt(again.squares), side.player.step_lengths(side.met), on)
+    starts = float(lateness_cost(again.aged, again.lam, side.met.signals)[-1])
+    detail = {"largest_delay": int(side.ages.delays.max()), "delays": int(side.ages.delays.sum()), "starts": starts}
+    return [over_rounds(MISSED, cost, most, SLACK * np.cumsum(np.abs(run.columns["lam"]) + 1.0), detail=detail)]
 
 
 def _within(

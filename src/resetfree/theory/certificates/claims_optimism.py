@@ -8,9 +8,11 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.game.capabilities import HasProof, Proof
+from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import feasibility, linearity
 from resetfree.theory.certificates.asked import known_player
 from resetfree.theory.certificates.claims_reduction import Truth
+from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import primal_regret
 
@@ -23,6 +25,7 @@ OPTIMISM = (
 IF_FEASIBLE = "it holds if Assumption 1 does, which cannot be checked without the model"
 IF_LINEAR = "it holds if Assumption 1 does and the problem is linear, which cannot be checked without the model"
 NO_UPPER = "the primal player names no upper bound on V*"
+OTHER_START = "some plans were made for another start than that of their round, so what they say is of that start"
 
 
 class Cover(NamedTuple):
@@ -89,27 +92,39 @@ def optimism(run: Record, known: Truth | str, cover: Cover) -> list[Certificate]
     Paper: regret of the primal player under optimism (lemma).
 
     V_r^k >= V_r^{pi*} and V_c^k <= V_c^{pi*} need not hold one by one; only the composite does (A12).
+    Proofs of optimism are for all rounds at once, so that the age of a plan plays no part. What it says is of the start
+    that it was made for: there V* is compared, and the values of policies in rounds that began there.
     """
     c = run.columns
     if isinstance(known, str) or np.isnan(c["upper"]).any():
         why = known if isinstance(known, str) else NO_UPPER
         return [Certificate.not_applicable(claim, why) for claim in OPTIMISM]
-    rounds, status, why = known.rounds, cover.status, likely(cover)
+    rounds, status, why, ages = known.rounds, cover.status, likely(cover), plan_ages(run)
+    best, own = known.best, np.ones(len(run), dtype=np.bool_)
+    if ages is not None:
+        best, own = known.solution.value[ages.made_for[ages.based_on].astype(np.int64)], ages.own_start
     tolerance = TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
     sides = [
-        in_every_round(OPTIMISM[1], rounds.v_r, c["v_r_hat"], tolerance, status=status, why=why),
-        in_every_round(OPTIMISM[2], c["v_c_hat"], rounds.v_c, tolerance, status=status, why=why),
+        in_every_round(OPTIMISM[1], _there(rounds.v_r, own), c["v_r_hat"], tolerance, status=status, why=why),
+        in_every_round(OPTIMISM[2], _there(c["v_c_hat"], own), rounds.v_c, tolerance, status=status, why=why),
     ]
     if not cover.proof.values_are_bounds:
         estimates = "the player's V_r and V_c are estimates, not bounds"
         sides = [Certificate.not_applicable(claim, estimates) for claim in OPTIMISM[1:3]]
     return [
-        in_every_round(OPTIMISM[0], known.best, c["upper"], tolerance, status=status, why=why),
+        in_every_round(OPTIMISM[0], best, c["upper"], tolerance, status=status, why=why),
         *sides,
-        over_rounds(OPTIMISM[3], r_p, over, summed, status=status, why=why),
+        over_rounds(OPTIMISM[3], r_p, over, summed, status=status, why=why)
+        if own.all()
+        else Certificate.not_applicable(OPTIMISM[3], OTHER_START),
     ]
+
+
+def _there(left: Floats, own: Bools) -> Floats:
+    """The left side of a claim about each round, which says nothing where the plan was for another start."""
+    return np.where(own, left, -np.inf)
 
 
 def likely(cover: Cover, delta: float = 0.0) -> str:

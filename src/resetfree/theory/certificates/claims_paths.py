@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Eliminates
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates.asked import known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
 from resetfree.theory.certificates.record import Record
+from resetfree.theory.delay import before_resets
 
 # By whether the player keeps the steps of an episode apart.
 EVERY_PATH = (
@@ -20,13 +23,18 @@ def on_every_path(run: Record) -> list[Certificate]:
     """Resets that happened against the number that no path can exceed, of players that have one.
 
     What each reset rules out for good is a pair (s, a), or a triple (h, s, a) where the player keeps steps apart: it
-    names it, and the same is counted in the model.
+    names it, and the same is counted in the model. Plans may be old if they rest on every reset (`before_resets`).
     """
     most, player = run.statements["primal"].get("most_resets"), known_player(run, "primal")
     if most is None or not isinstance(player, Eliminates):
         return unknown_cap(run, EVERY_PATH[0])
     per_step = player.keeps_steps_apart(run.problem_again())
     claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
+    if "based_on" in run.columns:
+        old = np.flatnonzero(before_resets(run.columns["based_on"], run.columns["reset"]))
+        if len(old):
+            why = f"the plan of round {old[0] + 1} was made before the newest reset, and may repeat what led to it"
+            return [Certificate.not_applicable(claim, why)]
     if run.mdp is None:
         why = f"counted are all of them, safe or not; {IF_FEASIBLE}"
         return [Certificate(claim, resets, float(most), 0.0, status="tuned", why=why)]

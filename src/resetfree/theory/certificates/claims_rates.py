@@ -9,12 +9,19 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
-from resetfree.game.capabilities import BoundsPrimalRegret, CapsMultiplier, Comparator, PrimalRegretBound
+from resetfree.game.capabilities import (
+    BoundsDelayedRegret,
+    BoundsPrimalRegret,
+    CapsMultiplier,
+    Comparator,
+    PrimalRegretBound,
+)
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.asked import known_player
 from resetfree.theory.certificates.claims_dual import DualSide
-from resetfree.theory.certificates.claims_optimism import Cover, likely, over_bound, proof_of
+from resetfree.theory.certificates.claims_optimism import OTHER_START, Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
+from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import Rounds, primal_regret, regret, resets
 
@@ -87,6 +94,13 @@ def primal_bound(run: Record) -> PrimalRegretBound:
     player, name = known_player(run, "primal"), run.spec["primal"]["name"]
     if over := over_bound(run, proof_of(run)):
         raise NotCertifiable(f"The rate is {over}.")
+    ages = plan_ages(run)
+    if ages is not None and not ages.all_new:
+        problem, episodes = run.problem_again(), run.spec["episodes"]
+        late = player.delayed_regret_bound(problem, episodes, ages) if isinstance(player, BoundsDelayedRegret) else None
+        if late is None:
+            raise NotCertifiable(f"No theorem bounds the regret of the primal player '{name}' where plans are old.")
+        return late
     if isinstance(player, BoundsPrimalRegret):
         found = player.primal_regret_bound(run.problem_again(), run.spec["episodes"], len(run))
         if found is not None:
@@ -125,5 +139,7 @@ def _check_signals(
         raise NotCertifiable(
             "the dual player's feedback is not the costs of the policies, and no theorem bounds the difference"
         )
+    if (ages := plan_ages(run)) is not None and not ages.own_start.all():
+        raise NotCertifiable(f"the dual player's feedback is the primal player's estimates; {OTHER_START}")
     if B is not None and against.largest > B * (1 + TOLERANCE):
         raise NotCertifiable(f"lambda* reaches {against.largest:.6g}, which is above B = {B:.6g}")

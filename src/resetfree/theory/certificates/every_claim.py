@@ -10,6 +10,7 @@ from resetfree.theory.certificates.claims_optimism import optimism, primal_cover
 from resetfree.theory.certificates.claims_paths import on_every_path
 from resetfree.theory.certificates.claims_rates import rates
 from resetfree.theory.certificates.claims_reduction import reduction_claims, truth
+from resetfree.theory.certificates.plan_ages import age_claims
 from resetfree.theory.certificates.record import Record, record
 
 
@@ -28,6 +29,10 @@ def certify(run: Record) -> list[Certificate]:
     found = record(run)
     if run.mdp is not None and not found[0].holds:
         return [*found, Certificate.not_applicable("every other claim", "some starts are not states of this problem")]
+    ages = age_claims(run)
+    found += ages
+    if ages and not ages[0].holds:
+        return [*found, Certificate.not_applicable("every other claim", "some plans rest on rounds that were not over")]
     known, cover = truth(run), primal_cover(run)
     rounds, hat = (known, known) if isinstance(known, str) else (known.rounds, known.hat)
     side = dual_side(run, hat)

@@ -93,7 +93,7 @@ def record(run: Record) -> list[Certificate]:
         s1 = c["s1"].astype(np.int64)
         good = (s1 >= 0) & (s1 < run.mdp.n_states)
         good[good] = ~run.mdp.reset[s1[good]]
-        found.append(_count("every start is a state outside the reset set (rounds in which it is not)", ~good))
+        found.append(count_rounds("every start is a state outside the reset set (rounds in which it is not)", ~good))
     ends = c["next_start"]
     if c["s1"].dtype == object:
         breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)
@@ -102,18 +102,18 @@ def record(run: Record) -> list[Certificate]:
     put = [one.k for one in run.interventions if one.k < n]  # before these rounds an operator moved the agent
     breaks[put] = False
     found.append(
-        _count("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
+        count_rounds("every episode starts where the one before left the agent (rounds in which it does not)", breaks)
     )
     feedback = run.spec["feedback"]
     signals = {"optimistic": c["v_c_hat"], "realised": c["reset"].astype(np.float64), "exact": c["v_c"]}
     if feedback in signals:
         claim = f"the dual player was told the {feedback} cost (rounds in which it was not)"
-        found.append(_count(claim, c["cost_signal"] != signals[feedback]))
+        found.append(count_rounds(claim, c["cost_signal"] != signals[feedback]))
     if not np.isnan(c["v_r"]).all():
         horizon = run.spec["horizon"]
         inside = (c["v_r"] >= -TOLERANCE) & (c["v_r"] <= horizon * (1 + TOLERANCE))
         inside &= (c["v_c"] >= -TOLERANCE) & (c["v_c"] <= 1 + TOLERANCE)
-        found.append(_count("V_r lies in [0, H] and V_c in [0, 1] (rounds in which one does not)", ~inside))
+        found.append(count_rounds("V_r lies in [0, H] and V_c in [0, 1] (rounds in which one does not)", ~inside))
     return [*found, fits(run)]
 
 
@@ -125,6 +125,7 @@ def fits(run: Record) -> Certificate:
     return Certificate(DIGEST, wrong, 0.0, 0.0, "==", witness=run.fit.what or None, why=DIGEST_WHY)
 
 
-def _count(claim: str, wrong: Any) -> Certificate:
+def count_rounds(claim: str, wrong: Any) -> Certificate:
+    """The claim that `wrong` [K] is true of no round."""
     rounds = np.flatnonzero(wrong)
     return Certificate(claim, len(rounds), 0.0, 0.0, "==", witness=f"round {rounds[0] + 1}" if len(rounds) else None)

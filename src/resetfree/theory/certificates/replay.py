@@ -2,6 +2,7 @@
 
 Legend: g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k what the player held, U its
 set, u a comparator in U with the multiplier function lambda_c(s) = <xi(s), u>; D_k = max_{i <= k} |theta_i - u|.
+In a game with delay the multiplier of round k is that of the state after round based_on_k, for the start of that plan.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.theory.assumptions import dual_class, reachable_starts
+from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
 
 SLACK = 1e-9  # relative, what rounding may do to a norm
@@ -94,8 +96,9 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
     problem, state = begun.problem, begun.state
     player: Any = begun.player
     chooses, expects = isinstance(player, ChoosesFunction), isinstance(player, TakesHints)
-    c, n, finite = run.columns, len(run), begun.problem.n_states is not None
-    lam, hints = np.empty(n), np.full(n, np.nan)
+    c, n, finite, ages = run.columns, len(run), begun.problem.n_states is not None, plan_ages(run)
+    made, lam, fresh, aged, hints = np.empty(n), np.empty(n), np.empty(n), np.full(n, np.nan), np.full(n, np.nan)
+    thetas: list[Any] = []
     away = {comparator.name: np.empty(n) for comparator in against}
     farthest, last = dict.fromkeys(away, 0.0), None
     no_action: Ints = np.empty(0, dtype=np.int64)
@@ -103,9 +106,15 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
     for k, (s1, reset, end, reward, v_r_hat, v_c_hat, upper, signal, v_r, v_c) in enumerate(
         zip(*(c[name].tolist() for name in names), strict=True)
     ):
-        played = player.multiplier(state, s1, _no_plans)
-        lam[k] = played
+        played = made[k] = fresh[k] = player.multiplier(state, s1, _no_plans)
         theta = player.parameter(state) if chooses else None
+        if ages is not None:
+            j = int(ages.based_on[k])
+            made[k] = player.multiplier(state, _plain(ages.made_for[k]), _no_plans)
+            played = float(made[j])
+            thetas.append(theta)
+            aged[k] = player.functions(state).at(thetas[j], s1) if chooses else np.nan
+        lam[k] = played
         for comparator in against:
             if theta is not None and theta is not last:
                 distance = hypot(*np.ravel(np.subtract(theta, comparator.u)))
@@ -122,7 +131,13 @@ def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualRepl
         )
     xi2 = np.ones(n) if problem.xi is None or not finite else (problem.xi**2).sum(axis=1)[c["s1"].astype(np.int64)]
     g = c["cost_signal"]
-    return DualReplay(state, lam, away, xi2 * g**2, xi2 * (g - hints) ** 2)
+    moves = {"distance": away, "squares": xi2 * g**2, "misses": xi2 * (g - hints) ** 2}
+    return DualReplay(state, lam, fresh, aged, **moves)
+
+
+def _plain(start: Any) -> Any:
+    """A start as the problem gives it: numbers are plain."""
+    return start.item() if isinstance(start, np.generic) else start
 
 
 def _no_plans(lam: float) -> Plan:

@@ -11,7 +11,7 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import comparing, maps, page, players
+from resetfree.show.report.html import comparing, maps, page, players, timing
 from resetfree.show.report.html import html_tables as tables
 from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
@@ -149,12 +149,19 @@ def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:
 
 
 def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
-    sets = {"What was learned": learning, "The game between the players": players, "The map": maps}
+    sets = {
+        "What was learned": learning,
+        "The clock and the age of plans": timing,
+        "The game between the players": players,
+        "The map": maps,
+    }
     parts: list[object] = [
         tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
     ]
     if isinstance(group.truths, str):
         parts.append(tag("p", f"Regret is not shown: {group.truths}.", class_="note"))
+    if timing.is_timed(group):
+        parts.append(tag("p", timing.summary(group), class_="note"))
     for title, module in sets.items():
         if not details and module is not learning:
             continue

@@ -146,7 +146,7 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
             run = load(path, problem, options)
         if run.fit is not None and not run.fit.whole:
             notes.append(f"{path} was damaged or edited after it was written: {run.fit.what} does not fit its digest.")
-        same = json.dumps([run.spec[name] for name in SAME], sort_keys=True, default=str)
+        same = json.dumps([*(run.spec[name] for name in SAME), clock(run.spec)], sort_keys=True, default=str)
         key = (same, int(run.spec["seed"]))
         if key in runs:  # one seed twice would make intervals narrower than they are
             other, short = sorted((runs[key], run), key=len, reverse=True)
@@ -207,6 +207,13 @@ def _flat(spec: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         yield from spec[role]["settings"].items()
     for key in ("feedback", "episodes", "B"):
         yield key, spec[key]
+    yield from clock(spec).items()
+
+
+def clock(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The delay or the rate of a run's clock; empty where the world waited."""
+    timing = spec.get("timing")
+    return {key: timing[key] for key in ("delay", "rate") if key in timing} if isinstance(timing, Mapping) else {}
 
 
 def _starts_fit(run: Run) -> bool:

@@ -11,6 +11,14 @@ const CHARTS = [
   ["Multiplier λ", "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
   ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
 ];
+// Of runs by the clock or with delay: shown beside the others where there are any.
+const CLOCK_CHARTS = [
+  ["Age of plans", "rounds that were over and that the plan of an episode did not rest on yet; 0 in a world that waits", (c) => (c.age ? [[c.k, c.age, ""]] : [])],
+  ["Deadlines missed", "ticks that passed without a command of their own, so far; dashed: resets so far", (c) => (c.missed ? [[c.k, c.missed, ""], [c.k, c.realised, " thin"]] : [])],
+  ["Lateness", "milliseconds after its tick, the latest command of each episode", (c) => (c.late ? [[c.k, c.late, ""]] : [])],
+];
+const CLOCK_TILES = [["age", "age of the plan, rounds"], ["rate", "steps per second"], ["missed", "deadlines missed"], ["latest", "latest command, ms"]];
+const clocked = (shown, specs) => (specs.some((spec) => spec.timing?.rate) ? shown : specs.some((spec) => spec.timing) ? shown.slice(0, 1) : []);
 const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
 
 export class Stage {
@@ -35,7 +43,8 @@ export class Stage {
     $("stage-title").textContent = `${scene.name}`;
     this.lanes = scene.lanes.map((lane, i) => {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
-      const tiles = Object.fromEntries(TILES.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), tag("span", {}, words))]));
+      const keys = [...TILES, ...clocked(CLOCK_TILES, [spec])];
+      const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), tag("span", {}, words))]));
       const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" });
       const why = spec.statements.primal;
       const box = tag("article", { class: "lane " + "ab"[i], "aria-label": `${spec.primal.name} against ${spec.dual.name}` },
@@ -47,7 +56,8 @@ export class Stage {
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
     $("legend").hidden = !this.lanes.some((lane) => lane.field);
-    this.charts = CHARTS.map(([title, words]) => {
+    this.drawn = [...CHARTS, ...clocked(CLOCK_CHARTS, this.lanes.map((lane) => lane.spec))];
+    this.charts = this.drawn.map(([title, words]) => {
       const svg = el("svg", { class: "chart", role: "img", "aria-label": title });
       return [svg, tag("figure", {}, tag("figcaption", {}, tag("strong", {}, `${title} `), words), svg)];
     });
@@ -84,7 +94,8 @@ export class Stage {
     place.wrong.hidden = !now.error, place.wrong.textContent = now.error;
     place.bar.style.width = `${(100 * now.k) / place.spec.episodes}%`;
     const values = { k: now.k, ...now.now };
-    for (const [key] of TILES) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
+    for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
+    if (place.tiles.missed && now.now?.in_time != null) place.tiles.missed.lastChild.textContent = `deadlines missed; ${Number(now.now.in_time.toPrecision(5))} % in time`;
     if (now.now) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
     if (now.now) place.tiles.realised.lastChild.textContent = now.now.predicted === null ? "resets so far" : `resets so far; ${short(now.now.predicted)} predicted`;
     if (before?.now && now.now && now.now.realised > before.now.realised) {
@@ -101,7 +112,7 @@ export class Stage {
   }
   plot() {
     const log = $("log").checked;
-    this.charts.forEach(([svg], j) => chart(svg, this.curves.flatMap((c, i) => (c && c.k.length ? CHARTS[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : [])), log));
+    this.charts.forEach(([svg], j) => chart(svg, this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : [])), log));
   }
   requests(lanes) {
     const requested = lanes.map((lane) => lane.request?.id || "").join();
