@@ -24,6 +24,7 @@ from resetfree.core.arguments import is_sequence, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices
+from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators.request import Operator, Request
@@ -209,6 +210,7 @@ class Problem(ABC):
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
     features: FeatureMap | None = None  # features of states for linear players, if states are not finite
+    factors: Factors | None = None  # named coordinates of finite states, if they are known
     low: Floats | None = None  # [D] bounds of vector states; may be infinite
     high: Floats | None = None
     _model: Any = None  # a FiniteMDP, if known: for oracles (`finite.mdp.model_behind`), never for learners

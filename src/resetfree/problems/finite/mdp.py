@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import check, expect
 from resetfree.problems.contract import ChoicePolicy, Description, Episode, Problem, State, draw
+from resetfree.problems.factors import Factors, context_factors, grid_factors
 from resetfree.problems.finite import checks
 from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.rollout import move, pick, roll
@@ -214,6 +216,13 @@ class FiniteProblem(Problem):
         self.end_resets = bool((mdp.last_reset != mdp.reset).any())
         self.reward_noise = mdp.reward_noise
         self.phi, self.xi = mdp.phi, mdp.xi
+
+    @cached_property
+    def factors(self) -> Factors | None:  # type: ignore[override]
+        """Row and column on a grid, or place and task where there are contexts."""
+        if self._mdp.layout is not None:
+            return grid_factors(self._mdp.layout, self._mdp.n_states, tuple(self._mdp.action_names))
+        return context_factors(self._mdp.n_states, self.n_contexts) if self.n_contexts > 1 else None
 
     def description(self, s1: State = None) -> Description:
         """The identity is that of the model; names of states do not count."""

@@ -24,6 +24,7 @@ from resetfree.problems.contract import Description, Episode, Note, State, inter
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
+from resetfree.problems.gym.decoding import Decoder
 from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
@@ -74,6 +75,7 @@ class GymProblem(SteppedProblem):
         goals: Goals | None = None,
         asks: bool = False,
         units: Units | None = None,
+        decoder: Decoder | None = None,
     ) -> None:
         self.env, self.name, self.horizon, self.terms = env, name, horizon, terms
         self.actions = terms.actions if isinstance(terms.actions, Box) else Choices(len(terms.actions), terms.actions)
@@ -84,7 +86,8 @@ class GymProblem(SteppedProblem):
         self.no_table = no_table  # why there is no exact model, "" if there is one
         self._model = model
         self._possible = None if model is None else _pattern(model)
-        self._observer = observer
+        self._observer, self._decoder = observer, decoder
+        self.factors = None if decoder is None else decoder.factors
         # Conditions that are text count the numbers of an observation; functions get it as it is.
         self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
@@ -145,15 +148,24 @@ class GymProblem(SteppedProblem):
         except Exception as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' raised {one_line(error)}.") from error
         try:
-            self._state = self._observer(observation)
+            self._state = self._observed(observation)
         except Unusable as error:
             raise EnvironmentFailed(f"At a reset, the environment '{self.name}' {error}.") from error
         self._event, self._ended, self._truncated, self._at_goal = "", False, False, False
         return self._state
 
+    def _observed(self, observation: Any) -> State:
+        """The state of an observation, whose factors are kept where there are any."""
+        state = self._observer(observation)
+        if self._decoder is not None:
+            self._decoder(state, observation)
+        return state
+
     def saved(self) -> dict[str, NDArray[Any]]:
-        """The numbers of observations, if they are numbered, and the units of rewards, if they were learned."""
+        """The numbers and factors of observations that are numbered, and the units of rewards that were learned."""
         seen = {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+        if seen and self.factors is not None and self.factors.parts:
+            seen["factors"] = self.factors.values
         learns = not self.reward_range_known and self.units is not None
         return {**seen, "units": np.array(self.units)} if learns else seen
 
@@ -161,6 +173,8 @@ class GymProblem(SteppedProblem):
         """Put back the numbers of observations and the units of rewards."""
         if isinstance(self._observer, Numbered):
             self._observer.seen = saved["seen"]
+            if self._decoder is not None and "factors" in saved:
+                self._decoder.restore(saved["factors"])
         if "units" in saved and not self.reward_range_known:
             low, high = map(float, saved["units"])
             expect(-inf < low < high < inf, "units of rewards", "be two numbers, the lower first", got="others")
@@ -212,7 +226,7 @@ class GymProblem(SteppedProblem):
         self._ended |= terminated
         if goal and self.goals is not None and self.goals.after != GO_ON:
             observation = self._after_goal(self.goals)
-        after: State = self.n_states - 1 if reset and self.n_states is not None else self._observer(observation)
+        after: State = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
         if self._possible is not None and (state, action, after) not in self._possible:
             raise Unusable(
                 f"went from state {state} by action {action} to state {after}, which is impossible by its own table P: "

@@ -19,6 +19,7 @@ from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.actions import learner_actions
 from resetfree.problems.gym.adapter import GymProblem, Terms
+from resetfree.problems.gym.decoding import decoder_for
 from resetfree.problems.gym.events import Condition, Decide, event, reward_function
 from resetfree.problems.gym.flattening import names_of
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals, Success
@@ -52,6 +53,7 @@ def from_gym(
     table: bool = True,
     operator: Operator | None = None,
     name: str | None = None,
+    decode: Any = None,
     **make_options: Any,
 ) -> GymProblem:
     """A Gymnasium environment as a problem that is reset only at its start and after a reset event.
@@ -83,6 +85,9 @@ def from_gym(
     bounds: (low, high) of vector states if the space has none: a scale for `xi`.
     table: whether to read the exact model of an environment that has one (`env.P`).
     operator: performs resets (see `operators`). Default: the environment itself.
+    decode: named coordinates of a counted state, for rules about danger: a function of the observation, or
+      module:function, that returns whole numbers from 0 or a dictionary of them. Default: those of known ids (Taxi,
+      FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
     make_options: options of the environment, for an id or a factory.
 
     States are numbers for discrete observations, else vectors of float64. If they are numbers, one more than the
@@ -161,6 +166,7 @@ def from_gym(
             goals=goals,
             asks=asks,
             units=units,
+            decoder=decoder_for(made, decode, observer, called),
         )
     except BaseException:
         if isinstance(env, str):

@@ -97,7 +97,7 @@ def meaning_of(env: Env) -> Meaning | None:
     >>> meaning_of(gymnasium.make("MountainCar-v0")).goal_when, meaning_of(gymnasium.make("CartPole-v1"))
     ('terminated', None)
     """
-    name = _name(env)
+    name = known_name(env)
     if any(isinstance(layer, gymnasium.RewardWrapper) for layer in layers(env)):
         return None
     families = (meaning for prefix, meaning in FAMILIES.items() if name.startswith(prefix))
@@ -106,10 +106,10 @@ def meaning_of(env: Env) -> Meaning | None:
 
 def only_falls(env: Env) -> bool:
     """Whether every termination of this environment is known to be a fall."""
-    return _name(env) in FALLS or type(env.unwrapped).__module__.startswith("resetfree.")
+    return known_name(env) in FALLS or type(env.unwrapped).__module__.startswith("resetfree.")
 
 
-def _name(env: Env) -> str:
+def known_name(env: Env) -> str:
     """The id without its version; "" without an id, and for one in a namespace, which may be another environment."""
     spec = env.unwrapped.spec
     found = None if spec is None else NAME.fullmatch(spec.id)

@@ -1,0 +1,188 @@
+"""The rules that elimination learns among: which coordinates of a state the danger of an action depends on.
+
+A rule is a partition of the states into cells, and says that an action is equally dangerous within each. Rules are made
+of features: a factor itself, whether two factors are equal, their difference, whether a factor has a value or is at
+most a value. Simple rules come first: each group of rules has a share of the weight, in equal parts.
+
+Legend: J rules, R rows (states, or states of each step), C cells of all rules together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import log, log2
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.players.shared.kernels.rule_beliefs import P0, Cells
+from resetfree.problems.factors import NONE, Factor, Factors
+from resetfree.problems.finite.transitions import Bools, Floats
+
+Values = NDArray[np.int64]
+LARGEST = 3_000_000  # entries of all partitions: a group of rules that does not fit is left out
+FEW = 2  # values of a factor for which "has this value" says no more than the factor
+
+
+class Feature(NamedTuple):
+    """A function of a row's factors."""
+
+    values: Values  # [R]
+    words: dict[int, str]  # how to say that it has a value
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """All rules, the simplest first, and the last one apart for every row: that of the pairs."""
+
+    cell: Cells  # [J, R] numbered through all rules
+    prior: Floats  # [J] logarithms of weights whose sum is at most 1
+    n_cells: int
+    features: tuple[tuple[Feature, ...], ...]  # [J] what each rule is made of; none for the first and for the last
+
+    def bits(self, fatal: Bools) -> tuple[float, int]:
+        """The least number of bits that describe where an action is fatal [R], and the rule that does it."""
+        best, which = np.inf, -1
+        for j, cell in enumerate(self.cell):
+            cells = np.unique(cell[fatal])
+            if np.isin(cell[~fatal], cells).any():
+                continue
+            others = len(np.unique(cell)) - len(cells)
+            bits = -self.prior[j] / log(2) - len(cells) * log2(P0) - others * log2(1 - P0)
+            if bits < best:
+                best, which = bits, j
+        return best, which
+
+
+def rows_of(factors: Factors | None, n_states: int, n_layers: int) -> tuple[tuple[Factor, ...], Values] | None:
+    """Factors of the rows of counts, with the step where each step has its own; None if nothing is known.
+
+    >>> import resetfree as rf
+    >>> parts, values = rows_of(rf.make("grid-v0").problem().factors, 12, n_layers=2)
+    >>> [part.name for part in parts], values.shape
+    (['row', 'column', 'step'], (24, 3))
+    """
+    if factors is None or not factors.known:
+        if n_layers == 1:
+            return None
+        factors = Factors((Factor("state", ordered=False),), np.arange(n_states)[:, None])
+    if n_layers == 1:
+        return factors.parts, factors.values
+    step = np.repeat(np.arange(n_layers), n_states)[:, None]
+    values = np.hstack([np.tile(factors.values, (n_layers, 1)), step])
+    values[values[:, 0] == NONE] = NONE
+    return (*factors.parts, Factor("step")), values
+
+
+def rules_of(parts: tuple[Factor, ...], values: Values) -> Rules:
+    """Every rule about these factors that there is room for."""
+    base, related, tests = _features(parts, values)
+    groups: list[tuple[float, Iterator[tuple[Feature, ...]], int]] = [
+        (1 / 4, iter([()]), 1),
+        (1 / 8, ((f,) for f in base), len(base)),
+        (1 / 8, ((f,) for f in related), len(related)),
+        (1 / 8, ((f,) for f in tests), len(tests)),
+        (1 / 16, combinations(base, 2), _pairs(len(base))),
+        (1 / 16, ((f, g) for f in base for g in related), len(base) * len(related)),
+        (1 / 8, combinations(related + tests, 2), _pairs(len(related) + len(tests))),
+        (1 / 32, combinations(base, 3), len(list(combinations(base, 3)))),
+        (1 / 32, ((f, g) for f in base for g in tests), len(base) * len(tests)),
+    ]
+    n_rows = len(values)
+    found: list[tuple[NDArray[np.int64], float, tuple[Feature, ...]]] = []
+    seen: set[bytes] = {np.arange(n_rows).tobytes()}
+    for share, members, n in groups:
+        if n == 0 or (len(found) + n) * n_rows > LARGEST:
+            continue
+        for member in members:
+            cell = _cells(member, n_rows)
+            if (key := cell.tobytes()) not in seen:
+                seen.add(key)
+                found.append((cell, log(share / n), member))
+    found.append((np.arange(n_rows), log(1 / 32), ()))
+    offset, cells = 0, np.empty((len(found), n_rows), dtype=np.int32)
+    for j, (cell, _, _) in enumerate(found):
+        cells[j] = cell + offset
+        offset += int(cell.max(initial=0)) + 1
+    return Rules(cells, np.array([w for _, w, _ in found]), offset, tuple(member for _, _, member in found))
+
+
+def _pairs(n: int) -> int:
+    return n * (n - 1) // 2
+
+
+def _cells(features: tuple[Feature, ...], n_rows: int) -> NDArray[np.int64]:
+    """[R] the cell of each row, numbered in the order of first appearance."""
+    if not features:
+        return np.zeros(n_rows, dtype=np.int64)
+    code = np.zeros(n_rows, dtype=np.int64)
+    for values in (feature.values for feature in features):
+        code = code * (int(values.max()) + 2) + values + 1
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.asarray(rank[inverse])
+
+
+def _features(parts: tuple[Factor, ...], values: Values) -> tuple[list[Feature], list[Feature], list[Feature]]:
+    """The factors themselves, relations of two, and tests of one."""
+    with_factors = values[:, 0] != NONE
+    base: list[Feature] = []
+    related: list[Feature] = []
+    tests: list[Feature] = []
+    for i, part in enumerate(parts):
+        own = values[:, i]
+        levels = np.unique(own[with_factors]).tolist()
+        if len(levels) < FEW:
+            continue
+        base.append(Feature(own, {v: f"{part.name} is {part.word(v)}" for v in levels}))
+        if len(levels) > FEW:
+            tests += [_test(own == v, f"{part.name} is ", part.word(v)) for v in levels]
+        if part.ordered:
+            tests += [
+                _test(own <= v, f"{part.name} is ", f"at most {part.word(v)}", f"above {part.word(v)}")
+                for v in levels[1:-2]
+            ]
+        for k in range(i):
+            if part.kind and part.kind == parts[k].kind:
+                other, name = values[:, k], parts[k].name
+                same = (own == other).astype(np.int64)
+                related.append(
+                    Feature(same, {1: f"{name} and {part.name} are the same", 0: f"{name} and {part.name} differ"})
+                )
+                if part.ordered and parts[k].ordered:
+                    gap = np.where(with_factors, own - other, 0)
+                    gap -= gap.min(initial=0)
+                    low = int((own - other)[with_factors].min(initial=0))
+                    words = {v: f"{part.name} - {name} is {v + low}" for v in np.unique(gap).tolist()}
+                    base.append(Feature(gap, words))
+    return base, related, tests
+
+
+def _test(holds: Bools, name: str, yes: str, no: str = "") -> Feature:
+    return Feature(holds.astype(np.int64), {1: name + yes, 0: name + (no or f"not {yes}")})
+
+
+def in_words(rules: Rules, j: int, action: str, fallen: Bools) -> str:
+    """A rule with the cells where an action fell, as one sentence; fallen: [C].
+
+    >>> same = Feature(np.array([0, 1]), {0: "taxi and passenger differ", 1: "taxi and passenger are the same"})
+    >>> cell = np.array([[0, 1]], dtype=np.int32)
+    >>> in_words(Rules(cell, np.zeros(1), 2, ((same,),)), 0, "pick-up", np.array([True, False]))
+    'pick-up is fatal where taxi and passenger differ'
+    """
+    features, cell = rules.features[j], rules.cell[j]
+    rows = np.flatnonzero(fallen[cell])
+    if not features:
+        return f"{action} is fatal" + ("" if j == 0 else f" in {len(rows)} states, by no simpler rule")
+    cases: dict[tuple[int, ...], str] = {}
+    for r in rows:
+        key = tuple(int(feature.values[r]) for feature in features)
+        if key not in cases:
+            cases[key] = " and ".join(f.words.get(v, "?") for f, v in zip(features, key, strict=True))
+    shown = list(cases.values())
+    more = f", and {len(shown) - 4} more cases" if len(shown) > 4 else ""
+    return f"{action} is fatal where " + "; or where ".join(shown[:4]) + more

@@ -1,0 +1,155 @@
+"""Named coordinates (factors) of the states of an environment: its own, those of a known one, or a user's `decode`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import imported, one_line
+from resetfree.core.settings import expect
+from resetfree.problems.factors import NONE, Factor, Factors
+from resetfree.problems.gym.flattening import ends_of, flatten, names_of, parts
+from resetfree.problems.gym.known import known_name
+from resetfree.problems.gym.making import Env
+from resetfree.problems.gym.observations import CountedObservations, Numbered, Observer
+from resetfree.problems.gym.rewards import Unusable
+
+TAXI_MOVES = ("south", "north", "east", "west", "pick-up", "drop-off")
+PLACES = ("red", "green", "yellow", "blue", "in taxi", "none")  # the places of Taxi, and what is none of them
+NOWHERE = 5
+CLIFF_MOVES, LAKE_MOVES = ("up", "right", "down", "left"), ("left", "down", "right", "up")
+AGENT, SEEN_FROM = 10, (3, 6)  # MiniGrid: the code of the agent, and where it stands in its own view of 7 x 7
+AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # by direction
+OBJECTS = ["unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent"]
+Decode = Callable[[Any], Any]
+
+
+class Decoder:
+    """The factors of a problem's states, filled in as observations come up unless all are known at once."""
+
+    def __init__(self, decode: Decode, n_states: int, like: tuple[Factor, ...], actions: tuple[str, ...], who: str):
+        self._decode, self._like, self._who = decode, like, who
+        self.factors = Factors((), np.full((n_states, 0), NONE, dtype=np.int64), actions)
+
+    def __call__(self, state: int, observation: Any) -> None:
+        """Remember the factors of an observation that is seen for the first time."""
+        known = self.factors
+        if known.parts and known.values[state, 0] != NONE:
+            return
+        try:
+            found = self._decode(observation)
+            names = list(found) if isinstance(found, Mapping) else [f"factor {i}" for i in range(len(found))]
+            row = np.array(list(found.values()) if isinstance(found, Mapping) else list(found))
+            if row.ndim != 1 or not len(row) or row.dtype.kind not in "biu" or row.min() < 0:
+                raise ValueError(f"must return whole numbers from 0, and returned {found!r}")
+            if known.parts and len(row) != len(known.parts):
+                raise ValueError(f"must return {len(known.parts)} numbers as before, and returned {len(row)}")
+        except Exception as error:
+            raise Unusable(f"could not be decoded: {self._who} raised {one_line(error)}") from error
+        if not known.parts:
+            known.parts = self._like or tuple(Factor(str(name), kind="value") for name in names)
+            known.values = np.full((len(known.values), len(row)), NONE, dtype=np.int64)
+        known.values[state] = row
+
+    def restore(self, values: NDArray[np.int64]) -> None:
+        """Put back the factors of numbered observations; the environment names them again."""
+        rows, known = len(self.factors.values), self.factors
+        good = values.ndim == 2 and len(values) == rows and values.dtype == np.int64 and values.shape[1] > 0
+        expect(
+            good and values.min(initial=0) >= NONE, "factors of observations", f"be [{rows}, F] numbers", got="others"
+        )
+        like = self._like or tuple(Factor(f"factor {i}", kind="value") for i in range(values.shape[1]))
+        expect(len(like) == values.shape[1], "factors of observations", f"be {len(like)}", values.shape[1])
+        known.parts, known.values = like, values.copy()
+
+
+def decoder_for(env: Env, decode: Any, observer: Observer, problem: str) -> Decoder | None:
+    """What is known about the states of an environment; None if that is nothing.
+
+    decode: a function of the observation, or module:function, that returns whole numbers from 0, or a dictionary of them.
+    """
+    if decode is not None and observer.n_states is None:
+        raise InvalidInput(
+            f"The 'decode' of '{problem}' needs states that are counted: discrete observations, or states=N. "
+            "Got states that are vectors instead."
+        )
+    if not isinstance(observer, CountedObservations | Numbered):
+        return None
+    like, actions, who = (), (), "its 'decode'"
+    if decode is not None:
+        must = f"The 'decode' of '{problem}' must be a function of the observation, or module:function."
+        function = imported(decode, must) if isinstance(decode, str) and ":" in decode else decode
+        if not callable(function):
+            raise InvalidInput(f"{must} Got {decode!r} instead.")
+    else:
+        found = _known(env) or _own(env.observation_space, observer)
+        if found is None:
+            return None
+        function, like, actions = found
+    made = Decoder(function, int(observer.n_states or 0), like, actions, who)
+    if isinstance(observer, CountedObservations):
+        space = env.observation_space
+        assert isinstance(space, spaces.Discrete)
+        for state in range(int(space.n)):
+            try:
+                made(state, int(space.start) + state)
+            except Unusable as error:
+                raise InvalidInput(f"Observation {int(space.start) + state} of '{problem}' {error}.") from error
+    return made
+
+
+def _own(space: spaces.Space[Any], observer: Observer) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | None:
+    """The parts of numbered observations that are whole numbers throughout."""
+    discrete = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    own = list(parts(space))
+    if not isinstance(observer, Numbered) or not all(isinstance(part.space, discrete) for part in own):
+        return None
+    ends = [np.stack([np.ravel(end) for end in ends_of(part.space) or ()]) for part in own]
+    low, high = np.concatenate(ends, axis=1)
+    names = names_of(space)
+    if len(names) < 2:
+        return None
+    like = tuple(Factor(n, f"of {int(size)} values") for n, size in zip(names, high - low + 1, strict=True))
+    return lambda observation: (flatten(space, observation) - low).astype(np.int64), like, ()
+
+
+def _known(env: Env) -> tuple[Decode, tuple[Factor, ...], tuple[str, ...]] | None:
+    """Factors of well-known environments."""
+    name, inner = known_name(env), env.unwrapped
+    own: Any = inner
+    if name == "Taxi":
+        places = {tuple(place): i for i, place in enumerate(own.locs)}
+
+        def taxi(observation: Any) -> Sequence[int]:
+            row, column, passenger, destination = (int(x) for x in own.decode(int(observation)))
+            return row, column, places.get((row, column), NOWHERE), passenger, destination
+
+        like = tuple(Factor(n, "place", False, PLACES) for n in ("taxi", "passenger", "destination"))
+        return taxi, (Factor("row"), Factor("column"), *like), TAXI_MOVES
+    if name in ("FrozenLake", "FrozenLake8x8", "CliffWalking", "CliffWalkingSlippery"):
+        lake = name.startswith("Frozen")
+        columns = int(own.ncol if lake else own.shape[1])
+        grid = (Factor("row"), Factor("column"))
+        return lambda s: divmod(int(s), columns), grid, LAKE_MOVES if lake else CLIFF_MOVES
+    if name.startswith("MiniGrid-") and isinstance(env.observation_space, spaces.Dict):
+        width, height = int(own.width), int(own.height)
+        words = tuple(OBJECTS)
+
+        def cell(observation: Any) -> Sequence[int]:
+            kinds, facing = np.asarray(observation["image"])[:, :, 0], int(observation["direction"])
+            if kinds.shape != (width, height):  # the agent's own view: it looks up
+                return facing, int(kinds[SEEN_FROM[0], SEEN_FROM[1] - 1])
+            x, y = (int(i[0]) for i in np.nonzero(kinds == AGENT))
+            ahead = (x + AHEAD[facing][0]) % width, (y + AHEAD[facing][1]) % height
+            return x, y, facing, int(kinds[ahead])
+
+        direction, front = Factor("direction", ordered=False), Factor("ahead", ordered=False, words=words)
+        shape = env.observation_space["image"].shape or ()
+        whole = shape[:2] == (width, height)
+        return cell, (Factor("x"), Factor("y"), direction, front) if whole else (direction, front), ()
+    return None
