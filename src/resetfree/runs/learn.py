@@ -32,6 +32,7 @@ from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
+from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.columns import columns_of
 from resetfree.runs.followed import followed
@@ -80,11 +81,12 @@ def learn(
 ) -> Run:
     """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
-    problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
+    problem: a FiniteMDP, a Problem, anything with a method `problem()`, a gymnasium.Env, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
       says why; with a named primal player, "auto" is its partner: the paper's dual and feedback, unless it declares
       another; some have a partner and settings for the problem by their name alone (`AdaptsToProblem`).
-    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name.
+    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name (its options)
+      and for a gymnasium.Env (arguments of `from_gym`).
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
     path: the run file (default: none is written).  overwrite: whether it may replace a run file.
@@ -109,11 +111,11 @@ def learn(
     every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
     expect(progress is None or callable(progress), "'progress' of learn", "be a function", progress)
     if path is None and (resume or overwrite):
-        raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
+        raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no file instead: give path=...")
     if max_resets is not None:
         whole(max_resets, "'max_resets' of a run", 1)
     if resume and overwrite:
-        raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
+        raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
     file = None if path is None else arguments.path(path, "'path' of learn")
     played = partial(_play_rounds, progress=progress, every=every, max_resets=max_resets, operator=operator)
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
@@ -182,7 +184,7 @@ def load(
             if world.fingerprint != spec["fingerprint"]:
                 raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
             return made(world)
-    if ":" in spec["problem"]:
+    if not PROBLEMS.knows(spec["problem"]):  # not even an id of Gymnasium without its prefix
         return made(None)
     try:
         found = find_world(spec["problem"], followed(spec, options))

@@ -85,7 +85,10 @@ class Ledger(Closes):
         try:
             if path.exists() or path.is_symlink():
                 if not overwrite:
-                    raise RunError(f"The run file '{path}' exists. Resume it, overwrite it, or name another file.")
+                    raise RunError(
+                        f"The run file '{path}' exists. Go on with it (resume=True), replace it (overwrite=True) or name "
+                        "another (path=...)."
+                    )
                 runfile.check_header(path)
             write_new(path, spec, starts)
             try:

@@ -19,6 +19,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.learn import Progress
@@ -82,7 +83,7 @@ def tracked(
         yield progress
         return
     best, before, k = None, None, None
-    if ":" not in (problem.name if isinstance(problem, World) else problem):
+    if PROBLEMS.knows(problem.name if isinstance(problem, World) else problem):
         best = best_values(find_world(problem, options).mdp)
     if resumed is not None:
         contents = read(resumed)

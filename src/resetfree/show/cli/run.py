@@ -20,6 +20,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, ResetFreeError, RunError
 from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
+from resetfree.problems.resolve import full_name
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.tracking import tracked
@@ -107,7 +108,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
-    request = Trial(problem, {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
+    request = Trial(full_name(problem), {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
     file = out or default_file(request)
     operator = find_operator(reached, operator_deadline, file)
     if resume:
