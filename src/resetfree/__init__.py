@@ -22,8 +22,10 @@ from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
+from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.result import Run
+from resetfree.runs.session import Session
 from resetfree.theory.assumptions import check, close
 from resetfree.theory.oracle import solve
 from resetfree.theory.oracle.dynamic_programming import Solution, evaluate
@@ -37,8 +39,10 @@ __all__ = [
     "Choices",
     "DualPlayer",
     "Episode",
+    "EvaluateEvery",
     "FiniteMDP",
     "InvalidInput",
+    "LogEvery",
     "NotCertifiable",
     "OperatorReset",
     "Plan",
@@ -49,7 +53,9 @@ __all__ = [
     "Round",
     "Run",
     "RunError",
+    "Session",
     "Solution",
+    "StopWhen",
     "Stopped",
     "UnknownName",
     "certify_problem",

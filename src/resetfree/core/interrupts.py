@@ -12,6 +12,7 @@ cleans up: `interrupted` tells.
 from __future__ import annotations
 
 import _thread
+import multiprocessing
 import os
 import signal
 import sys
@@ -148,10 +149,11 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[Stop]:
-    """A flag that the first Ctrl-C makes true; a second one interrupts at once. SIGTERM too, inside `terminable`.
+    """A flag that the first Ctrl-C or SIGTERM makes true; a second one interrupts at once.
 
     A round must not be interrupted: players change their state in place, and half a round cannot be resumed.
-    Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed.
+    Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed; so with SIGTERM. A process
+    of a pool leaves SIGTERM alone: its parent ends it so.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -162,9 +164,14 @@ def held() -> Iterator[Stop]:
         signal.signal(signal.SIGINT, stop)
     if isinstance(terminate, Terminated):
         terminate.then = stop
+    alone = terminate is signal.SIG_DFL and multiprocessing.parent_process() is None
+    if alone:
+        signal.signal(signal.SIGTERM, stop)
     try:
         yield stop
     finally:
+        if alone:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if isinstance(terminate, Terminated):
             terminate.then = usual
         if interrupt is usual:

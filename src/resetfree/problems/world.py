@@ -60,7 +60,7 @@ def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
         given = from_options(problem, dict(options or {}))
     elif options:
         raise InvalidInput(
-            "Only an environment, or a problem that is given by name, takes options. Got a problem that is made instead."
+            "Only an environment, or a problem that is given by name, takes options. Got another problem instead."
         )
     if isinstance(given, World):
         return given
