@@ -26,6 +26,7 @@ from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.result import Run
 from resetfree.runs.session import Session
+from resetfree.runs.tracking import ToMlflow, ToTensorBoard, ToWandb
 from resetfree.theory.assumptions import check, close
 from resetfree.theory.oracle import solve
 from resetfree.theory.oracle.dynamic_programming import Solution, evaluate
@@ -57,6 +58,9 @@ __all__ = [
     "Solution",
     "StopWhen",
     "Stopped",
+    "ToMlflow",
+    "ToTensorBoard",
+    "ToWandb",
     "UnknownName",
     "certify_problem",
     "check",

@@ -192,7 +192,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(file: Path, tmp_path
     other_name.symlink_to(file)
     with Ledger.reopen(file):
         for path in (file, other_name):
-            with pytest.raises(RunError, match=r"is being written by another process\. Wait"):
+            with pytest.raises(RunError, match=r"is being written by another process \(\d+\)\. Wait"):
                 Ledger.reopen(path)
             with pytest.raises(RunError, match="is being written by another process"):
                 Ledger.create(path, SPEC, overwrite=True)

@@ -50,7 +50,7 @@ def test_a_run_prints_as_five_lines(run: rf.Run) -> None:
 
 def test_runs_that_ended_early_or_hold_nothing_print_too(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
-    early = rf.learn("CartPole-v1", "uniform", episodes=9, path=file, max_resets=1)
+    early = rf.learn("CartPole-v1", "uniform", B=1.0, episodes=9, path=file, max_resets=1)
     assert f"ended after {len(early)} of 9 episodes: 1 resets, 1 are allowed, saved in '{file}'" in str(early)
     assert "regret" not in str(early)
     assert f"reward:  {np.nanmean(early.columns['reward']):.4g} per episode" in str(early)  # its own rewards are these
@@ -91,7 +91,7 @@ def test_a_table_of_pandas_has_every_column(run: rf.Run, monkeypatch: pytest.Mon
     assert isinstance(found, pd.DataFrame)
     assert set(found) == {*run.columns, "realised_resets", "resets", "regret"}
     np.testing.assert_array_equal(found["regret"], run.regret)
-    lake = rf.learn("CartPole-v1", "uniform", episodes=5)
+    lake = rf.learn("CartPole-v1", "uniform", B=1.0, episodes=5)
     assert set(lake.to_pandas()) == {*lake.columns, "realised_resets"}
     assert np.shape(lake.to_pandas()["s1"][0]) == (4,)
     honest = builtins.__import__
@@ -109,7 +109,7 @@ def test_a_table_of_pandas_has_every_column(run: rf.Run, monkeypatch: pytest.Mon
 TABLES = {
     "plain": table(),
     "literal": table(boundary="literal", noise="bernoulli"),
-    "starts": table(start=[0.5, 0.5, 0, 0, 0], restart=1, noise=0.3, name="pits-v0"),
+    "starts": table(start=[0.5, 0.5, 0, 0, 0], restart=1, noise=0.3),
     "end": table(end_reset=[0, 1, 0, 0, 0]),
     "layers": rf.make("drifting-v0").replace(name="mine"),
     "contexts": rf.make("contexts-v0").replace(name="mine"),
@@ -120,7 +120,7 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_run_of_your_own_table_remembers_it(name: str, tmp_path: Path) -> None:
     mdp, file = TABLES[name], tmp_path / "own.rfrun"
-    made = rf.learn(mdp, "uniform", episodes=30, seed=1, path=file)
+    made = rf.learn(mdp, "uniform", B=1.0, episodes=30, seed=1, path=file)
     read = rf.load(file)
     np.testing.assert_array_equal(read.resets, made.resets)
     assert read.mdp is not None
@@ -136,7 +136,7 @@ def test_a_large_table_is_not_kept_and_a_registered_one_neither(tmp_path: Path) 
     assert "model" not in rf.learn("grid-v0", episodes=2).spec
     large = rf.make("pits-v0", n=80).replace(name="mine")
     assert plain_model(large.problem()) is None
-    rf.learn(large, "uniform", episodes=2, path=tmp_path / "a.rfrun")
+    rf.learn(large, "uniform", B=1.0, episodes=2, path=tmp_path / "a.rfrun")
     with pytest.raises(NotCertifiable, match="no oracle"):
         _ = rf.load(tmp_path / "a.rfrun").regret
 
@@ -179,7 +179,7 @@ def test_a_forged_table_is_no_table(path: str, value: Any) -> None:
 
 def test_a_file_with_a_forged_table_still_opens(tmp_path: Path) -> None:
     file = tmp_path / "own.rfrun"
-    rf.learn(table(), "uniform", episodes=5, path=file)
+    rf.learn(table(), "uniform", B=1.0, episodes=5, path=file)
     with sqlite3.connect(file) as connection:
         (spec,) = connection.execute("SELECT json FROM spec").fetchone()
         changed = forged(json.loads(spec), "model.indices.values", [-1] * 20)

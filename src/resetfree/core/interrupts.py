@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import _thread
 import multiprocessing
-import os
 import signal
 import sys
 import threading
@@ -22,6 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeAlias, TypeVar
+
+from resetfree.core.system import send_to_self
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
@@ -117,7 +118,7 @@ def _resending(terminated: Terminated) -> Iterator[None]:
 
 def _send(number: signal.Signals) -> None:
     time.sleep(AGAIN)
-    os.kill(os.getpid(), number)
+    send_to_self(number)
 
 
 class Stop:

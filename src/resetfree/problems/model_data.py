@@ -66,6 +66,8 @@ def _model(plain: Any, name: str) -> FiniteMDP:
     ):
         raise InvalidInput("the transitions of the model in it are impossible")
     arrays["transition"] = Transitions(n, n_actions, layers, indptr=indptr, indices=indices, prob=prob)
+    if len(arrays["reward"]) == 1:
+        arrays["reward"] = arrays["reward"][0]
     if "contexts" not in arrays:
         arrays["restart"] = arrays["restart"][0]
     return FiniteMDP(horizon=horizon, boundary=plain["boundary"], noise=plain["noise"], name=name, **arrays)

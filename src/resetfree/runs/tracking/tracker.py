@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,21 @@ PER_DECADE = 50  # points of a curve
 ROUND = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "steps", "v_r", "v_c", "original_return")
 
 
+class Sink(Protocol):
+    """Where scalars go."""
+
+    def write(self, k: int, values: Mapping[str, float]) -> None:
+        """Write the scalars of episode k."""
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+
+
 class Tracker(Closes):
     """Called after every round, as the `progress` of `learn`; closes its files as a context manager."""
 
     def __init__(
-        self, sink: TensorBoard, episodes: int, best: Floats | None, before: Mapping[str, NDArray[Any]] | None = None
+        self, sink: Sink, episodes: int, best: Floats | None, before: Mapping[str, NDArray[Any]] | None = None
     ) -> None:
         """best: [S] V*, None without an oracle.  before: the columns of the rounds of earlier sessions."""
         self._sink, self._best = sink, best
