@@ -51,7 +51,7 @@ def test_a_run_prints_as_five_lines(run: rf.Run) -> None:
 def test_runs_that_ended_early_or_hold_nothing_print_too(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     early = rf.learn("CartPole-v1", "uniform", B=1.0, episodes=9, path=file, max_resets=1)
-    assert f"ended after {len(early)} of 9 episodes: 1 resets, 1 are allowed, saved in '{file}'" in str(early)
+    assert f"ended after {len(early)} of 9 episodes: 1 of 1 allowed resets, saved in '{file}'" in str(early)
     assert "regret" not in str(early)
     assert f"reward:  {np.nanmean(early.columns['reward']):.4g} per episode" in str(early)  # its own rewards are these
     Ledger.create(tmp_path / "empty.rfrun", early.spec, starts="TEXT").close()

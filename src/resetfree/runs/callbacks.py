@@ -14,7 +14,7 @@ import numpy as np
 
 from resetfree.core.arguments import real, whole, words
 from resetfree.core.errors import InvalidInput, UnknownName
-from resetfree.core.settings import expect
+from resetfree.core.settings import check, expect
 from resetfree.problems.contract import Problem
 from resetfree.runs.columns import COLUMNS, GOALS
 from resetfree.runs.session import Session, aside
@@ -96,7 +96,12 @@ class EvaluateEvery:
     ) -> None:
         self.n, self.on = whole(n, "'n' of EvaluateEvery", 1), on
         self.stop_at = None if stop_at is None else real(stop_at, "'stop_at' of EvaluateEvery")
-        self._options = {"episodes": whole(episodes, "'episodes' of EvaluateEvery", 1), "starts": starts, "seed": seed}
+        check(starts, Starts, "'starts' of EvaluateEvery")
+        self._options: dict[str, Any] = {
+            "episodes": whole(episodes, "'episodes' of EvaluateEvery", 1),
+            "starts": starts,
+            "seed": whole(seed, "'seed' of EvaluateEvery", 0),
+        }
         self._twin: Problem | None = None
         self.results: list[tuple[int, Evaluation]] = []
 

@@ -51,9 +51,9 @@ class Budget(NamedTuple):
     def spent(self, k: int, resets: int, steps: int, seconds: float) -> Ending | None:
         """The end of a run that has spent so much by round k, None if it may go on."""
         if self.max_resets is not None and resets >= self.max_resets:
-            return Ending(k, "max_resets", f"{resets} resets, {self.max_resets} are allowed")
+            return Ending(k, "max_resets", f"{resets} of {self.max_resets} allowed resets")
         if self.steps is not None and steps >= self.steps:
-            return Ending(k, "steps", f"{steps} steps, {self.steps} are allowed")
+            return Ending(k, "steps", f"{steps} of {self.steps} allowed steps")
         if self.seconds is not None and seconds >= self.seconds:
-            return Ending(k, "seconds", f"{seconds:.1f} seconds, {self.seconds:g} are allowed")
+            return Ending(k, "seconds", f"{seconds:.1f} of {self.seconds:g} allowed seconds")
         return None

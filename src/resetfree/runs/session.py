@@ -34,11 +34,17 @@ Callback: TypeAlias = Callable[["Session"], object]
 
 def check_callbacks(given: Any) -> tuple[Callback, ...]:
     """The callbacks of an argument, each a function of the session."""
-    good = isinstance(given, Iterable) and not isinstance(given, str | bytes)
-    found = tuple(given) if good else ()
-    must = "be a list of functions of the session"
-    expect(good and all(map(callable, found)), "'callbacks' of learn", must, given)
-    return found
+    found, good = [], isinstance(given, Iterable)
+    try:
+        for one in given if good else ():
+            good = good and callable(one)
+            if not good:  # before a long list is read to its end
+                break
+            found.append(one)
+    except TypeError:  # an array without axes
+        good = False
+    expect(good, "'callbacks' of learn", "be a list of functions of the session", given)
+    return tuple(found)
 
 
 class Session:
