@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo studio test test-all lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
+.PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines bench-real-time mutants clean
 
 demo: $(VENV)/.core
@@ -21,8 +21,16 @@ studio: $(VENV)/.studio
 test: lint types browser $(VENV)/.dev
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
-test-all: lint types browser $(VENV)/.dev
+test-all: lint types browser wheel $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# What others would install: built, installed with its dependencies into a fresh environment, and used from there.
+wheel: $(VENV)/.dev
+	rm -rf build/wheel && mkdir -p build/wheel/used
+	$(BIN)/python -m build --outdir build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/pip install --quiet build/wheel/*.whl
+	cd build/wheel/used && ../venv/bin/python $(CURDIR)/tests/installed.py
 
 # Claim x mutant: for everything that can be claimed, what is broken when it fails. `make test` checks it too.
 mutants: $(VENV)/.dev

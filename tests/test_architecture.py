@@ -21,7 +21,7 @@ SRC = Path(resetfree.__file__).parent
 # Each room may import those before it, and itself.
 ROOMS = ("core", "problems", "game", "theory", "players", "use", "runs", "studies", "show")
 # What an extra brings. Modules that cannot be imported without it may be imported where it is needed.
-OPTIONAL = {"jax", "ray", "pyarrow", "starlette", "uvicorn", "tensorboardX", "optax", "serial"}
+OPTIONAL = {"jax", "ray", "pyarrow", "starlette", "uvicorn", "tensorboardX", "optax", "serial", "wandb", "mlflow"}
 
 
 class Import(NamedTuple):

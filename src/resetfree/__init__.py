@@ -23,8 +23,11 @@ from resetfree.problems.operators import OperatorReset
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
+from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.result import Run
+from resetfree.runs.session import Session
+from resetfree.runs.tracking import ToMlflow, ToTensorBoard, ToWandb
 from resetfree.theory.assumptions import check, close
 from resetfree.theory.oracle import solve
 from resetfree.theory.oracle.dynamic_programming import Solution, evaluate
@@ -39,8 +42,10 @@ __all__ = [
     "Deadlines",
     "DualPlayer",
     "Episode",
+    "EvaluateEvery",
     "FiniteMDP",
     "InvalidInput",
+    "LogEvery",
     "NotCertifiable",
     "OperatorReset",
     "Plan",
@@ -51,8 +56,13 @@ __all__ = [
     "Round",
     "Run",
     "RunError",
+    "Session",
     "Solution",
+    "StopWhen",
     "Stopped",
+    "ToMlflow",
+    "ToTensorBoard",
+    "ToWandb",
     "UnknownName",
     "certify_problem",
     "check",

@@ -36,7 +36,9 @@ def test_a_lock_that_is_held_is_refused_at_once_and_free_when_its_holder_is_kill
     path = tmp_path / "a.rfrun"
     with holder(path) as process:
         began = time.monotonic()
-        with pytest.raises(RunError, match=r"'.*a\.rfrun' is being written by another process\. Wait until"):
+        with pytest.raises(
+            RunError, match=rf"'.*a\.rfrun' is being written by another process \({process.pid}\)\. Wait"
+        ):
             WriterLock(path).acquire()
         assert time.monotonic() - began < 1.0
         assert is_held(path)

@@ -47,7 +47,14 @@ def base() -> dict[str, dict[str, Any]]:
         "from_machine": {"address": "udp://127.0.0.1:9", "timeout": 1.0, "operator": None, "name": "mine"},
         "learn": {"problem": "grid-v0", "primal": "uniform", "dual": "auto", "episodes": 2, "seed": 0, "path": None,
                   "settings": None, "checkpoint_every": 2.0, "progress": None, "max_resets": None, "operator": None,
-                  "feedback": "auto", "B": None, "resume": False, "overwrite": False},
+                  "feedback": "auto", "B": None, "resume": False, "overwrite": False, "callbacks": (), "steps": None,
+                  "seconds": None},
+        "EvaluateEvery": {"n": 5, "episodes": 2, "starts": "fresh", "seed": 0, "stop_at": None},
+        "LogEvery": {"n": 5, "to": print},
+        "StopWhen": {"column": "reward", "at_least": 1.0, "at_most": None, "over": 5},
+        "ToMlflow": {"where": "mlflow", "experiment": "mine"},
+        "ToTensorBoard": {"folder": "events"},
+        "ToWandb": {"folder": "wandb"},
         "load": {"path": "auto.rfrun", "problem": None},
         "make": {"id": "grid-v0", "slip": 0.1, "horizon": 3},
         "problems": {},
@@ -84,6 +91,7 @@ def functions() -> dict[str, Callable[..., Any]]:
             rf.PrimalPlayer,
             rf.Problem,
             rf.Run,
+            rf.Session,
             rf.Solution,
         ):  # made by others, or to be derived from
             continue

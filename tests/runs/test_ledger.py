@@ -192,7 +192,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(file: Path, tmp_path
     other_name.symlink_to(file)
     with Ledger.reopen(file):
         for path in (file, other_name):
-            with pytest.raises(RunError, match=r"is being written by another process\. Wait"):
+            with pytest.raises(RunError, match=r"is being written by another process \(\d+\)\. Wait"):
                 Ledger.reopen(path)
             with pytest.raises(RunError, match="is being written by another process"):
                 Ledger.create(path, SPEC, overwrite=True)
@@ -204,7 +204,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(file: Path, tmp_path
 
 def test_an_existing_file_is_only_replaced_when_asked(file: Path, tmp_path: Path) -> None:
     before = file.read_bytes()
-    with pytest.raises(RunError, match=r"exists\. Resume it, overwrite it, or name another file\."):
+    with pytest.raises(RunError, match=r"\(resume=True\), replace it \(overwrite=True\) or name another"):
         Ledger.create(file, SPEC)
     assert file.read_bytes() == before
     Path(f"{file}-wal").write_bytes(b"a log of the old file")

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import SQLITE_FULL, SQLITE_IOERR, Error
 
+from resetfree.core.system import is_alive
+
 DEEPEST = 20  # causes of causes that are followed
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota, a limit on the size of files
 
@@ -30,7 +32,7 @@ def sweep_out(folder: Path) -> None:
     """Remove the drafts in a folder whose processes, on this machine, have ended."""
     for draft in folder.glob("*.new"):
         found = re.fullmatch(r".+\.(\d+)\.new", draft.name)
-        if found is not None and not _is_alive(int(found[1])):
+        if found is not None and not is_alive(int(found[1])):
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
 
@@ -44,13 +46,3 @@ def lacks_room(error: BaseException | None) -> bool:
             return True
         error = None if error is None else error.__cause__ or error.__context__
     return False
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

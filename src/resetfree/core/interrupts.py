@@ -12,7 +12,7 @@ cleans up: `interrupted` tells.
 from __future__ import annotations
 
 import _thread
-import os
+import multiprocessing
 import signal
 import sys
 import threading
@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeAlias, TypeVar
+
+from resetfree.core.system import send_to_self
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
@@ -116,7 +118,7 @@ def _resending(terminated: Terminated) -> Iterator[None]:
 
 def _send(number: signal.Signals) -> None:
     time.sleep(AGAIN)
-    os.kill(os.getpid(), number)
+    send_to_self(number)
 
 
 class Stop:
@@ -148,10 +150,11 @@ class Stop:
 
 @contextmanager
 def held() -> Iterator[Stop]:
-    """A flag that the first Ctrl-C makes true; a second one interrupts at once. SIGTERM too, inside `terminable`.
+    """A flag that the first Ctrl-C or SIGTERM makes true; a second one interrupts at once.
 
     A round must not be interrupted: players change their state in place, and half a round cannot be resumed.
-    Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed.
+    Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed; so with SIGTERM. A process
+    of a pool leaves SIGTERM alone: its parent ends it so.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -162,9 +165,14 @@ def held() -> Iterator[Stop]:
         signal.signal(signal.SIGINT, stop)
     if isinstance(terminate, Terminated):
         terminate.then = stop
+    alone = terminate is signal.SIG_DFL and multiprocessing.parent_process() is None
+    if alone:
+        signal.signal(signal.SIGTERM, stop)
     try:
         yield stop
     finally:
+        if alone:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if isinstance(terminate, Terminated):
             terminate.then = usual
         if interrupt is usual:

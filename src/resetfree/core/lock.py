@@ -11,6 +11,7 @@ from typing import Self
 from filelock import lock_descriptor
 
 from resetfree.core.errors import RunError
+from resetfree.core.system import NOFOLLOW
 
 LOOKS = 3  # attempts of `is_held`: another call of it holds the lock for some microseconds
 
@@ -43,13 +44,17 @@ class WriterLock:
                     f"The run file '{self._shown}' cannot be locked: {error.strerror}. Put it on a local disk."
                 ) from error
             if not free:
+                holder = _holder(handle)
                 os.close(handle)
                 raise RunError(
-                    f"The run file '{self._shown}' is being written by another process. Wait until it has finished, "
-                    "or write to another file."
+                    f"The run file '{self._shown}' is being written by another process{holder}. Wait until it has "
+                    "finished, or write to another file."
                 ) from BlockingIOError()  # callers distinguish a held lock by this cause
             if self._is_current(handle):
                 self._handle = handle
+                with suppress(OSError):  # a full disk: the lock holds without it
+                    os.ftruncate(handle, 0)
+                    os.write(handle, f"\n{os.getpid()}".encode())
                 return self
             os.close(handle)  # the last holder removed the sidecar after it was opened here: try the new one
 
@@ -68,10 +73,23 @@ class WriterLock:
             return False
 
 
+def _holder(handle: int) -> str:
+    """The number of the process that holds a lock, in brackets; "" if its sidecar does not say.
+
+    It follows one byte, the one that is locked where locks keep others from reading.
+    """
+    try:
+        os.lseek(handle, 1, os.SEEK_SET)
+        number = os.read(handle, 20)
+    except OSError:
+        return ""
+    return f" ({number.decode()})" if number.isdigit() else ""
+
+
 def is_held(path: Path) -> bool:
     """Whether a process is writing FILE. The test takes the lock for a moment; a second test in that moment repeats."""
     try:
-        handle = os.open(f"{path}.lock", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        handle = os.open(f"{path}.lock", os.O_RDONLY | NOFOLLOW)
     except OSError:
         return False
     try:

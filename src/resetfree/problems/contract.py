@@ -8,6 +8,7 @@ Readings of the episode's end (docs/readings.md, A4):
 
 from __future__ import annotations
 
+import copy
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from resetfree.core import state
 from resetfree.core.arguments import is_sequence, whole
 from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import one_line
 from resetfree.core.settings import check, expect
 from resetfree.problems.action_spaces import ActionSpace, Choices
 from resetfree.problems.factors import Factors
@@ -291,6 +293,16 @@ class Problem(ABC):
             return {"kind": "scalar"}
         shape = np.shape(s1 if self.low is None or isinstance(s1, np.ndarray) else self.low)
         return {"kind": "vector", "space": {"shape": list(shape)}} if len(shape) == 1 else None
+
+    def twin(self) -> Problem:
+        """A copy that is played on its own, for evaluations during a run; raises InvalidInput if there can be none."""
+        try:
+            return copy.deepcopy(self)
+        except Exception as error:  # of a user's own problem
+            raise InvalidInput(
+                f"The problem '{self.name}' cannot be copied ({one_line(error)}): name another to evaluate on, "
+                "EvaluateEvery(..., on=...)."
+            ) from error
 
     def close(self) -> None:  # noqa: B027 (optional)
         """Release resources; called at the end of a run if the problem was given by name."""

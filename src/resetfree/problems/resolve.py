@@ -1,4 +1,4 @@
-"""The problem for a user's text: a registered id, gym:ID, a machine's address, FAMILY:NAME, or module:factory."""
+"""The problem for a user's text: a registered id, gym:ID or ID, a machine's address, FAMILY:NAME, or module:factory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError, 
 from resetfree.core.naming import imported
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
+from resetfree.problems.gym.making import is_registered, near_id
 from resetfree.problems.gym.options import NAMES, from_options, of_adapter
 from resetfree.problems.registry import PROBLEMS, make
 from resetfree.problems.remote.remote_machine import from_machine
@@ -57,12 +58,26 @@ def _value(text: str) -> bool | int | float | str:
     return text
 
 
+def full_name(problem: str) -> str:
+    """The name with its prefix: an id of Gymnasium that is no name of ours may be written without `gym:`.
+
+    Only for text that the user typed: nothing is made because a file names it.
+
+    >>> full_name("CartPole-v1"), full_name("grid-v0"), full_name("nothing-v0")
+    ('gym:CartPole-v1', 'grid-v0', 'nothing-v0')
+    """
+    if ":" in problem or PROBLEMS.knows(problem) or not is_registered(problem):
+        return problem
+    return f"{GYM}{problem}"
+
+
 def option_names(problem: str) -> list[str] | None:
     """The options that a problem takes, None if it takes any name.
 
     >>> option_names("grid-v0")
     ['slip', 'horizon']
     """
+    problem = full_name(problem)
     if ":" not in problem:
         return list(PROBLEMS.find(problem).options)
     if in_family(problem):
@@ -81,7 +96,10 @@ def resolve(problem: str, options: dict[str, Any]) -> Any:
     >>> resolve("gym:FrozenLake-v1", {"horizon": 3, "map_name": "8x8"}).n_states
     65
     """
+    problem = full_name(problem)
     if ":" not in problem:
+        if not PROBLEMS.knows(problem) and (near := near_id(problem)):
+            raise UnknownName("problem", problem, [*PROBLEMS.own, *near])
         return make(problem, **options)
     if problem.startswith(GYM):
         return from_options(problem, options)
@@ -109,8 +127,7 @@ def _adapted(make: Callable[[], Any], rest: dict[str, Any], problem: str, takes:
         raise
     except BaseException as error:  # the user's code may raise anything, and call exit
         raise InvalidInput(f"The factory '{problem}' must return a problem. It raised {error!r} instead.") from error
-    # An environment, recognised without importing Gymnasium.
-    if hasattr(made, "step") and hasattr(made, "reset") and not isinstance(made, Problem):
+    if is_environment(made):
         try:
             adapted = from_options(made, rest, problem)
         except BaseException:
@@ -139,6 +156,11 @@ def resolve_model(problem: str, options: dict[str, Any]) -> Any:
     if no_table:
         raise NotCertifiable(no_table)
     return model_behind(made)
+
+
+def is_environment(given: Any) -> bool:
+    """Whether an object is an environment in the manner of Gymnasium, which the adapter then checks."""
+    return hasattr(given, "step") and hasattr(given, "reset") and not isinstance(given, Problem | type)
 
 
 def in_family(problem: str) -> bool:

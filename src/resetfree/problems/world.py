@@ -15,7 +15,8 @@ from resetfree.core.values import shown
 from resetfree.problems.contract import Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
-from resetfree.problems.resolve import resolve
+from resetfree.problems.gym.options import from_options
+from resetfree.problems.resolve import full_name, is_environment, resolve
 
 
 @dataclass(frozen=True)
@@ -43,24 +44,29 @@ class World(Closes):
 
 
 def find_world(problem: Any, options: Mapping[str, Any] | None = None) -> World:
-    """The problem for an argument; `options` are for one that is given by name.
+    """The problem for an argument; `options` are for one that is given by name, and for an environment.
 
     >>> world = find_world("grid-v0", {"horizon": 4})
     >>> world.problem.horizon, world.mdp
     (4, FiniteMDP(12 states, 5 actions, horizon 4, 2 reset states))
     """
     given = problem
-    if isinstance(problem, World):  # its maker closes it
+    if isinstance(problem, World) and not options:  # its maker closes it
         given = dataclasses.replace(problem, made_here=False)
     elif isinstance(problem, str):
+        problem = full_name(problem)
         given = resolve(problem, dict(options or {}))
-    if options and not isinstance(problem, str):
-        raise InvalidInput("Only a problem that is given by name takes options. Got a problem that is made instead.")
+    elif is_environment(problem):
+        given = from_options(problem, dict(options or {}))
+    elif options:
+        raise InvalidInput(
+            "Only an environment, or a problem that is given by name, takes options. Got another problem instead."
+        )
     if isinstance(given, World):
         return given
     if not isinstance(given, Problem):
         makes = hasattr(given, "problem") and not isinstance(given, type)  # a class is no problem yet
-        must = "be a name, a FiniteMDP, a Problem or something with a method problem()"
+        must = "be a name, a FiniteMDP, a Problem, a gymnasium.Env or something with a method problem()"
         expect(makes, "'problem'", must, got=shown(given) if isinstance(given, type) else type(given).__name__)
         given = given.problem()
     try:

@@ -11,8 +11,8 @@ import dataclasses
 import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
-from resetfree.core.arguments import flag, real, whole
+from resetfree.core.arguments import flag, real
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
@@ -31,10 +31,13 @@ from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
+from resetfree.problems.model_data import model_from
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
+from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.columns import columns_of
+from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.live.acting import ByTheClock, act, by_the_clock, go_on, temporary_file
@@ -43,6 +46,7 @@ from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.recorded import ReplayedProblem, checked
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
+from resetfree.runs.session import Callback, Callbacks, Session, check_callbacks
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
@@ -84,14 +88,18 @@ def learn(
     rate: float | str | Deadlines | None = None,
     max_staleness: int | None = None,
     learner: str = "lowest",
+    callbacks: Iterable[Callback] = (),
+    steps: int | None = None,
+    seconds: float | None = None,
 ) -> Run:
     """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
-    problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
+    problem: a gymnasium.Env, a FiniteMDP, a Problem, what has a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
       says why; with a named primal player, "auto" is its partner: the paper's dual and feedback, unless it declares
       another; some have a partner and settings for the problem by their name alone (`AdaptsToProblem`).
-    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name.
+    settings: {"primal": {...}, "dual": {...}}, and {"problem": {...}} for a problem that is given by name (its options)
+      and for a gymnasium.Env (arguments of `from_gym`).
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
     path: the run file (default: none is written).  overwrite: whether it may replace a run file.
@@ -110,9 +118,12 @@ def learn(
       a learner that is slower, with the machine in its safe action.
     learner: at a rate, the scheduling class of the process that learns: "lowest", which runs when nothing else wants
       to, or "usual".
+    callbacks: functions of the `Session`, called after every round: True or a text ends the run (see `callbacks`).
+    steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
+      resumed later with a larger number. What ended a run is in `run.ended`.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
-    an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator
+    an operator, ends it at once. SIGTERM does the same. If a player, the problem or the operator
     raises, the rounds so far are saved before the exception propagates.
 
     >>> import resetfree as rf
@@ -125,27 +136,33 @@ def learn(
     every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
     expect(progress is None or callable(progress), "'progress' of learn", "be a function", progress)
     if path is None and (resume or overwrite):
-        raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
-    if max_resets is not None:
-        whole(max_resets, "'max_resets' of a run", 1)
+        raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no file instead: give path=...")
+    budget, watching = Budget.checked(max_resets, steps, seconds), check_callbacks(callbacks)
     if rate is not None and delay is not None:
         raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
     if rate is None and max_staleness is not None:
         raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
+    if rate is not None and watching:
+        raise InvalidInput(
+            "Callbacks need the players, which learn in another process at a 'rate'. Got both instead: give progress=..."
+        )
     timing: dict[str, Any] | None = None
     if delay is not None:
         timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     if resume and overwrite:
-        raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
+        raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
     file = None if path is None else arguments.path(path, "'path' of learn")
-    played = partial(_play_rounds, progress=progress, every=every, max_resets=max_resets, operator=operator)
+    played = partial(_play_rounds, progress=progress, every=every, operator=operator, budget=budget, callbacks=watching)
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
         if operator is not None:
             _check_operator(world)
+        if isinstance(episodes, int | np.integer):  # `prepare` refuses other numbers
+            budget.check_reach(episodes, world.problem.horizon)
         if rate is not None:
             clock = by_the_clock(world, rate, max_staleness, learner)
             timing = {"rate": clock.deadlines.rate}
-            played = partial(_play_at_rate, clock=clock, shown=file, **played.keywords)
+            options = {"progress": progress, "every": every, "operator": operator, "budget": budget}
+            played = partial(_play_at_rate, clock=clock, shown=file, **options)
         prepared = partial(
             prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
         )
@@ -162,7 +179,7 @@ def learn(
             if different:
                 raise RunError(f"The run file '{file}' {different}.")
             setup = dataclasses.replace(setup, spec=ledger.spec)
-            k, seconds = ledger.saved()
+            k, before = ledger.saved()
             if k >= episodes:
                 run = _run(world, ledger.contents(), file)
                 ledger.close()
@@ -174,9 +191,9 @@ def learn(
                 _restore(world.problem, setup.game, checkpoint, saved, ledger)
                 with _nonsense_refused(setup, file):
                     _replay(setup, ledger)
-                checkpoint = _checkpoint(setup.game, seconds)
+                checkpoint = _checkpoint(setup.game, before)
             else:  # its learner replays them
-                checkpoint = checkpoint or _checkpoint(setup.game, seconds)
+                checkpoint = checkpoint or _checkpoint(setup.game, before)
                 _restore(world.problem, setup.game, None, saved, ledger)
                 go_on(setup, ledger)
             setup.game.why = "resume"
@@ -185,7 +202,7 @@ def learn(
             ledger.close()
             raise
         with _nonsense_refused(setup, file):
-            return played(setup, ledger, seconds)
+            return played(setup, ledger, before)
 
 
 def load(
@@ -199,8 +216,8 @@ def load(
     """Read a run file, also while it is being written.
 
     problem: the problem of the run. A registered one is made again automatically (unless it has changed since, or is
-    large); any other must be given for what needs the oracle (`regret`, `resets`): no code is run because a file names
-    it.
+    large), and a small table of your own is kept in the file; any other must be given for what needs the oracle
+    (`regret`, `resets`): no code is run because a file names it.
     options: of a problem that is given by name, those that are not taken from a file: code, and what makes it large.
     primal, dual: the classes of players that are not registered, or module:Class; their settings are those of the file.
     """
@@ -216,15 +233,21 @@ def load(
             if world.fingerprint != spec["fingerprint"]:
                 raise RunError(f"The run file '{path}' holds a run of another problem ('{spec['problem']}').")
             return made(world)
-    if ":" in spec["problem"]:
-        return made(None)
+    if not PROBLEMS.knows(spec["problem"]):  # not even an id of Gymnasium without its prefix
+        return made(_own_table(spec))
     try:
         found = find_world(spec["problem"], followed(spec, options))
     except Exception:  # not registered here, or not with these options, which may be forged
         if options:
             raise
-        return made(None)
-    return made(found if found.fingerprint == spec["fingerprint"] else None)
+        return made(_own_table(spec))
+    return made(found if found.fingerprint == spec["fingerprint"] else _own_table(spec))
+
+
+def _own_table(spec: Mapping[str, Any]) -> World | None:
+    """The problem of a user's own table, from the file alone if it was small enough to be kept there."""
+    mdp = model_from(spec.get("model"), spec["problem"], spec["fingerprint"])
+    return None if mdp is None else World(mdp.problem(), mdp, spec["problem"], {})
 
 
 def _play_rounds(
@@ -234,15 +257,17 @@ def _play_rounds(
     *,
     progress: Progress | None,
     every: float,
-    max_resets: int | None,
     operator: Operator | None,
+    budget: Budget,
+    callbacks: tuple[Callback, ...],
 ) -> Run:
     """The loop of a run, after `before` seconds in earlier sessions; closes the ledger."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
     episodes = setup.spec["episodes"]
     rounds = rounds_of(setup, oracle=None if world.mdp is None else Evaluator(world.mdp))
-    problem, resets = world.problem, ledger.resets()
+    problem, (resets, steps) = world.problem, ledger.totals()
+    limited, ended = any(limit is not None for limit in budget), None
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game is between two rounds: only then is its state consistent
@@ -260,10 +285,21 @@ def _play_rounds(
             )
         ledger.commit(checkpoint, problem.saved())
 
-    with held() as stop, ledger:
+    session = Session(
+        setup,
+        path=file,
+        save=lambda: save(everything=True),
+        contents=ledger.contents,
+        operator=operator,
+        began=began,
+    )
+    watch = Callbacks(callbacks, session)
+
+    with held() as stop, ledger, ExitStack() as opened:
         try:
-            while game.k < episodes and not stop:
-                if max_resets is not None and resets >= max_resets:
+            opened.enter_context(watch.open())
+            while game.k < episodes and ended is None and not stop:
+                if limited and (ended := budget.spent(game.k, resets, steps, clock() - began)) is not None:
                     break
                 if game.s1 is None:
                     if game.k > 0:  # an operator may take long: the rounds so far must be safe by then
@@ -277,17 +313,23 @@ def _play_rounds(
                 this = next(rounds)
                 between = True
                 append(plain_row(columns_of(this), as_text), this.episode, timing_of(game, this))
-                resets += this.episode.reset
+                resets, steps = resets + this.episode.reset, steps + len(this.episode.actions)
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
                     problem.noted.clear()
                 if progress is not None:
                     progress(game, this)
+                if callbacks:
+                    ended = watch(this)
                 if clock() >= due:
                     then = clock()
                     save(everything=True)
                     due = clock() + max(min(every, then - start), LEAST_REST * (clock() - then))
             save(everything=True)
+            if stop and game.k < episodes:
+                ended = ended or Ending(game.k, "stopped", STOPPED)
+            if ended is not None:
+                ledger.ended(ended)
         except BaseException as error:
             if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
                 if ledger.empty:
@@ -305,10 +347,12 @@ def _play_rounds(
                 error.add_note(f"The last rounds could not be saved: {failure}")
                 raise error from None
             if isinstance(error, KeyboardInterrupt):
+                if not ledger.broken:
+                    ledger.ended(Ending(ledger.last, "stopped", STOPPED))
                 raise Stopped(_run(world, ledger.contents(), file, setup if whole else None)) from None
             raise
         run = _run(world, ledger.contents(), file, setup)
-        if stop and len(run) < episodes:
+        if stop and ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
 
@@ -320,7 +364,7 @@ def _play_at_rate(
     world = setup.world
     with ledger:
         try:
-            stopped, newest = act(setup, ledger, before, clock, as_text=_start_type(setup) == "TEXT", **options)
+            ended, newest = act(setup, ledger, before, clock, as_text=_start_type(setup) == "TEXT", **options)
         except BaseException as error:
             if ledger.untouched and ledger.empty and not isinstance(error, KeyboardInterrupt):
                 ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
@@ -328,12 +372,15 @@ def _play_at_rate(
                     raise_unsaved(shown, error)
             if not isinstance(error, KeyboardInterrupt) or ledger.broken:
                 raise
+            ledger.ended(Ending(ledger.last, "stopped", STOPPED))
             raise Stopped(_run(world, ledger.contents(), shown)) from None
+        if ended is not None:
+            ledger.ended(ended)
         is_known = newest is not None and newest.k == ledger.last
         if is_known:
             _restore(world.problem, setup.game, newest, {}, ledger)
         run = _run(world, ledger.contents(), shown, setup if is_known else None)
-        if stopped and len(run) < setup.spec["episodes"]:
+        if ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
 
@@ -445,4 +492,5 @@ def _run(
         pauses=None if setup is None else setup.game.pauses,
         fit=contents.fit,
         players=players,
+        ended=contents.ended,
     )

@@ -31,6 +31,7 @@ from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, GOALS, TIMING
 from resetfree.runs.digest import Chain
+from resetfree.runs.ending import Ending
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.runfile import Checkpoint
@@ -85,7 +86,10 @@ class Ledger(Closes):
         try:
             if path.exists() or path.is_symlink():
                 if not overwrite:
-                    raise RunError(f"The run file '{path}' exists. Resume it, overwrite it, or name another file.")
+                    raise RunError(
+                        f"The run file '{path}' exists. Go on with it (resume=True), replace it (overwrite=True) or "
+                        "name another (path=...)."
+                    )
                 runfile.check_header(path)
             write_new(path, spec, starts)
             try:
@@ -167,11 +171,12 @@ class Ledger(Closes):
         self._chain.write(self._connection, *written)
         self._connection.execute("COMMIT")
 
-    def resets(self) -> int:
-        """The number of committed rounds that ended in a reset."""
+    def totals(self) -> tuple[int, int]:
+        """The resets and the steps of the committed rounds."""
         with runfile.sentences(self.path):
-            (n,) = self._connection.execute("SELECT coalesce(sum(reset), 0) FROM rounds").fetchone()
-        return int(n)
+            found = self._connection.execute("SELECT coalesce(sum(reset), 0), coalesce(sum(steps), 0) FROM rounds")
+            resets, steps = found.fetchone()
+        return int(resets), int(steps)
 
     def intervened(self, interventions: Iterable[Intervention]) -> None:
         """Commit resets by an operator at once, so that none is requested twice."""
@@ -191,6 +196,15 @@ class Ledger(Closes):
             self._spill()
             self._connection.executemany("INSERT INTO meta (key, json) VALUES (?, ?)", rows)
             self._write(None, problem, "meta")
+        self._known = True
+
+    def ended(self, ending: Ending) -> None:
+        """Commit why the run ended here; a run that goes on has rounds after it."""
+        with self._writing():
+            self._spill()
+            row = ("ended", json.dumps(dataclasses.asdict(ending)))
+            self._connection.execute("INSERT INTO meta (key, json) VALUES (?, ?)", row)
+            self._write(None, None, "meta")
         self._known = True
 
     def saved(self) -> tuple[int, float]:
@@ -303,6 +317,7 @@ class Contents:
     interventions: tuple[Intervention, ...] = field(repr=False)
     fit: Fit  # whether it fits its digest
     notes: tuple[Note, ...] = ()
+    ended: Ending | None = None  # why it ended after its last round, if something ended it
 
     @property
     def finished(self) -> bool:
@@ -338,16 +353,21 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
             performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
             (meta,) = connection.execute("SELECT json FROM meta WHERE key = 'created'").fetchone() or ("{}",)
             noted = [row[0] for row in connection.execute("SELECT json FROM meta WHERE key = 'note' ORDER BY rowid")]
+            ends = [row[0] for row in connection.execute("SELECT json FROM meta WHERE key = 'ended' ORDER BY rowid")]
         finally:
             connection.execute("COMMIT")
     try:
-        if max(map(len, [*certificates, *performed, *noted, meta])) > runfile.MOST_TEXT:
+        if max(map(len, [*certificates, *performed, *noted, *ends, meta])) > runfile.MOST_TEXT:
             raise ValueError(f"it holds a text of more than {runfile.MOST_TEXT} characters")
         claims = [dict(json.loads(text)) for text in certificates]
         done = tuple(record(Intervention, json.loads(text), "intervention") for text in performed)
         about = json.loads(meta)
         notes = tuple(record(Note, json.loads(text), "note") for text in noted)
-        return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit, notes=notes)
+        last = record(Ending, json.loads(ends[-1]), "ending") if ends else None
+        ended = last if last is not None and last.k == len(columns["k"]) else None
+        return Contents(
+            spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit, notes=notes, ended=ended
+        )
     except runfile.BROKEN as error:
         raise runfile.damaged(path, error) from error
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
+from resetfree.core.system import flush_folder
 from resetfree.runs.digest import Chain, beginning
 from resetfree.runs.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
 
@@ -59,11 +60,7 @@ def write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
         for log in (Path(f"{target}-wal"), Path(f"{target}-shm")):  # SQLite would read an old file's log into the new
             log.unlink(missing_ok=True)
         draft.replace(target)
-        folder = os.open(os.path.dirname(target), os.O_RDONLY)  # a power cut must not take the new name back
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        flush_folder(Path(target).parent)
     except OSError as error:
         raise RunError(f"The run file '{path}' cannot be written: {error.strerror}.") from error
     except RunError as error:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
+from resetfree.runs import showing
+from resetfree.runs.ending import Ending
 from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
@@ -39,6 +41,10 @@ from resetfree.theory.certificates.record import Fit
 from resetfree.theory.oracle.dynamic_programming import Solution, solve
 from resetfree.theory.regret import Rounds
 from resetfree.use.policy import DeployedPolicy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +63,29 @@ class Run:
     pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
     fit: Fit | None = None  # None for a run without a ledger
     players: Mapping[Role, type] = field(default_factory=dict, repr=False)  # given classes of players, by role
+    ended: Ending | None = (
+        None  # why it ended after its last round, if something ended it: a budget, a callback, Ctrl-C
+    )
 
     def __len__(self) -> int:
         return len(self.columns["k"])
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.spec['problem']}: {len(self)} of {self.spec['episodes']} episodes>"
+
+    def __str__(self) -> str:
+        return showing.text(self)
+
+    def _repr_html_(self) -> str:
+        return showing.as_html(self)
+
+    def plot(self) -> Figure:
+        """The resets so far and the reward of each episode, as a Matplotlib figure."""
+        return showing.figure(self)
+
+    def to_pandas(self) -> DataFrame:
+        """One row per episode, with the columns of docs/columns.md; needs pandas."""
+        return showing.frame(self)
 
     @cached_property
     def solution(self) -> Solution:

@@ -19,6 +19,8 @@ from resetfree.players.pairing import paired
 from resetfree.problems.blueprint import blueprint
 from resetfree.problems.contract import Note, Problem
 from resetfree.problems.fingerprint import describe
+from resetfree.problems.model_data import plain_model
+from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
 from resetfree.theory.assumptions import dual_class
 
@@ -127,6 +129,8 @@ def prepare(
         "after_goal": world.problem.after_goal,
         "blueprint": blueprint(world.problem, game.s1),
     }
+    if not PROBLEMS.knows(world.name) and (model := plain_model(world.problem)) is not None:
+        spec["model"] = model  # a user's own table, which no name makes again
     return Setup(world, made["primal"], made["dual"], spec, game)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from resetfree.core.drafts import drafted, sweep_out
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.lock import WriterLock, is_held
+from resetfree.core.system import NONBLOCK
 from resetfree.runs.runfile import connect, sentences
 
 LARGEST = 2**20  # bytes of a sweep file
@@ -174,7 +175,7 @@ def write_text(path: Path, text: str) -> None:
 
 def read_text(path: Path) -> str:
     """The text of a sweep file; raises InvalidInput for a device, a pipe or a large file, before it is read."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would block until it has a writer
+    handle = os.open(path, os.O_RDONLY | NONBLOCK)  # opening a pipe would block until it has a writer
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):

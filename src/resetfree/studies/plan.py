@@ -20,6 +20,7 @@ from resetfree.core.settings import Rule, check, check_names, declarations, reco
 from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES
 from resetfree.problems import world
+from resetfree.problems.resolve import full_name
 from resetfree.studies.folder import read_text
 from resetfree.studies.trial import NamedPlayers, NamedTrial, Trial
 
@@ -228,7 +229,7 @@ def _worlds(table: ProblemTable, episodes: int) -> list[World]:
     k = table.episodes or episodes
     if not k:
         raise InvalidInput(f"The problem '{table.id}' must have 'episodes', its own or those of [sweep]. Got none.")
-    return [(name, options, k) for name in _each(table.id) for options in _product(table.options)]
+    return [(full_name(name), options, k) for name in _each(table.id) for options in _product(table.options)]
 
 
 def _players(table: PlayersTable) -> list[NamedPlayers]:

@@ -1,7 +1,7 @@
 """A pool of local processes, one job at a time each: a killed one is replaced without effect on the others.
 
-Each has its own pipe and its own process group. No lock is shared, so that a killed process cannot block another, and
-killing one also kills the processes that it started.
+Each has its own pipe and, where there are such, its own process group. No lock is shared, so that a killed process
+cannot block another, and killing one also kills the processes that it started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from typing import Any, Generic, Self, TypeVar
@@ -22,13 +21,13 @@ from typing import Any, Generic, Self, TypeVar
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.interrupts import SLICE
 from resetfree.core.naming import one_line
+from resetfree.core.system import end_at_once, kill_group, lead_group, unblock, undisturbed
 
 J = TypeVar("J")
 R = TypeVar("R")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 GRACE = 0.4  # seconds in which a worker must acknowledge the request to end
 PATIENCE = 10.0  # seconds that it may take to save its job after that
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FAILURES = 6  # processes in a row that may die before they are ready
 
 
@@ -37,8 +36,7 @@ class Child:
 
     def __init__(self, target: Callable[..., object], *args: Any) -> None:
         context = multiprocessing.get_context("spawn")  # no copy of this process's locks and threads
-        resource_tracker.ensure_running()  # before signals are blocked: it changes the mask itself
-        with _undisturbed(), _one_thread_each():
+        with undisturbed(), _one_thread_each():
             self.pipe, theirs = context.Pipe()
             self.process = context.Process(target=_run_child, args=(target, theirs, *args))
             self.process.start()
@@ -47,8 +45,7 @@ class Child:
     def kill(self) -> None:
         """Kill it and the processes that it started."""
         assert self.process.pid is not None
-        with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or is gone
-            os.killpg(self.process.pid, signal.SIGKILL)
+        kill_group(self.process.pid)
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -216,9 +213,9 @@ def _send(kind: str, value: Any) -> None:
 
 def _run_child(target: Callable[..., object], pipe: Connection, *args: Any) -> None:
     """The entry point of a new process."""
-    os.setpgid(0, 0)
+    lead_group()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    unblock()
     threading.Thread(target=_follow_parent, daemon=True).start()
     target(pipe, *args)
 
@@ -228,17 +225,7 @@ def _follow_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        os.killpg(0, signal.SIGKILL)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Block signals while a process is started; it inherits the mask, and unblocks them itself."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        end_at_once()
 
 
 @contextmanager

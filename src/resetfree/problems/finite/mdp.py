@@ -5,6 +5,7 @@ Legend: S states, A actions, H actions per episode, m contexts (state index = co
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -228,6 +229,12 @@ class FiniteProblem(Problem):
         """The identity is that of the model; names of states do not count."""
         identity = self._sizes() | self._mdp.model._asdict() | {name: getattr(self._mdp, name) for name in DECIDING}
         return Description(identity, self._observation(s1))
+
+    def twin(self) -> Problem:
+        """One that shares the model: an episode depends on nothing but its start and its uniforms."""
+        other = copy.copy(self)
+        other._performed, other.noted = [], []
+        return other
 
     @property
     def n_uniforms(self) -> int:

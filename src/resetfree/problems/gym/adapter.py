@@ -6,6 +6,7 @@ except for environments that are said to restart for free after a goal (see `goa
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -179,6 +180,25 @@ class GymProblem(SteppedProblem):
             low, high = map(float, saved["units"])
             expect(-inf < low < high < inf, "units of rewards", "be two numbers, the lower first", got="others")
             self.units = self._range = self._quiet = low, high
+
+    def twin(self) -> GymProblem:
+        """A copy with an environment of its own: made again if this one was made by name, else a deep copy."""
+        if getattr(self.env.unwrapped, "only_one", False):
+            raise InvalidInput(f"There is only one '{self.name}': name a simulator, EvaluateEvery(..., on=...).")
+        other = copy.copy(self)
+        try:
+            other._observer = copy.deepcopy(self._observer)
+            if self.remake is None:
+                other.env = copy.deepcopy(self.env)
+        except Exception as error:  # a window, a connection, a user's own code
+            raise InvalidInput(
+                f"The environment '{self.name}' cannot be copied ({one_line(error)}): name another to evaluate on, "
+                "EvaluateEvery(..., on=...)."
+            ) from error
+        other.closed = self.remake is not None  # its environment is made at its first reset
+        other._state, other._event, other._asks = None, "", False
+        other._performed, other.noted = [], []
+        return other
 
     def close(self) -> None:
         """Close the environment; the next reset makes it again if it was made by name."""

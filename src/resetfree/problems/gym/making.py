@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ PASSIVE = (
     wrappers.HumanRendering,
 )
 Env = gymnasium.Env[Any, Any]
+VERSIONED = re.compile(r"[\w/.-]{1,200}-v\d+")
 
 
 def make_environment(name: str, options: Mapping[str, Any]) -> Env:
@@ -55,15 +57,32 @@ def make_environment(name: str, options: Mapping[str, Any]) -> Env:
         raise InvalidInput(f"The environment '{name}' cannot be made{given}: {one_line(error)}.") from error
 
 
-def _register(name: str) -> None:
-    """Import packages until one registers the environment; raises UnknownName if none does."""
+def is_registered(name: str) -> bool:
+    """Whether Gymnasium knows the id, by itself or by a package that is installed; other text imports nothing."""
+    if name not in registry and VERSIONED.fullmatch(name):
+        _import_packages(name)
+    return name in registry
+
+
+def near_id(name: str) -> list[str]:
+    """The known id that is most like the name, if one is near."""
+    return get_close_matches(name[:100], registry, n=1)
+
+
+def _import_packages(name: str) -> None:
+    """Import packages that register environments until one registers this one."""
     for package in PACKAGES:
         if name in registry:
             return
         with suppress(ImportError):  # not installed, or broken
             importlib.import_module(package)
+
+
+def _register(name: str) -> None:
+    """Import packages until one registers the environment; raises UnknownName if none does."""
+    _import_packages(name)
     if name not in registry:
-        near = get_close_matches(name, registry, n=1)
+        near = near_id(name)
         others = ["see gymnasium.pprint_registry(), or type gym:package:id for an id that a package registers"]
         raise UnknownName("Gymnasium environment", name, near or others)
 

@@ -23,6 +23,7 @@ from typing import Any, Self
 from resetfree.core.errors import InvalidInput
 from resetfree.core.interrupts import wait
 from resetfree.core.settings import check
+from resetfree.core.system import NOFOLLOW
 from resetfree.core.web_guard import TOKEN, PortNumber, body_size, has_token, origin_refusal
 from resetfree.problems.operators.channel import Channel
 from resetfree.problems.operators.messages import accept, announce, as_json, check_reply, sentence, too_late
@@ -269,7 +270,7 @@ def _write_address(board: _Board) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}.new")
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o600)
         with os.fdopen(handle, "w") as out:
             out.write(json.dumps({"url": board.url, "token": board.token}) + "\n")
         draft.replace(file)

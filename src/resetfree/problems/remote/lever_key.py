@@ -17,6 +17,7 @@ from resetfree.core import arguments
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Rule, check
+from resetfree.core.system import NOFOLLOW
 from resetfree.problems.remote.addresses import split_address
 from resetfree.problems.remote.packets import TOKEN
 
@@ -44,7 +45,7 @@ class LeverKey:
             if os.path.lexists(file):
                 LeverKey.read(file)
             with drafted(file) as draft:
-                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+                handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW, 0o600)
                 with os.fdopen(handle, "w") as out:
                     json.dump({"url": self.url, "token": self.token.hex()}, out)
         except OSError as error:

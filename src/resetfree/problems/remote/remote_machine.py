@@ -45,6 +45,8 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
     timeout: seconds without sensors after which a step fails; at least four periods of the machine.
     """
 
+    only_one = True  # a second one would command the same machine
+
     def __init__(self, open_wire: Callable[[], Wire], timeout: float = TIMEOUT) -> None:
         check(timeout, Annotated[float, Range(above=0, most=3600)], "'timeout' of a machine")
         wire = open_wire()

@@ -31,11 +31,12 @@ from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
 from resetfree.game.loop import FEEDBACK, Game, reset_if_due
-from resetfree.problems.contract import Note
+from resetfree.problems.contract import Episode, Note
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, rate_for, rollout_at_rate, send_safe
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.problems.world import World
+from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.recorder import PlayedRound, Recorder
@@ -112,14 +113,14 @@ def act(
     as_text: bool,
     progress: Progress | None,
     every: float,
-    max_resets: int | None,
+    budget: Budget,
     operator: Operator | None,
-) -> tuple[bool, Checkpoint | None]:
+) -> tuple[Ending | None, Checkpoint | None]:
     """Play the rest of a run, after `before` seconds in earlier sessions.
 
     as_text: whether starts are text in its file.
 
-    Returns whether the user stopped it, and the newest checkpoint of this session. Whatever is raised, the rounds so
+    Returns what ended it before its last episode, and the newest checkpoint of this session. Whatever is raised, the rounds so
     far are committed.
     """
     game, began, file = setup.game, time.monotonic() - before, ledger.path
@@ -150,10 +151,10 @@ def act(
         with recorder, _quiet() as scheduling:
             acting = _Acting(setup, game, clock, learner, recorder, stop=stop)
             acting.tell(f"The process that acts: {scheduling.words}")
-            acting.play(ledger.resets(), max_resets, operator)
+            ended = acting.play(*ledger.totals(), budget, operator, began)
             acting.end()
         recorder.check()
-        return bool(stop), recorder.newest
+        return ended, recorder.newest
 
 
 class _Acting:
@@ -179,20 +180,27 @@ class _Acting:
         if loud:
             warnings.warn(sentence, Notice, stacklevel=2)
 
-    def play(self, resets: int, max_resets: int | None, operator: Operator | None) -> None:
-        """Play until all episodes are played, so many resets happened, or the user stops it."""
+    def play(
+        self, resets: int, steps: int, budget: Budget, operator: Operator | None, began: float
+    ) -> Ending | None:
+        """Play until all episodes are played, the budget is spent, or the user stops it; returns which of these.
+
+        resets, steps: so far.  began: when the run would have begun in one session, on the monotonic clock.
+        """
         game, episodes = self._game, self._spec["episodes"]
         while game.k < episodes and not self._stop:
-            if max_resets is not None and resets >= max_resets:
-                return
+            if (ended := budget.spent(game.k, resets, steps, time.monotonic() - began)) is not None:
+                return ended
             if game.s1 is None:
                 self._reset(operator)
             if game.k == 0:
                 self._learner.begin(game.s1)
             plan = self._newest_plan()
             if plan is None:
-                return
-            resets += self._episode(plan)
+                break
+            episode = self._episode(plan)
+            resets, steps = resets + episode.reset, steps + len(episode.actions)
+        return Ending(game.k, "stopped", STOPPED) if self._stop and game.k < episodes else None
 
     def end(self) -> None:
         """Commit everything, and have the learner save what it knows by then."""
@@ -226,8 +234,8 @@ class _Acting:
             self._recorder.intervened(done)
             self._recorder.flush()
 
-    def _episode(self, plan: HeldPlan) -> bool:
-        """Play one round; returns whether it ended in a reset."""
+    def _episode(self, plan: HeldPlan) -> Episode:
+        """Play one round."""
         game, problem, ticks = self._game, self._problem, self._ticks
         k, s1 = game.k + 1, game.s1
         chance = game.chance(problem.n_uniforms)
@@ -243,7 +251,7 @@ class _Acting:
         game.fell = k if episode.reset else game.fell
         self._hear()
         gc.collect(0)
-        return bool(episode.reset)
+        return episode
 
     def _hear(self) -> None:
         """What happened elsewhere: raises what ended the learner or the recorder."""

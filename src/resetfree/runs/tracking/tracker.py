@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.learn import Progress
@@ -31,11 +32,21 @@ PER_DECADE = 50  # points of a curve
 ROUND = ("lam", "v_r_hat", "v_c_hat", "upper", "cost_signal", "reward", "steps", "v_r", "v_c", "original_return")
 
 
+class Sink(Protocol):
+    """Where scalars go."""
+
+    def write(self, k: int, values: Mapping[str, float]) -> None:
+        """Write the scalars of episode k."""
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+
+
 class Tracker(Closes):
     """Called after every round, as the `progress` of `learn`; closes its files as a context manager."""
 
     def __init__(
-        self, sink: TensorBoard, episodes: int, best: Floats | None, before: Mapping[str, NDArray[Any]] | None = None
+        self, sink: Sink, episodes: int, best: Floats | None, before: Mapping[str, NDArray[Any]] | None = None
     ) -> None:
         """best: [S] V*, None without an oracle.  before: the columns of the rounds of earlier sessions."""
         self._sink, self._best = sink, best
@@ -82,7 +93,7 @@ def tracked(
         yield progress
         return
     best, before, k = None, None, None
-    if ":" not in (problem.name if isinstance(problem, World) else problem):
+    if PROBLEMS.knows(problem.name if isinstance(problem, World) else problem):
         best = best_values(find_world(problem, options).mdp)
     if resumed is not None:
         contents = read(resumed)

@@ -58,7 +58,7 @@ class Commands(click.Group):
 def app() -> None:
     """Learn on systems you cannot reset.
 
-    PROBLEM is a registered id (see `list`), gym:ID, udp://HOST:PORT of a machine, or module:factory.
+    PROBLEM is a registered id (see `list`), an id of Gymnasium, udp://HOST:PORT of a machine, or module:factory.
     """
 
 

@@ -71,6 +71,6 @@ def demo(out: str, as_json: bool) -> None:
         console.print(f" (identities: {sum(c.holds for c in identities)} of {len(identities)}).")
         console.print(f"Pictures: {'  '.join(map(str, pictures))}   ({seconds:.1f} s in all)")
         console.print(f"The whole run on one page: {page}\n")
-        console.print(f"Next: make studio · resetfree certify {file} · resetfree list · resetfree run gym:CartPole-v1")
+        console.print(f"Next: make studio · resetfree certify {file} · resetfree list · resetfree run CartPole-v1")
 
     emit(data, as_json, show)

@@ -16,7 +16,7 @@ import resetfree as rf
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.contract import Problem
-from resetfree.problems.resolve import parse_options
+from resetfree.problems.resolve import full_name, parse_options
 from resetfree.problems.world import find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.recall import recall
@@ -101,7 +101,7 @@ def _found(
     if _is_policy(file):
         if problem is None:
             raise InvalidInput(
-                f"A policy file holds no problem. Name one to play '{file}' on: a registered id or gym:ID."
+                f"A policy file holds no problem. Name one to play '{file}' on: a registered id, or an id of Gymnasium."
             )
         policy = read_policy(file)
         return policy, opened.enter_context(find_world(problem, options)).problem, None, None
@@ -117,7 +117,7 @@ def _found(
                 f"name it yourself, resetfree evaluate {file} {run.spec['problem']}."
             )
         return run.policy, run.problem, run, True
-    same_name = problem == run.spec["problem"]
+    same_name = full_name(problem) == run.spec["problem"]
     given = followed(run.spec, options, file) if same_name else options
     world = opened.enter_context(find_world(problem, given))
     same = world.fingerprint == run.spec["fingerprint"]

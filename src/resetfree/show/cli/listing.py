@@ -105,7 +105,10 @@ def _operators() -> list[dict[str, Any]]:
 
 
 def _families() -> list[dict[str, Any]]:
-    gym = {"name": "gym", "summary": "Environments that are registered with Gymnasium, as gym:CartPole-v1."}
+    gym = {
+        "name": "gym",
+        "summary": "Environments that are registered with Gymnasium, as CartPole-v1 or gym:CartPole-v1.",
+    }
     udp = {"name": "udp", "summary": "Machines over UDP, as udp://127.0.0.1:9000 (docs/connect_your_machine.md)."}
     serial = {"name": "serial", "summary": "Machines over a serial line, as serial:///dev/ttyUSB0?baud=115200."}
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,7 @@ from resetfree.core.certificate import plain
 from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, ResetFreeError, RunError
 from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
+from resetfree.problems.resolve import full_name
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.ledger import read_spec_of
@@ -43,6 +44,12 @@ from resetfree.studies.trial import NamedPlayers, Trial
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
+# What ends a run, and what a run has spent of it.
+LIMITS: dict[str, Callable[[rf.Run], float]] = {
+    "max_resets": lambda run: int(run.realised_resets[-1]) if len(run) else 0,
+    "steps": lambda run: int(run.columns["steps"].sum()),
+    "seconds": lambda run: round(run.seconds, 1),
+}
 NOTES = 5  # latest notes about the problem that are shown
 
 
@@ -87,6 +94,8 @@ NOTES = 5  # latest notes about the problem that are shown
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for a person.")
 @click.option("--out", type=FILE, help="The run file; default: a new one in the folder runs.")
 @tensorboard_option
+@click.option("--steps", type=click.IntRange(min=1), help="End the run after so many steps; it can be resumed later.")
+@click.option("--seconds", type=float, help="End the run after so much time in all; it can be resumed later.")
 @click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
@@ -137,9 +146,11 @@ def run(
     rate: str | None,
     max_staleness: int | None,
     learner: str,
+    steps: int | None,
+    seconds: float | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
-    request = Trial(problem, {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
+    request = Trial(full_name(problem), {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
     file = out or default_file(request)
     operator = find_operator(reached, operator_deadline, file)
     if resume:
@@ -160,7 +171,8 @@ def run(
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
-    budget = [] if max_resets is None else ["--max-resets", str(max_resets)]
+    limits: dict[str, float | None] = {"max_resets": max_resets, "steps": steps, "seconds": seconds}
+    budget = [word for name, limit in limits.items() for word in _limit(name, limit)]
     before = file if resume else None
     try:
         with (
@@ -177,6 +189,8 @@ def run(
                 overwrite=overwrite,
                 progress=note,
                 max_resets=max_resets,
+                steps=steps,
+                seconds=seconds,
                 operator=None if (who := operator or asked_by(world)) is None else progress.watching(who),
                 delay=delay,
                 rate=hertz(rate),
@@ -192,15 +206,21 @@ def run(
         click.echo(f"{error} {saved}", err=True)
         raise click.exceptions.Exit(2) from None
     data = summary(done, max_resets)
-    if data["stopped_because"] is not None:
-        so_far = data["realised_resets"]
-        words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
+    if (kind := data["stopped_because"]) in LIMITS:
+        so_far = LIMITS[kind](done)
+        more = {**limits, kind: so_far + (limits[kind] or 0)}
+        words = shlex.join([*again, *(word for name, limit in more.items() for word in _limit(name, limit))])
         click.echo(
-            f"Ended at the allowed number of resets ({so_far}), after {len(done)} of {request.episodes} episodes. "
-            f"Go on with: {words}",
+            f"Ended at the allowed number of {kind.removeprefix('max_')} ({so_far}), after {len(done)} of "
+            f"{request.episodes} episodes. Go on with: {words}",
             err=True,
         )
     emit(data, as_json, lambda console: show(console, data))
+
+
+def _limit(name: str, value: float | None) -> list[str]:
+    """A limit as words of a command."""
+    return [] if value is None else [f"--{name.replace('_', '-')}", f"{value}"]
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
@@ -240,7 +260,8 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
             "episodes_played": len(run),
             "max_resets": max_resets,
-            "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
+            "stopped_because": None if run.ended is None else run.ended.kind,
+            "ended": None if run.ended is None else run.ended.why,
             "interventions": len(run.interventions),
             "seconds_waited": waited,
             "resets_bound": tally.upper,

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 
 from resetfree.core.errors import RunError
+from resetfree.core.system import kill_group
 
 
 class ChildFailed(RunError):
@@ -88,8 +88,8 @@ class Children:
 def _kill(child: subprocess.Popen[str]) -> None:
     """Kill a running process with its descendants."""
     if child.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        kill_group(child.pid)
+        child.kill()
 
 
 def _fate(code: int) -> str:

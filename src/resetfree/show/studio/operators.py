@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from resetfree.core.errors import RunError
+from resetfree.core.system import NOFOLLOW, NONBLOCK, owned
 from resetfree.core.web_guard import TOKEN
 from resetfree.problems.operators import Answer, Request
 from resetfree.problems.operators.http import LARGEST
@@ -114,10 +115,10 @@ class Distant:
     def _address(self) -> tuple[int, str]:
         """Loopback port and token, from a small plain file that this user owns."""
         try:
-            handle = os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            handle = os.open(self._file, os.O_RDONLY | NOFOLLOW | NONBLOCK)
             try:
                 about = os.fstat(handle)
-                if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid():
+                if not stat.S_ISREG(about.st_mode) or not owned(about):
                     raise ValueError("it is not a plain file of this user")
                 data = json.loads(os.read(handle, 4096))
             finally:

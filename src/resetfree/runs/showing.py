@@ -1,0 +1,173 @@
+"""A run for people: five lines, a figure, a table of pandas, and a small view in notebooks."""
+
+from __future__ import annotations
+
+import html
+import io
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
+from resetfree.runs.ending import Ending
+from resetfree.theory.certificates.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+SOLVED = 10**6  # H S A up to which a view asks the oracle: it must be quick
+LATELY = 10  # a tenth of the episodes, the latest, is shown besides all of them
+POINTS, WIDTH, HEIGHT = 120, 240, 48  # of the curve in a notebook
+
+
+class Shown(Record, Protocol):
+    """What is shown of a run."""
+
+    @property
+    def mdp(self) -> FiniteMDP | None:
+        """Its model, if it is known."""
+
+    @property
+    def path(self) -> Any:
+        """Its file."""
+
+    @property
+    def seconds(self) -> float:
+        """Its time."""
+
+    @property
+    def ended(self) -> Ending | None:
+        """Why it ended."""
+
+    @property
+    def regret(self) -> Floats:
+        """Exact regret."""
+
+    @property
+    def resets(self) -> Floats:
+        """Exact expected resets."""
+
+
+def described(run: Shown) -> dict[str, str]:
+    """A run in five entries: where it was played, by whom, its resets, its reward, and how it ended."""
+    spec, c, n = run.spec, run.columns, len(run)
+    late = slice(n - max(n // LATELY, 1), n)
+    few = f"the last {len(c['k'][late])}"
+    falls = f"{int(c['reset'].sum())}, {int(c['reset'][late].sum())} of them in {few}" if n else "0"
+    if exact(run):
+        falls += f"; expected {float(run.resets[-1]):.4g}"
+    if "goals" in c:
+        falls += f"; {int(c['goals'].sum())} goals"
+    paid = own_rewards(run)
+    earned = f"{paid.mean():.4g} per episode, {paid[late].mean():.4g} in {few}" if n else "nothing yet"
+    known = regret(run)
+    earned += "" if known is None or not n else f"; regret {float(known[-1]):.4g}"
+    if run.ended is not None:
+        state = f"ended after {n} of {spec['episodes']} episodes: {run.ended.why}"
+    else:
+        state = "all episodes played" if n >= spec["episodes"] else f"{n} of {spec['episodes']} episodes played"
+    where = "in no file" if run.path is None else f"saved in '{run.path}'"
+    return {
+        "problem": f"{spec['problem']}, {n} episodes of {spec['horizon']} actions in {run.seconds:.3g} s",
+        "players": f"{spec['primal']['name']} against {spec['dual']['name']}, seed {spec['seed']}",
+        "resets": falls,
+        "reward": earned,
+        "state": f"{state}, {where}",
+    }
+
+
+def text(run: Shown) -> str:
+    """The five entries as lines."""
+    return "\n".join(f"{name + ':':<9}{' '.join(words.split())}" for name, words in described(run).items())
+
+
+def as_html(run: Shown) -> str:
+    """The five entries as a table, and the cumulative resets as a curve: no script, everything escaped."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{name}</th><td style="text-align:left">{html.escape(words)}</td></tr>'
+        for name, words in described(run).items()
+    )
+    total = np.cumsum(run.columns["reset"], dtype=np.float64)
+    curve = ""
+    if len(total) > 1:
+        at = np.unique(np.linspace(0, len(total) - 1, POINTS).astype(np.int64))
+        x, y = at / (len(total) - 1) * WIDTH, HEIGHT - total[at] / max(total[-1], 1.0) * (HEIGHT - 2) - 1
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+        curve = (
+            f'<svg width="{WIDTH}" height="{HEIGHT}" role="img"><title>resets so far, episode by episode</title>'
+            f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
+        )
+    return f"<div><table>{rows}</table>{curve}</div>"
+
+
+def figure(run: Shown) -> Figure:
+    """Resets so far and the reward per episode, as a Matplotlib figure that belongs to nobody else."""
+    from matplotlib.figure import Figure
+
+    class RunFigure(Figure):
+        """A figure that notebooks show without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            drawn = io.BytesIO()
+            self.savefig(drawn, format="png")
+            return drawn.getvalue()
+
+    c, k = run.columns, run.columns["k"]
+    drawn = RunFigure(figsize=(8.0, 3.2), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    left.step(k, np.cumsum(c["reset"]), where="post", label="happened")
+    if exact(run):
+        left.plot(k, run.resets, "--", label="expected, exact")
+    if "goals" in c:
+        left.step(k, np.cumsum(c["goals"]), where="post", label="goals")
+    left.legend()
+    left.set(title="resets so far", xlabel="episode", ylim=(0, None))
+    paid = own_rewards(run)
+    window = max(len(paid) // 20, 1)
+    right.plot(k, paid, ".", markersize=2, alpha=0.4)
+    if len(paid):
+        right.plot(k[window - 1 :], np.convolve(paid, np.full(window, 1 / window), "valid"))
+    right.set(title=f"reward per episode (mean of {window})", xlabel="episode")
+    return drawn
+
+
+def frame(run: Shown) -> DataFrame:
+    """One row per episode with the columns of docs/columns.md, the resets so far, and regret if that is known."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise InvalidInput("A table of pandas needs pandas, which is not installed: pip install pandas.") from error
+    found = pandas.DataFrame({name: list(c) if c.dtype == object else c for name, c in run.columns.items()})
+    found["realised_resets"] = np.cumsum(run.columns["reset"], dtype=np.int64)
+    if exact(run):
+        found["resets"] = run.resets
+        known = regret(run)
+        if known is not None:
+            found["regret"] = known
+    return found
+
+
+def own_rewards(run: Shown) -> NDArray[np.float64]:
+    """[K] the return of each episode in the environment's own rewards, if it has such."""
+    paid, own = run.columns["reward"], run.columns["original_return"]
+    return np.asarray(np.where(np.isnan(own), paid, own), dtype=np.float64)
+
+
+def exact(run: Shown) -> bool:
+    """Whether the policies of the run were evaluated exactly."""
+    return run.mdp is not None and len(run) > 0 and not np.isnan(run.columns["v_c"]).any()
+
+
+def regret(run: Shown) -> Floats | None:
+    """[K] the exact regret; None if it is not known, not defined, or takes long to compute."""
+    mdp = run.mdp
+    if mdp is None or mdp.horizon * mdp.n_states * mdp.n_actions > SOLVED:
+        return None
+    try:
+        return run.regret
+    except (AssumptionViolated, NotCertifiable):
+        return None
