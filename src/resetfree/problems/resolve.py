@@ -14,7 +14,7 @@ from resetfree.core.naming import imported
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.gym.options import NAMES, from_options, of_adapter
-from resetfree.problems.registry import PROBLEMS, make
+from resetfree.problems.registry import HELP, PROBLEMS, make
 from resetfree.problems.remote.remote_machine import from_machine
 
 GYM = "gym:"
@@ -61,10 +61,10 @@ def option_names(problem: str) -> list[str] | None:
     """The options that a problem takes, None if it takes any name.
 
     >>> option_names("grid-v0")
-    ['slip', 'horizon']
+    ['slip', 'horizon', 'help']
     """
     if ":" not in problem:
-        return list(PROBLEMS.find(problem).options)
+        return list(dict.fromkeys([*PROBLEMS.find(problem).options, HELP]))
     if in_family(problem):
         return None
     takes = _parameters(_factory(problem))
