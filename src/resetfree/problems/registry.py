@@ -12,8 +12,10 @@ from resetfree.core.arguments import shown, words
 from resetfree.core.discovery import Registry, Unfit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_options, parameters
+from resetfree.problems.finite.with_help import with_help
 
 F = TypeVar("F", bound=Callable[..., Any])
+HELP = "help"  # an option of every registered problem: the price of asking for a reset
 LARGEST = 30_000_000  # numbers in the arrays of a registered problem: a field of a million cells has 12 million
 
 STEP, LAYER = 400, 8000  # work of a step besides its states; with its own layer
@@ -106,10 +108,12 @@ def problems() -> Mapping[str, ProblemSpec]:
 
 
 def make(id: str, **options: Any) -> Any:
-    """Make a registered problem.
+    """Make a registered problem; the option `help` of any of them is a price at which it may ask for a reset.
 
     >>> make("pits-v0", n=7, slip=0.1).n_states
     49
+    >>> make("pits-v0", help=0.5).action_names[-1]
+    'ask for help'
     >>> make("grid-v1")
     Traceback (most recent call last):
     resetfree.core.errors.UnknownName: There is no problem 'grid-v1'. Did you mean 'grid-v0'?
@@ -119,6 +123,8 @@ def make(id: str, **options: Any) -> Any:
     Got 4000000000000000000 instead: lower its options.
     """
     spec = PROBLEMS.find(words(id, "id of a problem"))
+    if HELP in options and HELP not in spec.options:
+        return with_help(make(id, **{name: value for name, value in options.items() if name != HELP}), options[HELP])
     check_options(spec.factory, options, f"problem '{id}'")
     if (numbers := spec.sized(options).numbers) > LARGEST:
         raise InvalidInput(

@@ -15,7 +15,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.gym.making import is_registered, near_id
 from resetfree.problems.gym.options import NAMES, from_options, of_adapter
-from resetfree.problems.registry import PROBLEMS, make
+from resetfree.problems.registry import HELP, PROBLEMS, make
 from resetfree.problems.remote.remote_machine import from_machine
 
 GYM = "gym:"
@@ -75,11 +75,11 @@ def option_names(problem: str) -> list[str] | None:
     """The options that a problem takes, None if it takes any name.
 
     >>> option_names("grid-v0")
-    ['slip', 'horizon']
+    ['slip', 'horizon', 'help']
     """
     problem = full_name(problem)
     if ":" not in problem:
-        return list(PROBLEMS.find(problem).options)
+        return list(dict.fromkeys([*PROBLEMS.find(problem).options, HELP]))
     if in_family(problem):
         return None
     takes = _parameters(_factory(problem))

@@ -1,0 +1,102 @@
+"""Problems in which the agent may ask for a reset at a price: states that are safe for ever may be worthless.
+
+Asking is one more action of the dynamics, not an event of the game (docs/readings.md, B5): it leads by the restart
+distribution to a start, and the episode goes on. So nothing of the paper changes, and Resets(K) counts falls alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput
+from resetfree.core.settings import Range, check
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats, Transitions
+
+ASK = "ask for help"
+MOST = 30_000_000  # possible transitions of the new action
+Price: TypeAlias = Annotated[float, Range(0, 1_000_000)]
+
+
+def with_help(problem: FiniteMDP, price: float) -> FiniteMDP:
+    """The problem with one more action, the last, that asks for help: it leads to a start, and costs `price`.
+
+    The start is drawn from `restart`, that of the present context if there are several. In units of the given problem
+    asking earns -price. Rewards must lie in [0, 1], so all are scaled: (r + price) / (1 + price) for other actions, 0
+    for asking. A policy without resets takes H actions, so its value is (V_r + H price) / (1 + price), and policies
+    are ordered as in units of the given problem (see `original_value` for the way back). What an episode loses when a reset
+    cuts it is worth more in these units, by `price` for every action that is not taken.
+
+    price: what a call costs, in units of rewards: 0.5 is half of the best reward of one step. Asking also takes a step.
+
+    Features stay: one coordinate of phi for each context is added, that of asking. Gaussian noise is scaled as rewards
+    are; Bernoulli noise has the scaled mean.
+
+    >>> import resetfree as rf
+    >>> helped = with_help(rf.make("grid-v0"), price=0.25)
+    >>> helped, helped.action_names[-1]
+    (FiniteMDP(12 states, 6 actions, horizon 8, 2 reset states), 'ask for help')
+    >>> bool(rf.check(helped))
+    True
+    """
+    check(price, Price, "'price' of with_help")
+    if not isinstance(problem, FiniteMDP):
+        raise InvalidInput(
+            "Help can be asked for in finite problems; a machine or an environment is reset when it is stuck "
+            f'(ask="when-stuck" of learn). Got {type(problem).__name__} instead.'
+        )
+    price = float(price)
+    steps, (n_states, n_actions) = len(problem.reward), (problem.n_states, problem.n_actions)
+    reward = np.zeros((steps, n_states, n_actions + 1))
+    reward[:, :, :n_actions] = (problem.reward + price) / (1 + price)
+    noise = problem.noise if isinstance(problem.noise, str) else problem.noise / (1 + price)
+    return problem.replace(
+        transition=_with_asking(problem),
+        reward=reward[0] if steps == 1 else reward,
+        noise=noise,
+        phi=None if problem.phi is None else _with_coordinates(problem.phi, len(problem.restart)),
+        action_names=[*problem.action_names, ASK],
+        name=f"{problem.name} with help at {price:g}",
+    )
+
+
+def original_value(value: Floats | float, price: float, horizon: int) -> Floats | float:
+    """Values of policies without resets in units of the problem without help: its rewards minus the price of calls.
+
+    >>> original_value(4.0, price=0.25, horizon=8)
+    3.0
+    """
+    return value * (1 + price) - horizon * price
+
+
+def _with_asking(problem: FiniteMDP) -> Transitions:
+    """The transitions with one more action; asking in a reset state, which nobody can, has no successors."""
+    t, n_states, width = problem.transition, problem.n_states, problem.n_states // len(problem.restart)
+    starts = [np.flatnonzero(row) for row in problem.restart]  # by context
+    asked = np.array([0 if problem.reset[s] else len(starts[s // width]) for s in range(n_states)])
+    if (n := int(asked.sum()) * t.n_layers) > MOST:
+        raise InvalidInput(f"Asking for help must have at most {MOST} possible transitions. Got {n} instead.")
+    counts = np.empty((t.n_layers, n_states, t.n_actions + 1), dtype=np.int64)
+    counts[:, :, :-1] = np.diff(t.indptr).reshape(t.n_layers, n_states, t.n_actions)
+    counts[:, :, -1] = asked
+    indptr = np.append(0, counts.ravel().cumsum())
+    indices, prob = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1])
+    rows = np.repeat(np.arange(counts.size), counts.ravel())  # of every entry
+    added = rows % (t.n_actions + 1) == t.n_actions
+    indices[~added], prob[~added] = t.indices, t.prob
+    contexts = [s // width for s in range(n_states) if asked[s]] * t.n_layers
+    if contexts:
+        indices[added] = np.concatenate([starts[c] + c * width for c in contexts])
+        prob[added] = np.concatenate([problem.restart[c][starts[c]] for c in contexts])
+    return Transitions(n_states, t.n_actions + 1, t.n_layers, indptr=indptr, indices=indices, prob=prob)
+
+
+def _with_coordinates(phi: Floats, n_contexts: int) -> Floats:
+    """phi with a coordinate for asking in each context, [S, A + 1, d + m]."""
+    n_states, n_actions, d = phi.shape
+    wider = np.zeros((n_states, n_actions + 1, d + n_contexts))
+    wider[:, :n_actions, :d] = phi
+    wider[np.arange(n_states), n_actions, d + np.arange(n_states) // (n_states // n_contexts)] = 1.0
+    return wider
