@@ -26,7 +26,7 @@ from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
-from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, play, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
@@ -34,6 +34,7 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.world import World, find_world
 from resetfree.runs.columns import columns_of
+from resetfree.runs.extension import check_more, extension_note
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.newfile import raise_unsaved
@@ -47,6 +48,7 @@ from resetfree.runs.statements import classes_of
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
+EPISODES = 2000  # of a run for which no number is given
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
 FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
 
@@ -56,7 +58,7 @@ class Stopped(ResetFreeError):
 
     def __init__(self, run: Run) -> None:
         where = "" if run.path is None else f", saved in '{run.path}'"
-        super().__init__(f"Stopped after {len(run)} of {run.spec['episodes']} episodes{where}.")
+        super().__init__(f"Stopped after {len(run)} of {run.episodes} episodes{where}.")
         self.run = run
 
 
@@ -65,7 +67,7 @@ def learn(
     primal: str | PrimalPlayer[Any] = "auto",
     dual: str | DualPlayer[Any] = "auto",
     *,
-    episodes: int = 2000,
+    episodes: int | None = None,
     seed: int = 0,
     feedback: str = "auto",
     path: str | Path | None = None,
@@ -78,7 +80,7 @@ def learn(
     max_resets: int | None = None,
     operator: Operator | None = None,
 ) -> Run:
-    """Play `episodes` rounds of the two-player game on a problem, and keep every round.
+    """Play `episodes` rounds (2000 if none are given) of the two-player game on a problem, and keep every round.
 
     problem: a FiniteMDP, a Problem, anything with a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
@@ -88,7 +90,8 @@ def learn(
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
     path: the run file (default: none is written).  overwrite: whether it may replace a run file.
-    resume: continue the run of that file, with the same arguments; a finished run is only read.
+    resume: continue the run of that file, with the same arguments; a finished run is only read. With more `episodes`
+      it goes on beyond its plan (see `extension`); without, it has those that it had.
     progress: called after every round with the game and the round.
     checkpoint_every: seconds between two checkpoints (less at the start), the most that a crash can lose; rounds before
       a reset by an operator are never lost.
@@ -120,25 +123,28 @@ def learn(
         if operator is not None:
             _check_operator(world)
         prepared = partial(
-            prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
+            prepare, world, primal, dual, episodes=EPISODES, seed=seed, feedback=feedback, B=B, settings=given
         )
         if not resume or file is None:
-            setup = prepared()
+            setup = prepared() if episodes is None else prepared(episodes=episodes)
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
             ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
             return played(setup, ledger, 0.0)
         ledger = Ledger.reopen(file)
         try:
-            setup = prepared(before=ledger.spec)
+            wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
+            setup = prepared(before=ledger.spec, episodes=ledger.spec["episodes"])
             different = difference(ledger.spec, setup.spec)
             if different:
                 raise RunError(f"The run file '{file}' {different}.")
             setup = dataclasses.replace(setup, spec=ledger.spec)
+            check_more(file, ledger.episodes, ledger.last, wanted)
             k, seconds = ledger.saved()
-            if k >= episodes:
+            if k >= wanted:
                 run = _run(world, ledger.contents(), file)
                 ledger.close()
                 return run
+            note = extension_note(setup, wanted) if wanted > ledger.episodes else None
             checkpoint, saved = ledger.newest()
             if "after_goal" not in ledger.spec and world.problem.units is None:
                 world.problem.units = (0.0, 1.0)  # a run from before they were learned
@@ -147,6 +153,8 @@ def learn(
                 _replay(setup, ledger)
             setup.game.why = "resume"
             ledger.resume(_checkpoint(setup.game, seconds))
+            if note is not None:
+                ledger.extend(wanted, note)
         except BaseException:
             ledger.close()
             raise
@@ -207,7 +215,7 @@ def _play_rounds(
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
     oracle = None if world.mdp is None else Evaluator(world.mdp)
-    episodes, feedback = setup.spec["episodes"], setup.spec["feedback"]
+    episodes, feedback = ledger.episodes, setup.spec["feedback"]
     rounds = play(world.problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
     problem, resets = world.problem, ledger.resets()
     append, start = ledger.append, clock()
@@ -388,4 +396,5 @@ def _run(
         pauses=None if setup is None else setup.game.pauses,
         fit=contents.fit,
         players=players,
+        extended=contents.episodes if contents.episodes > contents.spec["episodes"] else None,
     )

@@ -31,6 +31,7 @@ from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, GOALS
 from resetfree.runs.digest import Chain
+from resetfree.runs.extension import KEY, read_episodes
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.runfile import Checkpoint
@@ -56,6 +57,7 @@ class Ledger(Closes):
         try:
             with runfile.sentences(path):
                 self.spec = runfile.read_spec(connection, path)
+                self.episodes = read_episodes(connection, self.spec, path)  # planned, or what it was extended to
                 (last,) = connection.execute("SELECT max(k) FROM rounds").fetchone()
                 self._chain = _chain(connection, path)
                 self._zeros = runfile.start_type(connection) == "REAL"
@@ -221,6 +223,16 @@ class Ledger(Closes):
             self._connection.execute("INSERT INTO meta (key, json) VALUES ('resumed', ?)", (note,))
             self._write(checkpoint, None, "meta")
 
+    def extend(self, episodes: int, why: Note) -> None:
+        """Write that the run has more episodes than planned, and what that means."""
+        with self._writing():
+            self._connection.execute("BEGIN IMMEDIATE")
+            row = json.dumps({"k": self.last, "episodes": episodes, **runfile.surroundings()})
+            noted = json.dumps({**dataclasses.asdict(why), "k": self.last})
+            self._connection.executemany("INSERT INTO meta (key, json) VALUES (?, ?)", [(KEY, row), ("note", noted)])
+            self._write(None, None, "meta")
+        self.episodes = episodes
+
     def certify(self, certificates: Iterable[Certificate]) -> None:
         """Replace the certificates of the run."""
         rows = [(c.claim, json.dumps(c.to_dict(), allow_nan=False)) for c in certificates]
@@ -300,11 +312,12 @@ class Contents:
     interventions: tuple[Intervention, ...] = field(repr=False)
     fit: Fit  # whether it fits its digest
     notes: tuple[Note, ...] = ()
+    episodes: int = 0  # those that were planned, or what the run was extended to
 
     @property
     def finished(self) -> bool:
         """Whether every episode was played."""
-        return bool(self.k >= self.spec["episodes"])
+        return self.k >= self.episodes
 
 
 def read(path: str | Path) -> Contents:
@@ -319,6 +332,12 @@ def read_spec_of(path: str | Path) -> dict[str, Any]:
         return runfile.read_spec(connection, Path(path))
 
 
+def read_episodes_of(path: str | Path) -> int:
+    """How many episodes the run of a file has in the end."""
+    with runfile.reading(Path(path)) as connection:
+        return read_episodes(connection, runfile.read_spec(connection, Path(path)), Path(path))
+
+
 def write_certificates(path: str | Path, certificates: Iterable[Certificate]) -> None:
     """Replace the certificates of a run file; raises RunError while it is being written."""
     with Ledger.reopen(Path(path)) as ledger:
@@ -330,6 +349,7 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         connection.execute("BEGIN")  # one snapshot for everything below
         try:
             spec, (columns, fit) = runfile.read_spec(connection, path), runfile.read_columns(connection, path)
+            episodes = read_episodes(connection, spec, path)
             k, seconds = _newest(connection, path, len(columns["k"]))
             certificates = [row[0] for row in connection.execute("SELECT json FROM certificates ORDER BY rowid")]
             performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
@@ -344,7 +364,9 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         done = tuple(record(Intervention, json.loads(text), "intervention") for text in performed)
         about = json.loads(meta)
         notes = tuple(record(Note, json.loads(text), "note") for text in noted)
-        return Contents(spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit, notes=notes)
+        return Contents(
+            spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit, notes=notes, episodes=episodes
+        )
     except runfile.BROKEN as error:
         raise runfile.damaged(path, error) from error
 

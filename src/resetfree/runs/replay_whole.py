@@ -68,7 +68,7 @@ def _checkpoint(path: Path) -> runfile.Checkpoint | None:
 def _play(run: Run, setup: Setup, at: int) -> tuple[list[int], set[str], dict[str, Any]]:
     """The rounds that differ, from 0, in which columns, and the state of the game after `at` rounds (empty: never)."""
     c, game, problem, feedback = run.columns, setup.game, setup.world.problem, run.spec["feedback"]
-    episodes, oracle = min(len(run), run.spec["episodes"]), None if run.mdp is None else Evaluator(run.mdp)
+    episodes, oracle = min(len(run), run.episodes), None if run.mdp is None else Evaluator(run.mdp)
     rounds = play(problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
     differ: list[int] = []
     names: set[str] = set()

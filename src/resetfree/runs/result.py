@@ -57,9 +57,16 @@ class Run:
     pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
     fit: Fit | None = None  # None for a run without a ledger
     players: Mapping[Role, type] = field(default_factory=dict, repr=False)  # given classes of players, by role
+    extended: int | None = None  # the episodes that it was extended to; None for those that were planned
 
     def __len__(self) -> int:
         return len(self.columns["k"])
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes it has in the end: those that were planned (`spec`), or what it was extended to."""
+        planned: int = self.spec["episodes"]
+        return planned if self.extended is None else self.extended
 
     @cached_property
     def solution(self) -> Solution:

@@ -27,7 +27,6 @@ SAME = {
     "primal": "primal player",
     "dual": "dual player",
     "feedback": "feedback",
-    "episodes": "number of episodes",
     "seed": "seed",
 }
 
@@ -67,11 +66,6 @@ def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
             continue
         if key == "fingerprint":
             return f"holds a run of another problem ('{stored['problem']}', with other options or another model)"
-        if key == "episodes":
-            return (
-                f"was planned for {stored[key]} episodes, which its players' constants depend on; "
-                f"it cannot be resumed for {wanted[key]}"
-            )
         return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
     return None
 

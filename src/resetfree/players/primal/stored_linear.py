@@ -125,7 +125,6 @@ class PlayedWorld:
     low: Floats
     high: Floats
     seed: int
-    most: int  # largest number of rows
 
 
 @dataclass
@@ -142,7 +141,6 @@ class StoredState:
     def check_loaded(self) -> None:
         """Actions and states that there are, and a fit that ends with an episode."""
         rows, n, states = self.rows, self.rows.n, self.world.n_states
-        require(n <= self.world.most, "rows must be those of its episodes")
         require(within(rows.action[:n], NO_ACTION, len(self.ridge.gram)), "actions must be among those there are")
         require(rows.ends_at(self.ridge.fitted), "fit must end with an episode")
         if states is not None:
@@ -207,7 +205,7 @@ class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
         sizes = (problem.horizon, problem.n_states, moves_last)
-        world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed, most=most)
+        world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit

@@ -36,6 +36,7 @@ from resetfree.show.cli.run_request import (
     resumed,
 )
 from resetfree.studies.trial import NamedPlayers, Trial
+from resetfree.theory.certificates.asked import ROLES, past_plan
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
@@ -83,7 +84,11 @@ NOTES = 5  # latest notes about the problem that are shown
 @click.option("--operator-deadline", type=float, metavar="SECONDS", help="How long to wait for a person.")
 @click.option("--out", type=FILE, help="The run file; default: a new one in the folder runs.")
 @tensorboard_option
-@click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the run file; options that are not given are taken from it; more --episodes go on beyond its plan.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
 @click.pass_context
@@ -181,7 +186,10 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         resets = float(run.resets[-1])
     result: dict[str, Any] = plain(
         {
-            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "episodes", "seed", "feedback")},
+            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "seed", "feedback")},
+            "episodes": run.episodes,
+            "planned": spec["episodes"],
+            "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
             **{key: spec[key] for key in ("B", "B_source", "chosen")},
             **{role: spec[role]["name"] for role in ("primal", "dual")},
             "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
@@ -200,12 +208,12 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "pauses": None if waits is None else {name: getattr(waits, name) for name in ("last", "longest", "total")},
             "episodes_played": len(run),
             "max_resets": max_resets,
-            "stopped_because": "max_resets" if len(run) < spec["episodes"] else None,
+            "stopped_because": "max_resets" if len(run) < run.episodes else None,
             "interventions": len(run.interventions),
             "seconds_waited": waited,
             "resets_bound": tally.upper,
             "recent": {"episodes": length, "resets": lately, "bound": bound},
-            "further_resets_bound": tally.further(spec["episodes"] - len(run)),
+            "further_resets_bound": tally.further(run.episodes - len(run)),
             "most_further_resets": None if most is None else max(most - tally.resets, 0),
             "mean_steps_between_resets": tally.mean_steps,
             "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
@@ -233,6 +241,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     table.add_column(overflow="fold")
     k = data["episodes_played"]
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
+    planned += "" if data["planned"] == data["episodes"] else f", planned were {data['planned']},"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
     players = f"{data['primal']} against {data['dual']}"
     recently = f"{data['recent']['bound']:.4g} in the last {data['recent']['episodes']} episodes"
@@ -266,6 +275,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         outside = next((one["k"] for one in data["notes"] if one["tuned"]), None)
         if role == "primal" and statement["covered"] and outside is not None:
             verdict = f"tuned from episode {outside} on"
+        if statement["covered"] and data["tuned_after_plan"][role]:
+            verdict = f"tuned from episode {data['planned'] + 1} on"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
         if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked
