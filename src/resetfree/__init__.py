@@ -22,6 +22,7 @@ from resetfree.problems.gym import from_gym
 from resetfree.problems.operators import OperatorReset
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
+from resetfree.runs.all_transitions import transitions
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.result import Run
 from resetfree.theory.assumptions import check, close
@@ -64,4 +65,5 @@ __all__ = [
     "problems",
     "simulate",
     "solve",
+    "transitions",
 ]
