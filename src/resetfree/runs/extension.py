@@ -48,10 +48,10 @@ def check_more(path: Path, planned: int, played: int, wanted: int) -> None:
 def extension_note(setup: Setup, wanted: int) -> Note:
     """What an extension means for the players' claims; raises InvalidInput for a number that a player cannot have."""
     planned, problem = setup.spec["episodes"], setup.world.problem
-    players = {"primal": setup.primal, "dual": setup.dual}
-    for player in players.values():
+    players: list[Any] = [setup.primal, setup.dual]
+    for player in players:
         player.init(problem, wanted, setup.spec["seed"])  # raises where it would not fit into memory
-    tuned = [one.name for one in players.values() if depends_on_length(one, problem, planned, wanted)]
+    tuned = [one.name for one in players if depends_on_length(one, problem, planned, wanted)]
     what = f"planned for {planned} episodes, extended to {wanted}: "
     if tuned:
         names = " and ".join(f"'{name}'" for name in tuned)

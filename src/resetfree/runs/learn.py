@@ -33,9 +33,11 @@ from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.world import World, find_world
+from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.columns import columns_of
 from resetfree.runs.extension import check_more, extension_note
 from resetfree.runs.followed import followed
+from resetfree.runs.known_data import GivenData
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
@@ -45,10 +47,12 @@ from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
+from resetfree.runs.teaching import taught_again, taught_anew
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
 EPISODES = 2000  # of a run for which no number is given
+FROM = ("data", "policy", "both")  # what a run takes from an old one
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
 FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
 
@@ -79,6 +83,9 @@ def learn(
     checkpoint_every: float = 2.0,
     max_resets: int | None = None,
     operator: Operator | None = None,
+    data: Any = None,
+    start_from: str | Path | Run | None = None,
+    from_what: str | None = None,
 ) -> Run:
     """Play `episodes` rounds (2000 if none are given) of the two-player game on a problem, and keep every round.
 
@@ -97,6 +104,10 @@ def learn(
       a reset by an operator are never lost.
     max_resets: end the run after so many resets; it can be resumed later with a larger number.
     operator: performs the resets during this call, if the problem needs an operator (default: the problem's own).
+    data: episodes to learn from before the first round: run files, files of transitions (.npz), rollouts of Gymnasium,
+      datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
+    start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
+      both, or the data alone if its policy does not fit).
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator
@@ -117,6 +128,11 @@ def learn(
         whole(max_resets, "'max_resets' of a run", 1)
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
+    expect(from_what in (None, *FROM), "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
+    if from_what is not None and start_from is None:
+        raise InvalidInput("The 'from_what' of learn needs a 'start_from'. Got none instead.")
+    old = load(start_from) if isinstance(start_from, str | Path) else start_from
+    expect(old is None or isinstance(old, Run), "'start_from' of learn", "be a run or its file", start_from)
     file = None if path is None else arguments.path(path, "'path' of learn")
     played = partial(_play_rounds, progress=progress, every=every, max_resets=max_resets, operator=operator)
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
@@ -127,9 +143,13 @@ def learn(
         )
         if not resume or file is None:
             setup = prepared() if episodes is None else prepared(episodes=episodes)
+            known, rows = taught_anew(setup, data, old, from_what), []
+            if known is not None:
+                rows = known.rows()
+                setup.spec["data"] = known.about(rows)
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
-            ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-            return played(setup, ledger, 0.0)
+            ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite, data=rows)
+            return played(setup, ledger, 0.0, given=known)
         ledger = Ledger.reopen(file)
         try:
             wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
@@ -144,6 +164,7 @@ def learn(
                 run = _run(world, ledger.contents(), file)
                 ledger.close()
                 return run
+            known = taught_again(setup, ledger, data, old, from_what)
             note = extension_note(setup, wanted) if wanted > ledger.episodes else None
             checkpoint, saved = ledger.newest()
             if "after_goal" not in ledger.spec and world.problem.units is None:
@@ -159,7 +180,7 @@ def learn(
             ledger.close()
             raise
         with _nonsense_refused(setup, file):
-            return played(setup, ledger, seconds)
+            return played(setup, ledger, seconds, given=known)
 
 
 def load(
@@ -210,8 +231,9 @@ def _play_rounds(
     every: float,
     max_resets: int | None,
     operator: Operator | None,
+    given: GivenData | None = None,
 ) -> Run:
-    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger."""
+    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger.  given: what it began with."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
     oracle = None if world.mdp is None else Evaluator(world.mdp)
@@ -220,6 +242,7 @@ def _play_rounds(
     problem, resets = world.problem, ledger.resets()
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
+    watch = None if given is None else watch_for(given.episodes, problem)
     between = True  # whether the game is between two rounds: only then is its state consistent
 
     names = _checkpoint(game, 0.0).arrays.keys()
@@ -253,6 +276,9 @@ def _play_rounds(
                 between = True
                 append(plain_row(columns_of(this), as_text), this.episode)
                 resets += this.episode.reset
+                if watch is not None and (changed := watch(this.episode)):
+                    watch = None
+                    problem.noted.append(change_note(changed))
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
                     problem.noted.clear()

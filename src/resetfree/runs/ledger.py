@@ -14,7 +14,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, GOALS
 from resetfree.runs.digest import Chain
 from resetfree.runs.extension import KEY, read_episodes
+from resetfree.runs.known_data import GivenData, Row, read_data
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.runfile import Checkpoint
@@ -71,17 +72,24 @@ class Ledger(Closes):
 
     @classmethod
     def create(
-        cls, path: Path | None, spec: dict[str, Any], *, starts: str = "INTEGER", overwrite: bool = False
+        cls,
+        path: Path | None,
+        spec: dict[str, Any],
+        *,
+        starts: str = "INTEGER",
+        overwrite: bool = False,
+        data: Sequence[Row] = (),
     ) -> Self:
         """The ledger of a new run.
 
         path: the file (its folder is made), or None for a temporary database, deleted with this object.
         starts: the type of starts, see `runfile.START_TYPES`.
         overwrite: whether a run file may be replaced; a file of another kind never is.
+        data: from before the first round, which the spec describes.
         """
         if path is None:
             connection = sqlite3.connect("", isolation_level=None)  # in memory, spilling to the disk if it grows large
-            fill(connection, spec, starts)
+            fill(connection, spec, starts, data)
             return cls(connection, None, None)
         held = lock(path)
         try:
@@ -89,7 +97,7 @@ class Ledger(Closes):
                 if not overwrite:
                     raise RunError(f"The run file '{path}' exists. Resume it, overwrite it, or name another file.")
                 runfile.check_header(path)
-            write_new(path, spec, starts)
+            write_new(path, spec, starts, data)
             try:
                 return cls(open_writer(path), path, held)
             except RunError as error:
@@ -214,6 +222,11 @@ class Ledger(Closes):
         """The rounds `first` to `last` with their episodes, one by one."""
         with runfile.sentences(self.path):
             yield from runfile.read_played(self._connection, self.path, first, last)
+
+    def data(self) -> GivenData | None:
+        """The data from before the first round."""
+        with runfile.sentences(self.path):
+            return read_data(self._connection, self.spec, self.path)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Write that the run is resumed after its last round, with a checkpoint of that round."""

@@ -19,6 +19,7 @@ from resetfree.game.loop import Game, play
 from resetfree.problems.world import World
 from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, columns_of
+from resetfree.runs.known_data import read_data, taught
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.statements import BROKEN, ROLES
@@ -57,7 +58,12 @@ def _setup(run: Run) -> Setup:
     world = World(run.problem_again(), run.mdp, spec["problem"], spec["problem_options"])
     primal, dual = run.player_again("primal"), run.player_again("dual")
     episodes, seed, feedback = spec["episodes"], spec["seed"], spec["feedback"]
-    return prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
+    setup = prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
+    if run.path is not None and "data" in spec:
+        with runfile.reading(run.path) as connection:
+            given = read_data(connection, spec, run.path)
+        setup.game.primal = taught(setup.primal, setup.game.primal, world.problem, given)
+    return setup
 
 
 def _checkpoint(path: Path) -> runfile.Checkpoint | None:

@@ -42,12 +42,16 @@ MOST_TEXT = 2**24  # characters of one JSON text that is parsed
 # What parsing untrusted data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # integer `next_start` of an episode that was followed by a reset in a persistent environment
+DATA = "CREATE TABLE data (i INTEGER PRIMARY KEY, reset INTEGER NOT NULL, form TEXT NOT NULL, data BLOB NOT NULL)"
 _INTEGERS, _STARTS = ("k", "reset", "steps", GOALS), ("s1", "next_start")
 _CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
-def schema(start_type: str, goals: bool = False) -> list[str]:
-    """The SQL statements that create the tables.  start_type: one of START_TYPES.  goals: whether there are goals."""
+def schema(start_type: str, goals: bool = False, data: bool = False) -> list[str]:
+    """The SQL statements that create the tables.
+
+    start_type: one of START_TYPES.  goals, data: whether there are goals, and data from before the first round.
+    """
     kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
     names = (*COLUMNS, GOALS) if goals else COLUMNS
     columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in names)
@@ -61,6 +65,7 @@ def schema(start_type: str, goals: bool = False) -> list[str]:
         "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE interventions (json TEXT NOT NULL)",
         digest.TABLE,
+        *([DATA] if data else []),
     ]
 
 
@@ -181,7 +186,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
             f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
-    ours = (schema(kind, goals) for kind in START_TYPES for goals in (False, True))
+    ours = (schema(kind, goals, data) for kind in START_TYPES for goals in (False, True) for data in (False, True))
     if found < 1 or not any(tables == {("table", sql) for sql in statements} for statements in ours):
         raise RunError(f"The file '{path}' is not a run file of resetfree: it has other tables.")
 

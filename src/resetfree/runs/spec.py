@@ -19,6 +19,13 @@ KEYS: dict[str, _Kinds] = {
 }
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}
 STATEMENT: dict[str, _Kinds] = {"constants": (dict,), "covered": (bool,), "why": (str,)}
+DATA: dict[str, _Kinds] = {  # of the data from before the first round, where there are some
+    **dict.fromkeys(("episodes", "steps", "resets"), (int,)),
+    "from": (list,),
+    "units": (list, _NONE),
+    "policy": (bool,),
+    "digest": (str,),
+}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
 # Keys that must be equal for a run to be resumed, and their names in messages.
@@ -37,6 +44,8 @@ def validate(spec: Any) -> dict[str, Any]:
     for role in ("primal", "dual"):
         _typed(found[role], PLAYER, role)
         _typed(found["statements"].get(role), STATEMENT, f"statement of the {role} player")
+    if "data" in found:
+        _typed(found["data"], DATA, "data")
     for key in POSITIVE:
         if found[key] is not None and not 1 <= found[key] <= LARGEST:
             raise ValueError(f"its '{key}' must be positive, and is {str(found[key])[:20]}")

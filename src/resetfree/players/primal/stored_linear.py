@@ -19,6 +19,7 @@ from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.ridge_players import HasRidge, Switching
 from resetfree.players.shared.stored_ridge import (
@@ -149,7 +150,7 @@ class StoredState:
 
 
 @dataclass(frozen=True)
-class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
+class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
     """Q = clip(w_a.psi + scale (P + lam) width, -lam, t), greedy, w_a the regression of r + V(s') on all transitions.
 
     The mathematics of `greedy-composite`, pooled, on transitions that are kept one by one, so that states may be

@@ -35,6 +35,7 @@ from resetfree.show.cli.run_request import (
     require_operator,
     resumed,
 )
+from resetfree.show.report.html.html_tables import data_words
 from resetfree.studies.trial import NamedPlayers, Trial
 from resetfree.theory.certificates.asked import ROLES, past_plan
 
@@ -91,6 +92,14 @@ NOTES = 5  # latest notes about the problem that are shown
 )
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
+@click.option(
+    "--data",
+    multiple=True,
+    type=FILE,
+    help="Learn from this file first: a run file, or transitions in a .npz file; repeat.",
+)
+@click.option("--from", "start_from", type=FILE, metavar="OLD", help="Begin with data and policy of an old run file.")
+@click.option("--from-what", type=click.Choice(["data", "policy", "both"]), help="What to take; default: what fits.")
 @click.pass_context
 def run(
     context: click.Context,
@@ -110,6 +119,9 @@ def run(
     resume: bool,
     overwrite: bool,
     as_json: bool,
+    data: Sequence[Path],
+    start_from: Path | None,
+    from_what: str | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
     request = Trial(problem, {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
@@ -148,6 +160,9 @@ def run(
                 progress=note,
                 max_resets=max_resets,
                 operator=None if (who := operator or asked_by(world)) is None else progress.watching(who),
+                data=list(data) or None,
+                start_from=start_from,
+                from_what=from_what,
             )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
@@ -157,16 +172,16 @@ def run(
         saved = resume_it if file.exists() else "Nothing was played."
         click.echo(f"{error} {saved}", err=True)
         raise click.exceptions.Exit(2) from None
-    data = summary(done, max_resets)
-    if data["stopped_because"] is not None:
-        so_far = data["realised_resets"]
+    found = summary(done, max_resets)
+    if found["stopped_because"] is not None:
+        so_far = found["realised_resets"]
         words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
         click.echo(
             f"Ended at the allowed number of resets ({so_far}), after {len(done)} of {request.episodes} episodes. "
             f"Go on with: {words}",
             err=True,
         )
-    emit(data, as_json, lambda console: show(console, data))
+    emit(found, as_json, lambda console: show(console, found))
 
 
 def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
@@ -189,6 +204,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             **{key: spec[key] for key in ("problem", "problem_options", "horizon", "seed", "feedback")},
             "episodes": run.episodes,
             "planned": spec["episodes"],
+            "data": spec.get("data"),
             "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
             **{key: spec[key] for key in ("B", "B_source", "chosen")},
             **{role: spec[role]["name"] for role in ("primal", "dual")},
@@ -255,6 +271,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("resets, predicted", _predicted(data)),
         ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
+    if data["data"] is not None:
+        rows.insert(2, ("began with", data_words(data["data"])))
     if data["goals"] or data["after_goal"]:
         then = "" if data["after_goal"] is None else f", after each: {data['after_goal']}"
         rows.append(("goals", f"{_per_episode(data['goals'], k)}{then}"))
@@ -275,6 +293,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         outside = next((one["k"] for one in data["notes"] if one["tuned"]), None)
         if role == "primal" and statement["covered"] and outside is not None:
             verdict = f"tuned from episode {outside} on"
+        if role == "primal" and statement["covered"] and data["data"] is not None:
+            verdict = "tuned: it began with data"
         if statement["covered"] and data["tuned_after_plan"][role]:
             verdict = f"tuned from episode {data['planned'] + 1} on"
         if not statement["covered"] and statement.get("most_resets") is not None:

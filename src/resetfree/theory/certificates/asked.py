@@ -35,6 +35,14 @@ def past_plan(run: Record, role: Literal["primal", "dual"]) -> str:
     )
 
 
+def began_with(run: Record) -> str:
+    """Why nothing is proved of what the primal player learned from data before the first round; empty without data."""
+    about = run.spec.get("data")
+    if about is None:
+        return ""
+    return f"it began with {about['episodes']} episodes of data, which no theorem covers"
+
+
 def unknown_cap(run: Record, claim: str) -> list[Certificate]:
     """A claim about `most_resets` that cannot be checked: the file has such a number, and the player is unknown."""
     why, named = run.statements["primal"]["why"], run.spec["statements"]["primal"].get("most_resets")

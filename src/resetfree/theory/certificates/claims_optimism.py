@@ -9,7 +9,7 @@ import numpy as np
 from resetfree.core.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.game.capabilities import HasProof, Proof
 from resetfree.theory.assumptions import feasibility, linearity
-from resetfree.theory.certificates.asked import known_player, past_plan
+from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import primal_regret
@@ -51,7 +51,7 @@ def _lacks(run: Record, proof: Proof) -> str:
         return f"the theorem is {over}"
     if proof.one_multiplier and (lam != lam[0]).any():
         return f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}"
-    if past := past_plan(run, "primal"):
+    if past := began_with(run) or past_plan(run, "primal"):
         return past
     outside = next((one.k for one in run.notes if one.tuned), None)
     if outside is not None:

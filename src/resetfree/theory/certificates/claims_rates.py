@@ -11,7 +11,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import BoundsPrimalRegret, CapsMultiplier, Comparator, PrimalRegretBound
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.asked import known_player, past_plan
+from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_optimism import Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
@@ -86,8 +86,8 @@ def primal_bound(run: Record) -> PrimalRegretBound:
     player, name = known_player(run, "primal"), run.spec["primal"]["name"]
     if over := over_bound(run, proof_of(run)):
         raise NotCertifiable(f"The rate is {over}.")
-    if past := past_plan(run, "primal"):
-        raise NotCertifiable(f"The rate ends with the plan: {past}.")
+    if past := began_with(run) or past_plan(run, "primal"):
+        raise NotCertifiable(f"The rate does not hold here: {past}.")
     if isinstance(player, BoundsPrimalRegret):
         found = player.primal_regret_bound(run.problem_again(), run.spec["episodes"], len(run))
         if found is not None:
