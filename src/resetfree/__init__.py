@@ -24,6 +24,7 @@ from resetfree.problems.operators import OperatorReset
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import make, problems
 from resetfree.problems.remote.remote_machine import from_machine
+from resetfree.runs.all_transitions import transitions
 from resetfree.runs.callbacks import EvaluateEvery, LogEvery, StopWhen
 from resetfree.runs.learn import Stopped, learn, load
 from resetfree.runs.result import Run
@@ -77,5 +78,6 @@ __all__ = [
     "problems",
     "simulate",
     "solve",
+    "transitions",
     "with_help",
 ]

@@ -116,11 +116,11 @@ def test_the_proven_policy_is_not_to_blame_for_the_fall_of_another() -> None:
     assert (lives.state.rate, lives.state.stale) == (NOTHING, True)
 
 
-def test_rows_of_the_first_episodes() -> None:
+def test_rows_before_the_last_episodes() -> None:
     lives = Lives(box=False)
     for reset in (False, True, False):
         lives.live(lives.policy(0.0), lives.k, reset=reset)
-    assert [lives.state.rows.of_episodes(j) for j in range(4)] == [0, ROWS, 2 * ROWS, 3 * ROWS]
+    assert [lives.state.rows.before_last(j) for j in range(5)] == [3 * ROWS, 2 * ROWS, ROWS, 0, 0]
 
 
 def test_policies_are_compared_by_value() -> None:

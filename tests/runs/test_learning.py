@@ -277,7 +277,7 @@ def test_what_differs_is_refused_with_what_differs(tmp_path: Path) -> None:
     with pytest.raises(OSError):  # noqa: PT011
         learn(progress=stop_at(20, error=OSError), **asked)
     for change, sentence in (
-        ({"episodes": 80}, "was planned for 40 episodes, .* it cannot be resumed for 80"),
+        ({"episodes": 30}, "has 40 episodes, of which .* can be resumed for 40 or more, not for 30"),
         ({"seed": 1}, "was made with another seed: 0, not 1"),
         ({"B": 6.0}, r"another primal player: linear-ucb with B=5\.0, not B=6\.0"),
         ({"primal": "uniform"}, "another primal player: linear-ucb, not uniform"),

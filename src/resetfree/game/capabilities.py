@@ -2,8 +2,9 @@
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`. Dual players: `BoundsOnlineRegret`, `BoundsEachRound`,
-`StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`, `ChoosesFunction`, `TakesHints`.
+`BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `LearnsFromEpisodes`, `StartsFromPolicy`. Dual players:
+`BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`, `ChoosesFunction`,
+`TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -11,6 +12,7 @@ player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier func
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import hypot
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
@@ -19,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Bools, Floats
 
 
@@ -174,6 +176,25 @@ class Decides(Protocol):
 
     def decisions(self, state: Any) -> list[Decision]:
         """Its decisions so far."""
+
+
+@runtime_checkable
+class LearnsFromEpisodes(Protocol):
+    """A primal player that can learn from episodes that it did not choose: data from before the first round."""
+
+    def absorb(self, state: Any, episode: Episode) -> Any:
+        """Learn from an episode; may change `state` and return it."""
+
+
+@runtime_checkable
+class StartsFromPolicy(Protocol):
+    """A primal player that can begin with a policy that was learned elsewhere."""
+
+    def adopt(self, state: Any, policy: Mapping[str, NDArray[Any]]) -> Any:
+        """Play it first, after all data were absorbed; raises InvalidInput for one that it cannot play.
+
+        policy: its "kind", the "lam" that it was learned with, and its arrays; from a file, which may be forged.
+        """
 
 
 @dataclass(frozen=True, eq=False)

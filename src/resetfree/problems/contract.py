@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,14 @@ class Note:
     tuned: bool = False  # whether claims for rewards in [0, 1] are tuned from that round on
 
 
+class Recorded(NamedTuple):
+    """A step that was recorded elsewhere, as a problem sees it."""
+
+    state: State
+    reward: float  # before it is scaled
+    reset: bool  # whether the state is a reset state
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
     """A problem's description of itself: for its fingerprint, and for the run file."""
@@ -303,6 +311,10 @@ class Problem(ABC):
                 f"The problem '{self.name}' cannot be copied ({one_line(error)}): name another to evaluate on, "
                 "EvaluateEvery(..., on=...)."
             ) from error
+
+    def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
+        """What a step that was recorded elsewhere means here; raises InvalidInput.  reward: None before the first."""
+        return Recorded(observation, 0.0 if reward is None else float(reward), reward is not None and bool(terminated))
 
     def close(self) -> None:  # noqa: B027 (optional)
         """Release resources; called at the end of a run if the problem was given by name."""

@@ -36,9 +36,12 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
+from resetfree.runs.changed_dynamics import change_note, watch_for
 from resetfree.runs.columns import columns_of
 from resetfree.runs.ending import STOPPED, Budget, Ending
+from resetfree.runs.extension import check_more, extension_note
 from resetfree.runs.followed import followed
+from resetfree.runs.known_data import GivenData
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.live.acting import ByTheClock, act, by_the_clock, go_on, temporary_file
 from resetfree.runs.newfile import raise_unsaved
@@ -50,10 +53,13 @@ from resetfree.runs.session import Callback, Callbacks, Session, check_callbacks
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
+from resetfree.runs.teaching import taught_again, taught_anew
 from resetfree.runs.timed import as_timed, restore_plans, rounds_of, saved_plans, timing_of
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
+EPISODES = 2000  # of a run for which no number is given
+FROM = ("data", "policy", "both")  # what a run takes from an old one
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
 FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
 
@@ -63,7 +69,7 @@ class Stopped(ResetFreeError):
 
     def __init__(self, run: Run) -> None:
         where = "" if run.path is None else f", saved in '{run.path}'"
-        super().__init__(f"Stopped after {len(run)} of {run.spec['episodes']} episodes{where}.")
+        super().__init__(f"Stopped after {len(run)} of {run.episodes} episodes{where}.")
         self.run = run
 
 
@@ -72,7 +78,7 @@ def learn(
     primal: str | PrimalPlayer[Any] = "auto",
     dual: str | DualPlayer[Any] = "auto",
     *,
-    episodes: int = 2000,
+    episodes: int | None = None,
     seed: int = 0,
     feedback: str = "auto",
     path: str | Path | None = None,
@@ -91,8 +97,11 @@ def learn(
     callbacks: Iterable[Callback] = (),
     steps: int | None = None,
     seconds: float | None = None,
+    data: Any = None,
+    start_from: str | Path | Run | None = None,
+    from_what: str | None = None,
 ) -> Run:
-    """Play `episodes` rounds of the two-player game on a problem, and keep every round.
+    """Play `episodes` rounds (2000 if none are given) of the two-player game on a problem, and keep every round.
 
     problem: a gymnasium.Env, a FiniteMDP, a Problem, what has a method `problem()`, or what the command line takes.
     primal, dual: names, module:Class or players. "auto" (see `auto.choose`) picks what suits the problem, and the run
@@ -103,7 +112,8 @@ def learn(
     feedback: the cost signal of the dual player, see `game.FEEDBACK`, or "auto".
     B: bound on the multipliers for players that need one (default: the least one, computed by the oracle if available).
     path: the run file (default: none is written).  overwrite: whether it may replace a run file.
-    resume: continue the run of that file, with the same arguments; a finished run is only read.
+    resume: continue the run of that file, with the same arguments; a finished run is only read. With more `episodes`
+      it goes on beyond its plan (see `extension`); without, it has those that it had.
     progress: called after every round with the game and the round.
     checkpoint_every: seconds between two checkpoints (less at the start), the most that a crash can lose; rounds before
       a reset by an operator are never lost.
@@ -121,6 +131,10 @@ def learn(
     callbacks: functions of the `Session`, called after every round: True or a text ends the run (see `callbacks`).
     steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
       resumed later with a larger number. What ended a run is in `run.ended`.
+    data: episodes to learn from before the first round: run files, files of transitions (.npz), rollouts of Gymnasium,
+      datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
+    start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
+      both, or the data alone if its policy does not fit).
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. SIGTERM does the same. If a player, the problem or the operator
@@ -151,6 +165,11 @@ def learn(
         timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
+    expect(from_what in (None, *FROM), "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
+    if from_what is not None and start_from is None:
+        raise InvalidInput("The 'from_what' of learn needs a 'start_from'. Got none instead.")
+    old = load(start_from) if isinstance(start_from, str | Path) else start_from
+    expect(old is None or isinstance(old, Run), "'start_from' of learn", "be a run or its file", start_from)
     file = None if path is None else arguments.path(path, "'path' of learn")
     played = partial(_play_rounds, progress=progress, every=every, operator=operator, budget=budget, callbacks=watching)
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
@@ -164,26 +183,34 @@ def learn(
             options = {"progress": progress, "every": every, "operator": operator, "budget": budget}
             played = partial(_play_at_rate, clock=clock, shown=file, **options)
         prepared = partial(
-            prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
+            prepare, world, primal, dual, episodes=EPISODES, seed=seed, feedback=feedback, B=B, settings=given
         )
         if not resume or file is None:
-            setup = as_timed(prepared(), timing)
+            setup = as_timed(prepared() if episodes is None else prepared(episodes=episodes), timing)
+            known, rows = taught_anew(setup, data, old, from_what), []
+            if known is not None:
+                rows = known.rows()
+                setup.spec["data"] = known.about(rows)
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
             with nullcontext(file) if rate is None or file is not None else temporary_file() as kept:
-                ledger = Ledger.create(kept, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-                return played(setup, ledger, 0.0)
+                ledger = Ledger.create(kept, setup.spec, starts=_start_type(setup), overwrite=overwrite, data=rows)
+                return played(setup, ledger, 0.0, given=known)
         ledger = Ledger.reopen(file)
         try:
-            setup = as_timed(prepared(before=ledger.spec), timing)
+            wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
+            setup = as_timed(prepared(before=ledger.spec, episodes=ledger.spec["episodes"]), timing)
             different = difference(ledger.spec, setup.spec)
             if different:
                 raise RunError(f"The run file '{file}' {different}.")
             setup = dataclasses.replace(setup, spec=ledger.spec)
+            check_more(file, ledger.episodes, ledger.last, wanted)
             k, before = ledger.saved()
-            if k >= episodes:
+            if k >= wanted:
                 run = _run(world, ledger.contents(), file)
                 ledger.close()
                 return run
+            known = taught_again(setup, ledger, data, old, from_what)
+            note = extension_note(setup, wanted) if wanted > ledger.episodes else None
             checkpoint, saved = ledger.newest()
             if "after_goal" not in ledger.spec and world.problem.units is None:
                 world.problem.units = (0.0, 1.0)  # a run from before they were learned
@@ -198,11 +225,13 @@ def learn(
                 go_on(setup, ledger)
             setup.game.why = "resume"
             ledger.resume(checkpoint)
+            if note is not None:
+                ledger.extend(wanted, note)
         except BaseException:
             ledger.close()
             raise
         with _nonsense_refused(setup, file):
-            return played(setup, ledger, before)
+            return played(setup, ledger, before, given=known)
 
 
 def load(
@@ -260,16 +289,18 @@ def _play_rounds(
     operator: Operator | None,
     budget: Budget,
     callbacks: tuple[Callback, ...],
+    given: GivenData | None = None,
 ) -> Run:
-    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger."""
+    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger.  given: what it began with."""
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
-    episodes = setup.spec["episodes"]
-    rounds = rounds_of(setup, oracle=None if world.mdp is None else Evaluator(world.mdp))
+    episodes = ledger.episodes
+    rounds = rounds_of(setup, episodes=episodes, oracle=None if world.mdp is None else Evaluator(world.mdp))
     problem, (resets, steps) = world.problem, ledger.totals()
     limited, ended = any(limit is not None for limit in budget), None
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
+    changes = None if given is None else watch_for(given.episodes, problem)
     between = True  # whether the game is between two rounds: only then is its state consistent
 
     names = _checkpoint(game, 0.0).arrays.keys()
@@ -314,6 +345,9 @@ def _play_rounds(
                 between = True
                 append(plain_row(columns_of(this), as_text), this.episode, timing_of(game, this))
                 resets, steps = resets + this.episode.reset, steps + len(this.episode.actions)
+                if changes is not None and (changed := changes(this.episode)):
+                    changes = None
+                    problem.noted.append(change_note(changed))
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
                     problem.noted.clear()
@@ -358,7 +392,14 @@ def _play_rounds(
 
 
 def _play_at_rate(
-    setup: Setup, ledger: Ledger, before: float, *, clock: ByTheClock, shown: Path | None, **options: Any
+    setup: Setup,
+    ledger: Ledger,
+    before: float,
+    *,
+    clock: ByTheClock,
+    shown: Path | None,
+    given: GivenData | None = None,
+    **options: Any,
 ) -> Run:
     """As `_play_rounds`, by the clock.  shown: the file of the run that is returned, None for a temporary one."""
     world = setup.world
@@ -493,4 +534,5 @@ def _run(
         fit=contents.fit,
         players=players,
         ended=contents.ended,
+        extended=contents.episodes if contents.episodes > contents.spec["episodes"] else None,
     )

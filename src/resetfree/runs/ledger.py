@@ -14,7 +14,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,8 @@ from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, GOALS, TIMING
 from resetfree.runs.digest import Chain
 from resetfree.runs.ending import Ending
+from resetfree.runs.extension import KEY, read_episodes
+from resetfree.runs.known_data import GivenData, Row, read_data
 from resetfree.runs.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.runfile import Checkpoint
@@ -57,6 +59,7 @@ class Ledger(Closes):
         try:
             with runfile.sentences(path):
                 self.spec = runfile.read_spec(connection, path)
+                self.episodes = read_episodes(connection, self.spec, path)  # planned, or what it was extended to
                 (last,) = connection.execute("SELECT max(k) FROM rounds").fetchone()
                 self._chain = _chain(connection, path)
                 self._zeros = runfile.start_type(connection) == "REAL"
@@ -70,17 +73,24 @@ class Ledger(Closes):
 
     @classmethod
     def create(
-        cls, path: Path | None, spec: dict[str, Any], *, starts: str = "INTEGER", overwrite: bool = False
+        cls,
+        path: Path | None,
+        spec: dict[str, Any],
+        *,
+        starts: str = "INTEGER",
+        overwrite: bool = False,
+        data: Sequence[Row] = (),
     ) -> Self:
         """The ledger of a new run.
 
         path: the file (its folder is made), or None for a temporary database, deleted with this object.
         starts: the type of starts, see `runfile.START_TYPES`.
         overwrite: whether a run file may be replaced; a file of another kind never is.
+        data: from before the first round, which the spec describes.
         """
         if path is None:
             connection = sqlite3.connect("", isolation_level=None)  # in memory, spilling to the disk if it grows large
-            fill(connection, spec, starts)
+            fill(connection, spec, starts, data)
             return cls(connection, None, None)
         held = lock(path)
         try:
@@ -91,7 +101,7 @@ class Ledger(Closes):
                         "name another (path=...)."
                     )
                 runfile.check_header(path)
-            write_new(path, spec, starts)
+            write_new(path, spec, starts, data)
             try:
                 return cls(open_writer(path), path, held)
             except RunError as error:
@@ -230,6 +240,11 @@ class Ledger(Closes):
         with runfile.sentences(self.path):
             yield from runfile.read_played(self._connection, self.path, first, last)
 
+    def data(self) -> GivenData | None:
+        """The data from before the first round."""
+        with runfile.sentences(self.path):
+            return read_data(self._connection, self.spec, self.path)
+
     def resume(self, checkpoint: Checkpoint) -> None:
         """Write that the run is resumed after its last round, with a checkpoint of that round."""
         with self._writing():
@@ -237,6 +252,16 @@ class Ledger(Closes):
             note = json.dumps({"k": checkpoint.k, **runfile.surroundings()})
             self._connection.execute("INSERT INTO meta (key, json) VALUES ('resumed', ?)", (note,))
             self._write(checkpoint, None, "meta")
+
+    def extend(self, episodes: int, why: Note) -> None:
+        """Write that the run has more episodes than planned, and what that means."""
+        with self._writing():
+            self._connection.execute("BEGIN IMMEDIATE")
+            row = json.dumps({"k": self.last, "episodes": episodes, **runfile.surroundings()})
+            noted = json.dumps({**dataclasses.asdict(why), "k": self.last})
+            self._connection.executemany("INSERT INTO meta (key, json) VALUES (?, ?)", [(KEY, row), ("note", noted)])
+            self._write(None, None, "meta")
+        self.episodes = episodes
 
     def certify(self, certificates: Iterable[Certificate]) -> None:
         """Replace the certificates of the run."""
@@ -318,11 +343,12 @@ class Contents:
     fit: Fit  # whether it fits its digest
     notes: tuple[Note, ...] = ()
     ended: Ending | None = None  # why it ended after its last round, if something ended it
+    episodes: int = 0  # those that were planned, or what the run was extended to
 
     @property
     def finished(self) -> bool:
         """Whether every episode was played."""
-        return bool(self.k >= self.spec["episodes"])
+        return self.k >= self.episodes
 
 
 def read(path: str | Path) -> Contents:
@@ -337,6 +363,12 @@ def read_spec_of(path: str | Path) -> dict[str, Any]:
         return runfile.read_spec(connection, Path(path))
 
 
+def read_episodes_of(path: str | Path) -> int:
+    """How many episodes the run of a file has in the end."""
+    with runfile.reading(Path(path)) as connection:
+        return read_episodes(connection, runfile.read_spec(connection, Path(path)), Path(path))
+
+
 def write_certificates(path: str | Path, certificates: Iterable[Certificate]) -> None:
     """Replace the certificates of a run file; raises RunError while it is being written."""
     with Ledger.reopen(Path(path)) as ledger:
@@ -348,6 +380,7 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         connection.execute("BEGIN")  # one snapshot for everything below
         try:
             spec, (columns, fit) = runfile.read_spec(connection, path), runfile.read_columns(connection, path)
+            episodes = read_episodes(connection, spec, path)
             k, seconds = _newest(connection, path, len(columns["k"]))
             certificates = [row[0] for row in connection.execute("SELECT json FROM certificates ORDER BY rowid")]
             performed = [row[0] for row in connection.execute("SELECT json FROM interventions ORDER BY rowid")]
@@ -364,9 +397,18 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         about = json.loads(meta)
         notes = tuple(record(Note, json.loads(text), "note") for text in noted)
         last = record(Ending, json.loads(ends[-1]), "ending") if ends else None
-        ended = last if last is not None and last.k == len(columns["k"]) else None
         return Contents(
-            spec, columns, k, seconds, claims, meta=about, interventions=done, fit=fit, notes=notes, ended=ended
+            spec,
+            columns,
+            k,
+            seconds,
+            claims,
+            meta=about,
+            interventions=done,
+            fit=fit,
+            notes=notes,
+            ended=last if last is not None and last.k == len(columns["k"]) else None,
+            episodes=episodes,
         )
     except runfile.BROKEN as error:
         raise runfile.damaged(path, error) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
 from resetfree.core.system import flush_folder
 from resetfree.runs.digest import Chain, beginning
+from resetfree.runs.known_data import Row, write_data
 from resetfree.runs.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
 
 
@@ -43,7 +45,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
+def write_new(path: Path, spec: dict[str, Any], starts: str, data: Sequence[Row] = ()) -> None:
     """Write a new run file atomically: a file that it replaces stays until the new one is complete."""
     target = os.path.realpath(path)
     draft = Path(f"{target}.new")
@@ -54,7 +56,7 @@ def write_new(path: Path, spec: dict[str, Any], starts: str) -> None:
         with sentences(path):
             connection = sqlite3.connect(draft, isolation_level=None)
             try:
-                fill(connection, spec, starts)
+                fill(connection, spec, starts, data)
             finally:
                 connection.close()
         for log in (Path(f"{target}-wal"), Path(f"{target}-shm")):  # SQLite would read an old file's log into the new
@@ -85,13 +87,16 @@ def raise_unsaved(path: Path | None, error: RunError) -> NoReturn:
     raise error
 
 
-def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str) -> None:
-    """Create the tables of a run without rounds, with its spec."""
+def fill(connection: sqlite3.Connection, spec: dict[str, Any], starts: str, data: Sequence[Row] = ()) -> None:
+    """Create the tables of a run without rounds, with its spec and the data from before the first round."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("BEGIN")
-    for statement in schema(starts, goals=spec.get("after_goal") is not None, timed="timing" in spec):
+    kinds = {"goals": spec.get("after_goal") is not None, "timed": "timing" in spec, "data": "data" in spec}
+    for statement in schema(starts, **kinds):
         connection.execute(statement)
+    if data:
+        write_data(connection, data)
     text = json.dumps(spec, allow_nan=False)
     connection.execute("INSERT INTO spec (json) VALUES (?)", (text,))
     note = json.dumps({"format": FORMAT, **surroundings()})

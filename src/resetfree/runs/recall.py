@@ -24,6 +24,7 @@ from resetfree.problems.blueprint import Blueprint, action_array, check_start
 from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.problems.stepping import playable
+from resetfree.runs.known_data import read_data, taught
 from resetfree.runs.ledger import unfit
 from resetfree.runs.recorded import checked
 from resetfree.runs.runfile import damaged, decode_start, named, read_checkpoint, read_played, read_problem, reading
@@ -149,6 +150,9 @@ def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None
             )
         player = run.player_again("primal")
     state = player.init(world, run.spec["episodes"], run.spec["seed"])
+    if run.path is not None and "data" in run.spec:
+        with reading(run.path) as connection:
+            state = taught(player, state, world, read_data(connection, run.spec, run.path))
     if run.path is not None and states.is_replayed(state):
         with reading(run.path) as connection:
             played = checked(world, read_played(connection, run.path, 1, memory.k))

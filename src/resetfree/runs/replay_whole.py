@@ -28,6 +28,7 @@ from resetfree.problems.stepping import playable
 from resetfree.problems.world import World
 from resetfree.runs import runfile
 from resetfree.runs.columns import COLUMNS, TIMING, columns_of
+from resetfree.runs.known_data import read_data, taught
 from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup, prepare
@@ -88,6 +89,10 @@ def _setup(run: Run) -> Setup:
     primal, dual = run.player_again("primal"), run.player_again("dual")
     episodes, seed, feedback = spec["episodes"], spec["seed"], spec["feedback"]
     setup = prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
+    if run.path is not None and "data" in spec:
+        with runfile.reading(run.path) as connection:
+            given = read_data(connection, spec, run.path)
+        setup.game.primal = taught(setup.primal, setup.game.primal, world.problem, given)
     return as_timed(setup, spec.get("timing"))
 
 
@@ -99,7 +104,7 @@ def _checkpoint(path: Path) -> runfile.Checkpoint | None:
 def _play(run: Run, setup: Setup, at: int) -> Played:
     """Play a run again, in its problem.  at: the round of its checkpoint."""
     game = setup.game
-    rounds = rounds_of(setup, episodes=min(len(run), run.spec["episodes"]), oracle=_oracle(run))
+    rounds = rounds_of(setup, episodes=min(len(run), run.episodes), oracle=_oracle(run))
     differ: list[int] = []
     names: set[str] = set()
     then = _state(game) if at == 0 else {}

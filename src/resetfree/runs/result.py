@@ -66,6 +66,7 @@ class Run:
     ended: Ending | None = (
         None  # why it ended after its last round, if something ended it: a budget, a callback, Ctrl-C
     )
+    extended: int | None = None  # the episodes that it was extended to; None for those that were planned
 
     def __len__(self) -> int:
         return len(self.columns["k"])
@@ -86,6 +87,12 @@ class Run:
     def to_pandas(self) -> DataFrame:
         """One row per episode, with the columns of docs/columns.md; needs pandas."""
         return showing.frame(self)
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes it has in the end: those that were planned (`spec`), or what it was extended to."""
+        planned: int = self.spec["episodes"]
+        return planned if self.extended is None else self.extended
 
     @cached_property
     def solution(self) -> Solution:

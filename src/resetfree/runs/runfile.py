@@ -44,14 +44,16 @@ MOST_TEXT = 2**24  # characters of one JSON text that is parsed
 # What parsing untrusted data may raise.
 BROKEN = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
 NOWHERE = -1  # integer `next_start` of an episode that was followed by a reset in a persistent environment
+DATA = "CREATE TABLE data (i INTEGER PRIMARY KEY, reset INTEGER NOT NULL, form TEXT NOT NULL, data BLOB NOT NULL)"
 _INTEGERS, _STARTS = ("k", "reset", "steps", GOALS, *TIMING[:3]), ("s1", "next_start")
 _CELLS = ({int, float, type(None)}, {int, float, type(None), str})  # of numbers only, and with starts that are text
 
 
-def schema(start_type: str, goals: bool = False, timed: bool = False) -> list[str]:
+def schema(start_type: str, goals: bool = False, timed: bool = False, data: bool = False) -> list[str]:
     """The SQL statements that create the tables.
 
     start_type: one of START_TYPES.  goals, timed: whether there are the columns GOALS and TIMING.
+    data: whether there are data from before the first round.
     """
     kinds = {**dict.fromkeys(_INTEGERS, "INTEGER"), **dict.fromkeys(_STARTS, start_type), "k": "INTEGER PRIMARY KEY"}
     columns = ", ".join(f"{name} {kinds.get(name, 'REAL')}" for name in _names(goals, timed))
@@ -65,6 +67,7 @@ def schema(start_type: str, goals: bool = False, timed: bool = False) -> list[st
         "CREATE TABLE certificates (claim TEXT NOT NULL, json TEXT NOT NULL)",
         "CREATE TABLE interventions (json TEXT NOT NULL)",
         digest.TABLE,
+        *([DATA] if data else []),
     ]
 
 
@@ -190,7 +193,8 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
             f"reads format {FORMAT}. Make the run again: the same seed gives the same rounds."
         )
     tables = {(kind, sql) for kind, sql in connection.execute("SELECT type, sql FROM sqlite_master")}
-    if found < 1 or not any(tables == {("table", sql) for sql in schema(*form)} for form in FORMS):
+    ours = (schema(*form, data) for form in FORMS for data in (False, True))
+    if found < 1 or not any(tables == {("table", sql) for sql in statements} for statements in ours):
         raise RunError(f"The file '{path}' is not a run file of resetfree: it has other tables.")
 
 

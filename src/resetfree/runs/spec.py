@@ -19,6 +19,13 @@ KEYS: dict[str, _Kinds] = {
 }
 PLAYER: dict[str, _Kinds] = {"name": (str,), "settings": (dict,)}
 STATEMENT: dict[str, _Kinds] = {"constants": (dict,), "covered": (bool,), "why": (str,)}
+DATA: dict[str, _Kinds] = {  # of the data from before the first round, where there are some
+    **dict.fromkeys(("episodes", "steps", "resets"), (int,)),
+    "from": (list,),
+    "units": (list, _NONE),
+    "policy": (bool,),
+    "digest": (str,),
+}
 LARGEST, DEEPEST = 2**53, 32  # of sizes; of lists in lists
 MOST_RATE = 1e6  # steps per second
 POSITIVE = ("episodes", "horizon", "n_states", "n_actions")
@@ -28,7 +35,6 @@ SAME = {
     "primal": "primal player",
     "dual": "dual player",
     "feedback": "feedback",
-    "episodes": "number of episodes",
     "seed": "seed",
 }
 
@@ -39,6 +45,8 @@ def validate(spec: Any) -> dict[str, Any]:
     for role in ("primal", "dual"):
         _typed(found[role], PLAYER, role)
         _typed(found["statements"].get(role), STATEMENT, f"statement of the {role} player")
+    if "data" in found:
+        _typed(found["data"], DATA, "data")
     for key in POSITIVE:
         if found[key] is not None and not 1 <= found[key] <= LARGEST:
             raise ValueError(f"its '{key}' must be positive, and is {str(found[key])[:20]}")
@@ -81,11 +89,6 @@ def difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
             continue
         if key == "fingerprint":
             return f"holds a run of another problem ('{stored['problem']}', with other options or another model)"
-        if key == "episodes":
-            return (
-                f"was planned for {stored[key]} episodes, which its players' constants depend on; "
-                f"it cannot be resumed for {wanted[key]}"
-            )
         return f"was made with another {what}: {_first_difference(stored[key], wanted[key])}"
     old, new = (", ".join(f"{k}={v}" for k, v in one.get("timing", {}).items()) for one in (stored, wanted))
     return None if old == new else f"was made with another timing: {old or 'none'}, not {new or 'none'}"

@@ -174,7 +174,7 @@ def test_resume_takes_what_is_not_said_from_the_file(capsys: pytest.CaptureFixtu
         assert rows("a.rfrun") == rows("b.rfrun")
     for words, sentence in (
         (("grid-v0",), "holds a run of 'pits-v0', not of 'grid-v0'"),
-        (("pits-v0", "--episodes", "90"), "was planned for 60 episodes"),
+        (("pits-v0", "--episodes", "50"), "has 60 episodes, of which 60 are played"),
         (("pits-v0", "--seed", "1"), "was made with another seed: 9, not 1"),
         (("pits-v0", "--set", "problem.n=5"), "holds a run of another problem"),
         (("pits-v0", "--set", "primal.scale=1.0"), "politex with scale=0.3, not scale=1.0"),

@@ -18,6 +18,7 @@ from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import dimension_of, longer_than_one
 from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless
@@ -58,7 +59,7 @@ class GreedyState:
 
 
 @dataclass(frozen=True)
-class GreedyComposite(HasRidge, PrimalPlayer[GreedyState]):
+class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
     """Q = clip(w.phi + (beta_r + lam beta_c) width, -lam, H-h+1), greedy, with w the regression of r + V(s').
 
     The optimistic value is of the composite alone, so the dual should get the realised resets: v_r and v_c are

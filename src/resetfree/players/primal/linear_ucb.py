@@ -19,6 +19,7 @@ from resetfree.game.capabilities import Partner, PlanAges, PrimalRegretBound, Pr
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.counts import mark_reset
+from resetfree.players.shared.given_episodes import given_round
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.ridge import learn_episode, softmax_plan
 from resetfree.players.shared.lazy_plans import SoftmaxPass
@@ -28,7 +29,7 @@ from resetfree.players.shared.requirements import bound_of, check_multiplier, co
 from resetfree.players.shared.ridge_players import HasRidge, Regressed, no_regression, regression_size
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
@@ -167,6 +168,10 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
         state.k += 1
         state.learn(round)
         return state
+
+    def absorb(self, state: LinearState | LargeLinearState, episode: Episode) -> LinearState | LargeLinearState:
+        """Add the steps of an episode of data; the old policy, where it is kept, stays."""
+        return self.update(state, given_round(episode, getattr(state, "old", None)))
 
     def caps(self, horizon: int) -> Floats:
         """[H] what can still be earned from each step on, H - h + 1."""

@@ -6,12 +6,14 @@ policies for choices, `machine_search` those for continuous actions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from resetfree.core.errors import NotCertifiable
+from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
@@ -23,7 +25,7 @@ from resetfree.players.shared.smooth_regression import CENTRES
 from resetfree.players.shared.stored_transitions import check_pooling, no_rows
 from resetfree.players.shared.suitability import CHARGE, for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Episode, Problem, State
 
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
@@ -116,7 +118,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         """
         rows, reset, waits = state.rows, round.episode.reset, state.stale or round.lam != state.lam
         is_late, is_new = round.rests_on < round.k - 1, not state.policy.same(round.plan.policy)
-        n = rows.of_episodes(round.rests_on) if is_late else rows.n
+        n = rows.before_last(round.k - 1 - round.rests_on) if is_late else rows.n
         passed_over = is_new and is_late and not waits and state.at > 0
         if is_new and not passed_over:
             state.play(round.plan.policy)
@@ -130,6 +132,27 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         else:
             state.stale = state.stale or reset
             state.weigh(reset=reset)
+        return state
+
+    def absorb(self, state: SearchState[Any], episode: Episode) -> SearchState[Any]:
+        """Add the steps of an episode of data: the first plan rests on all of them."""
+        state.rows.add(episode)
+        state.begin_after_data()
+        return state
+
+    def adopt(self, state: SearchState[Any], policy: Mapping[str, NDArray[Any]]) -> SearchState[Any]:
+        """Play a policy first: it counts as proven where policies are, and is kept while it lives."""
+        own, lam = state.policy, np.asarray(policy.get("lam", 0.0))
+        arrays = {name: np.asarray(policy.get(name)) for name in ("weight", "offset")}
+        fits = str(policy.get("kind")) == own.kind and lam.shape == () and lam.dtype.kind in "fi" and lam >= 0
+        for name, array in arrays.items():
+            fits = fits and array.dtype == np.float64 and array.shape == getattr(own, name).shape
+            fits = fits and bool(np.isfinite(array).all())
+        if not fits:
+            raise InvalidInput(
+                f"The player '{self.name}' cannot begin with this policy: it is of another kind or size."
+            )
+        state.begin_with(replace(own, **arrays), float(lam))
         return state
 
     def _can_plan(self, state: SearchState[Any], n: int) -> bool:

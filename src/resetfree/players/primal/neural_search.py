@@ -6,6 +6,7 @@ imagined lives and the actor, `network_search` what is kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -42,7 +43,7 @@ from resetfree.players.shared.suitability import (
 )
 from resetfree.players.shared.threads import on_one_thread
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Episode, Problem, State
 from resetfree.problems.finite.transitions import Floats
 
 HELD_OUT = 0.2  # part of the rows that the first networks are tested on
@@ -183,6 +184,17 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
                 self._give_back(state, k, word.GIVE_BACK)
             else:
                 self._seek(state, k, min(round.lam, MOST_PRICE))
+        return state
+
+    def absorb(self, state: NetworkSearchState, episode: Episode) -> NetworkSearchState:
+        """Add the steps of an episode of data, as model-search does; networks learn from them when they begin."""
+        self.searcher.absorb(state.search, episode)
+        state.since = state.search.rows.n
+        return state
+
+    def adopt(self, state: NetworkSearchState, policy: Mapping[str, NDArray[Any]]) -> NetworkSearchState:
+        """Let model-search begin with a policy."""
+        self.searcher.adopt(state.search, policy)
         return state
 
     def _can_begin(self, state: NetworkSearchState) -> bool:

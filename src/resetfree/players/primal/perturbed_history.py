@@ -12,6 +12,7 @@ import numpy as np
 
 from resetfree.core.settings import NonNegative, Positive, PositiveInt
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.pair_features import dimension_of
 from resetfree.players.shared.requirements import check_multiplier
@@ -29,7 +30,7 @@ class PerturbedState:
 
 
 @dataclass(frozen=True)
-class PerturbedHistory(HasRidge, PrimalPlayer[PerturbedState]):
+class PerturbedHistory(TakesEpisodes, HasRidge, PrimalPlayer[PerturbedState]):
     """Q = clip(w.phi + scale (H-h+1 + lam) max_m phi.Lam^-1/2 z_m, -lam, H-h+1), greedy, w the regression of r + V(s').
 
     Noise of this law is what perturbing every target of the history, and the ridge, with independent normal numbers

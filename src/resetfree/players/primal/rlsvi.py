@@ -14,6 +14,7 @@ import numpy as np
 from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.count_players import CountState, Ties, fresh, multiplier
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.kernels.count_planning import HOEFFDING, Bonus
 from resetfree.players.shared.method import Method, penalised
 from resetfree.players.shared.requirements import check_episodes
@@ -21,7 +22,7 @@ from resetfree.problems.contract import Problem, State
 
 
 @dataclass(frozen=True)
-class RLSVI(PrimalPlayer[CountState]):
+class RLSVI(TakesEpisodes, PrimalPlayer[CountState]):
     """Q = clip(rhat + Phat V + sigma z, -lam, H - h + 1), z ~ N(0, 1), sigma = scale (rest + lam) / sqrt(n); greedy.
 
     One z per pair and layer of the counts (per step unless pooled), drawn for each episode from (seed, k) alone, so

@@ -19,6 +19,7 @@ from resetfree.core.state import require, within
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.primal.stored_linear_kernel import decide, plan_stored
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.requirements import check_multiplier
 from resetfree.players.shared.ridge_players import HasRidge, Switching
 from resetfree.players.shared.stored_ridge import (
@@ -125,7 +126,6 @@ class PlayedWorld:
     low: Floats
     high: Floats
     seed: int
-    most: int  # largest number of rows
 
 
 @dataclass
@@ -142,7 +142,6 @@ class StoredState:
     def check_loaded(self) -> None:
         """Actions and states that there are, and a fit that ends with an episode."""
         rows, n, states = self.rows, self.rows.n, self.world.n_states
-        require(n <= self.world.most, "rows must be those of its episodes")
         require(within(rows.action[:n], NO_ACTION, len(self.ridge.gram)), "actions must be among those there are")
         require(rows.ends_at(self.ridge.fitted), "fit must end with an episode")
         if states is not None:
@@ -151,7 +150,7 @@ class StoredState:
 
 
 @dataclass(frozen=True)
-class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
+class StoredLinear(TakesEpisodes, HasRidge, PrimalPlayer[StoredState]):
     """Q = clip(w_a.psi + scale (P + lam) width, -lam, t), greedy, w_a the regression of r + V(s') on all transitions.
 
     The mathematics of `greedy-composite`, pooled, on transitions that are kept one by one, so that states may be
@@ -207,7 +206,7 @@ class StoredLinear(HasRidge, PrimalPlayer[StoredState]):
         feature_map = problem.features if known is None else None
         most = max(episodes, 1) * (problem.horizon + 1)
         sizes = (problem.horizon, problem.n_states, moves_last)
-        world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed, most=most)
+        world = PlayedWorld(*sizes, map=feature_map, low=low, high=high, seed=seed)
         features = fitted(world, rows.state[:0]) if known is None else known
         self._check_size(features.dimension, most, min(MOST_BYTES, 4 * problem.room))
         next_refit = 0 if known is not None else self.refit

@@ -21,6 +21,7 @@ from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of, union_bound
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus
 from resetfree.players.shared.kernels.visited import STATES
@@ -87,7 +88,7 @@ class LargeEliminationState:
 
 
 @dataclass(frozen=True)
-class SupportElimination(PrimalPlayer[EliminationState | LargeEliminationState]):
+class SupportElimination(TakesEpisodes, PrimalPlayer[EliminationState | LargeEliminationState]):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed

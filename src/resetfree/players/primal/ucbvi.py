@@ -15,6 +15,7 @@ from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.count_players import CountData, CountState, Ties, multiplier, noise_of, union_bound
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED
 from resetfree.players.shared.kernels.count_planning import Bonus as Widths
 from resetfree.players.shared.large_problems import begin
@@ -27,7 +28,7 @@ Width: TypeAlias = Literal["tuned", "theory"]
 
 
 @dataclass(frozen=True)
-class UCBVI(PrimalPlayer[CountData]):
+class UCBVI(TakesEpisodes, PrimalPlayer[CountData]):
     """Q = min(H - h + 1, rhat + Phat V + b), V = max_a Q, V(known reset) = -lam, never tried: Q = H - h + 1.
 
     Greedy; composite values within 1e-9 of each other are ties, which go to the pair tried more often: among untried

@@ -154,6 +154,17 @@ class MachineSearchState(SearchState[TanhPolicy]):
         """Play a policy from now on: its life begins."""
         self.policy, self.began = policy, self.rows.n
 
+    def begin_after_data(self) -> None:
+        """Plan anew; no life of a policy reaches back into the data."""
+        super().begin_after_data()
+        self.began = self.rows.n
+
+    def begin_with(self, policy: TanhPolicy, lam: float) -> None:
+        """Play a policy first that was learned elsewhere, and count it as proven with what the last data earned."""
+        super().begin_with(policy, lam)
+        latest = self.rows.mean_reward(max(0, self.rows.n - LONG))
+        self.proven, self.rate = policy, min(max(latest, 0.0), 1.0)
+
     def weigh(self, *, reset: bool) -> None:
         """Keep what has proven itself, and go back to it from a policy that fell or earns less.
 

@@ -80,6 +80,15 @@ class SearchState(ABC, Generic[Searched]):
         """Play a policy from now on."""
         self.policy = policy
 
+    def begin_after_data(self) -> None:
+        """Plan anew after an episode of data."""
+        self.stale = True
+
+    def begin_with(self, policy: Searched, lam: float) -> None:
+        """Play a policy first that was learned elsewhere."""
+        self.play(policy)
+        self.at, self.lam, self.stale = self.rows.n, lam, False
+
     def weigh(self, *, reset: bool) -> None:
         """Compare what is played with what was played before, after an episode that ended in a reset or not."""
 

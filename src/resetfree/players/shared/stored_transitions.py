@@ -63,10 +63,10 @@ class StoredRows:
         action = self.action[first:n]
         return np.asarray(action != NO_ACTION if action.ndim == 1 else ~np.isnan(action).any(axis=1))
 
-    def of_episodes(self, count: int) -> int:
-        """The rows of the first `count` episodes."""
+    def before_last(self, count: int) -> int:
+        """The rows without those of the last `count` episodes."""
         ends = np.flatnonzero(~self.taken(self.n) | self.dead[: self.n])
-        return int(ends[count - 1]) + 1 if count else 0
+        return int(ends[len(ends) - count - 1]) + 1 if count < len(ends) else 0
 
     def mean_reward(self, first: int) -> float:
         """Of the steps from a row on; 0 if there are none."""

@@ -21,7 +21,7 @@ from resetfree.core.errors import EnvironmentFailed, InvalidInput, NotCertifiabl
 from resetfree.core.naming import one_line
 from resetfree.core.settings import expect
 from resetfree.problems.action_spaces import Box, Choices
-from resetfree.problems.contract import Description, Episode, Note, State, intervene
+from resetfree.problems.contract import Description, Episode, Note, Recorded, State, intervene
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
@@ -258,6 +258,27 @@ class GymProblem(SteppedProblem):
             self._event = f"step {h} of an episode, observed {_brief(shown)}, reward {own:g}{ended}"
         changed = rewards.own is not None or self.units != AS_THEY_ARE or rewards.stated
         return Step(after, self._scaled(value), reset, own if changed else nan, goal)
+
+    def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
+        """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
+        if isinstance(self._observer, Numbered):
+            raise InvalidInput(f"The states of '{self.name}' are numbered as they appear: it takes no data.")
+        try:
+            if reward is None:
+                return Recorded(self._observer(observation), 0.0, False)
+            own, known = number(reward), dict(info)
+            at_goal = self.goals is not None and self._decided(
+                "goal_when", self.goals.when, observation, own, terminated, known
+            )
+            reset = not at_goal and self._decided(
+                "reset_when", self.terms.reset_when, observation, own, terminated, known
+            )
+            rewards = self.terms.rewards
+            value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(observation, own, terminated, known)
+            state = self.n_states - 1 if reset and self.n_states is not None else self._observer(observation)
+        except Unusable as error:
+            raise InvalidInput(f"A step of the data is none of '{self.name}': the environment {error}.") from error
+        return Recorded(state, value, reset)
 
     def _scaled(self, value: float) -> float:
         """A reward in the units of the problem, which are not known before the first episode has ended."""

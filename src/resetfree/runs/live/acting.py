@@ -149,7 +149,7 @@ def act(
             oracle=None if setup.world.mdp is None else Evaluator(setup.world.mdp),
         )
         with recorder, _quiet() as scheduling:
-            acting = _Acting(setup, game, clock, learner, recorder, stop=stop)
+            acting = _Acting(setup, game, clock, learner, recorder, stop=stop, episodes=ledger.episodes)
             acting.tell(f"The process that acts: {scheduling.words}")
             ended = acting.play(*ledger.totals(), budget, operator, began)
             acting.end()
@@ -161,13 +161,21 @@ class _Acting:
     """The loop of a run."""
 
     def __init__(
-        self, setup: Setup, game: DelayedGame, clock: ByTheClock, learner: Supervisor, recorder: Recorder, *, stop: Stop
+        self,
+        setup: Setup,
+        game: DelayedGame,
+        clock: ByTheClock,
+        learner: Supervisor,
+        recorder: Recorder,
+        *,
+        stop: Stop,
+        episodes: int,
     ) -> None:
         problem = setup.world.problem
         assert isinstance(problem, SteppedProblem)
         self._problem, self._game, self._clock, self._stop = problem, game, clock, stop
         self._learner, self._recorder = learner, recorder
-        self._spec, self._signal = setup.spec, FEEDBACK[setup.spec["feedback"]]
+        self._episodes, self._signal = episodes, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
         self._classes = policy_classes()
         self._plan: HeldPlan | None = None
@@ -180,14 +188,12 @@ class _Acting:
         if loud:
             warnings.warn(sentence, Notice, stacklevel=2)
 
-    def play(
-        self, resets: int, steps: int, budget: Budget, operator: Operator | None, began: float
-    ) -> Ending | None:
+    def play(self, resets: int, steps: int, budget: Budget, operator: Operator | None, began: float) -> Ending | None:
         """Play until all episodes are played, the budget is spent, or the user stops it; returns which of these.
 
         resets, steps: so far.  began: when the run would have begun in one session, on the monotonic clock.
         """
-        game, episodes = self._game, self._spec["episodes"]
+        game, episodes = self._game, self._episodes
         while game.k < episodes and not self._stop:
             if (ended := budget.spent(game.k, resets, steps, time.monotonic() - began)) is not None:
                 return ended

@@ -22,6 +22,8 @@ from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_fo
 from resetfree.game.loop import FEEDBACK, learn_round
 from resetfree.problems.contract import State
 from resetfree.runs import runfile
+from resetfree.runs.extension import read_episodes
+from resetfree.runs.known_data import read_data, taught
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board import Board
 from resetfree.runs.recorded import RecordedRound, check_episode
@@ -47,6 +49,8 @@ class Learner(Closes):
         self._connection = runfile.connect(assignment.file, "ro")
         with runfile.sentences(self._file):
             self._spec = runfile.read_spec(self._connection, self._file)
+            self._episodes = read_episodes(self._connection, self._spec, self._file)
+            self._given = read_data(self._connection, self._spec, self._file)
         self._problem = assignment.problem(self._spec)
         self._signal = FEEDBACK[self._spec["feedback"]]
         self._game = self._fresh()
@@ -74,7 +78,7 @@ class Learner(Closes):
         if not ending and self._is_due():
             self._post()
         now = time.monotonic()
-        ending = ending or self._game.k >= self._spec["episodes"]
+        ending = ending or self._game.k >= self._episodes
         if self._saved < self._game.k and (now >= self._due or ending):
             self.save()
             self._due = time.monotonic() + max(self._every, LEAST_REST * (time.monotonic() - now))
@@ -103,7 +107,7 @@ class Learner(Closes):
     def _is_due(self) -> bool:
         """Whether a new plan is due, of the states as they are now."""
         game, newest = self._game, self._plans.newest()
-        if game.k >= self._spec["episodes"] or (game.k == 0 and self._first is None):
+        if game.k >= self._episodes or (game.k == 0 and self._first is None):
             return False
         if not newest.number:
             return True
@@ -187,4 +191,5 @@ class Learner(Closes):
     def _fresh(self) -> DelayedGame:
         episodes, seed = self._spec["episodes"], self._spec["seed"]
         primal, dual = (one.init(self._problem, episodes, seed) for one in (self._primal, self._dual))
+        primal = taught(self._primal, primal, self._problem, self._given)
         return DelayedGame(0, None, primal, dual, reset_chance(seed, 1), seed=seed)

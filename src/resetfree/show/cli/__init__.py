@@ -21,6 +21,7 @@ from resetfree.show.cli.check import check
 from resetfree.show.cli.demo import demo
 from resetfree.show.cli.evaluate import evaluate
 from resetfree.show.cli.export import export
+from resetfree.show.cli.export_transitions import export_transitions
 from resetfree.show.cli.listing import list_
 from resetfree.show.cli.machine import machine
 from resetfree.show.cli.nonepisodic_life import nonepisodic
@@ -72,6 +73,7 @@ for command in (
     certify,
     evaluate,
     export,
+    export_transitions,
     bench,
     report,
     sweep,

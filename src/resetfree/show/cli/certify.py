@@ -51,7 +51,8 @@ def certify(
     spec = run.spec
     data = {
         "run_file": str(runfile),
-        **{key: spec[key] for key in ("problem", "episodes")},
+        "problem": spec["problem"],
+        "episodes": run.episodes,
         **{role: spec[role]["name"] for role in ("primal", "dual")},
         "rounds": len(run),
         "holds": not failed,

@@ -40,7 +40,9 @@ from resetfree.show.cli.run_request import (
     require_operator,
     resumed,
 )
+from resetfree.show.report.html.html_tables import data_words
 from resetfree.studies.trial import NamedPlayers, Trial
+from resetfree.theory.certificates.asked import ROLES, past_plan
 
 MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
@@ -96,7 +98,11 @@ NOTES = 5  # latest notes about the problem that are shown
 @tensorboard_option
 @click.option("--steps", type=click.IntRange(min=1), help="End the run after so many steps; it can be resumed later.")
 @click.option("--seconds", type=float, help="End the run after so much time in all; it can be resumed later.")
-@click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Resume the run file; options that are not given are taken from it; more --episodes go on beyond its plan.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
 @click.option(
@@ -123,6 +129,14 @@ NOTES = 5  # latest notes about the problem that are shown
     show_default=True,
     help="At a rate: the scheduling class of the process that learns.",
 )
+@click.option(
+    "--data",
+    multiple=True,
+    type=FILE,
+    help="Learn from this file first: a run file, or transitions in a .npz file; repeat.",
+)
+@click.option("--from", "start_from", type=FILE, metavar="OLD", help="Begin with data and policy of an old run file.")
+@click.option("--from-what", type=click.Choice(["data", "policy", "both"]), help="What to take; default: what fits.")
 @click.pass_context
 def run(
     context: click.Context,
@@ -148,6 +162,9 @@ def run(
     learner: str,
     steps: int | None,
     seconds: float | None,
+    data: Sequence[Path],
+    start_from: Path | None,
+    from_what: str | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
     request = Trial(full_name(problem), {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
@@ -196,6 +213,9 @@ def run(
                 rate=hertz(rate),
                 max_staleness=max_staleness,
                 learner=learner,
+                data=list(data) or None,
+                start_from=start_from,
+                from_what=from_what,
             )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
@@ -205,8 +225,8 @@ def run(
         saved = resume_it if file.exists() else "Nothing was played."
         click.echo(f"{error} {saved}", err=True)
         raise click.exceptions.Exit(2) from None
-    data = summary(done, max_resets)
-    if (kind := data["stopped_because"]) in LIMITS:
+    found = summary(done, max_resets)
+    if (kind := found["stopped_because"]) in LIMITS:
         so_far = LIMITS[kind](done)
         more = {**limits, kind: so_far + (limits[kind] or 0)}
         words = shlex.join([*again, *(word for name, limit in more.items() for word in _limit(name, limit))])
@@ -215,7 +235,7 @@ def run(
             f"{request.episodes} episodes. Go on with: {words}",
             err=True,
         )
-    emit(data, as_json, lambda console: show(console, data))
+    emit(found, as_json, lambda console: show(console, found))
 
 
 def _limit(name: str, value: float | None) -> list[str]:
@@ -240,7 +260,11 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
         resets = float(run.resets[-1])
     result: dict[str, Any] = plain(
         {
-            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "episodes", "seed", "feedback")},
+            **{key: spec[key] for key in ("problem", "problem_options", "horizon", "seed", "feedback")},
+            "episodes": run.episodes,
+            "planned": spec["episodes"],
+            "data": spec.get("data"),
+            "tuned_after_plan": {role: bool(past_plan(run, role)) for role in ROLES},
             **{key: spec[key] for key in ("B", "B_source", "chosen")},
             **{role: spec[role]["name"] for role in ("primal", "dual")},
             "settings": {role: spec[role]["settings"] for role in ("primal", "dual")},
@@ -266,7 +290,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "seconds_waited": waited,
             "resets_bound": tally.upper,
             "recent": {"episodes": length, "resets": lately, "bound": bound},
-            "further_resets_bound": tally.further(spec["episodes"] - len(run)),
+            "further_resets_bound": tally.further(run.episodes - len(run)),
             "most_further_resets": None if most is None else max(most - tally.resets, 0),
             "mean_steps_between_resets": tally.mean_steps,
             "mean_seconds_between_resets": max(run.seconds - waited, 0.0) / tally.resets if tally.resets else None,
@@ -305,6 +329,7 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     table.add_column(overflow="fold")
     k = data["episodes_played"]
     planned = "" if k == data["episodes"] else f" of {data['episodes']}"
+    planned += "" if data["planned"] == data["episodes"] else f", planned were {data['planned']},"
     bound = "" if data["B"] is None else f"   B = {data['B']:.6g} ({data['B_source'] or 'given'})"
     players = f"{data['primal']} against {data['dual']}"
     recently = f"{data['recent']['bound']:.4g} in the last {data['recent']['episodes']} episodes"
@@ -318,6 +343,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("resets, predicted", _predicted(data)),
         ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
+    if data["data"] is not None:
+        rows.insert(2, ("began with", data_words(data["data"])))
     if data["goals"] or data["after_goal"]:
         then = "" if data["after_goal"] is None else f", after each: {data['after_goal']}"
         rows.append(("goals", f"{_per_episode(data['goals'], k)}{then}"))
@@ -341,6 +368,10 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         outside = next((one["k"] for one in data["notes"] if one["tuned"]), None)
         if role == "primal" and statement["covered"] and outside is not None:
             verdict = f"tuned from episode {outside} on"
+        if role == "primal" and statement["covered"] and data["data"] is not None:
+            verdict = "tuned: it began with data"
+        if statement["covered"] and data["tuned_after_plan"][role]:
+            verdict = f"tuned from episode {data['planned'] + 1} on"
         if not statement["covered"] and statement.get("most_resets") is not None:
             verdict = "resets guaranteed"
         if data["regret"] is None and verdict != "no guarantee":  # the assumptions of the theorem could not be checked

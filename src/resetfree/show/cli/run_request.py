@@ -20,7 +20,7 @@ from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.resolve import in_family, is_machine, option_names, parse_options
 from resetfree.problems.world import World, find_world
 from resetfree.runs.followed import followed
-from resetfree.runs.ledger import read, read_spec_of
+from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.setup import GROUPS
 from resetfree.studies.trial import NamedTrial, stored_settings
 
@@ -115,7 +115,12 @@ def resumed(request: NamedTrial, file: Path, pairs: Sequence[str], silent: Seque
     spec = read_spec_of(file)
     if spec["problem"] != request.problem:
         raise RunError(f"The run file '{file}' holds a run of '{spec['problem']}', not of '{request.problem}'.")
-    stored = {**spec, "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
+    stored = {
+        **spec,
+        "episodes": read_episodes_of(file),
+        "primal": spec["primal"]["name"],
+        "dual": spec["dual"]["name"],
+    }
     given = {key.removeprefix("problem."): value for key, value in parse_options(pairs).items()}
     own, players = followed(spec, given, file), request.players
     settings: Settings = {}

@@ -14,7 +14,7 @@ from typing import Any
 from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.lock import WriterLock
-from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.ledger import read_episodes_of, read_spec_of
 from resetfree.runs.runfile import connect, sentences
 from resetfree.show.studio import limits
 from resetfree.show.studio import report_jobs as reporting
@@ -152,9 +152,9 @@ def rounds_in(path: Path) -> int:
 def _summary(path: Path) -> dict[str, Any]:
     """The summary of a file from its spec, or the error that reading it raised."""
     try:
-        spec = read_spec_of(path)
+        spec, episodes = read_spec_of(path), read_episodes_of(path)
     except ResetFreeError as error:
         return {"file": path.name, "error": str(error).replace(f"{path.parent}{os.sep}", "")}
     names = {"problem": spec["problem"], "primal": spec["primal"]["name"], "dual": spec["dual"]["name"]}
     short = {key: str(name)[:80] for key, name in names.items()}
-    return {"file": path.name, **short, "episodes": spec["episodes"], "seed": spec["seed"]}
+    return {"file": path.name, **short, "episodes": episodes, "seed": spec["seed"]}

@@ -18,6 +18,7 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.lock import is_held
+from resetfree.runs.extension import read_episodes
 from resetfree.runs.runfile import (
     READ_BATCH,
     columns_in,
@@ -47,6 +48,7 @@ class Followed:
         self.scene: RunScene | None = None
         self.error, self.k, self._stamp = "", 0, (0, 0, 0.0, 0, 0.0)
         self._finite = self._timed = False
+        self._episodes = 0
         self._request: dict[str, Any] | None = None
         self._checkpoint = -1
         self._last: dict[str, Any] | None = None
@@ -80,7 +82,7 @@ class Followed:
             state = "failed"
         elif self._request is not None:
             state = "waiting"
-        elif self.scene is not None and self.k < self.scene.spec["episodes"]:
+        elif self.scene is not None and self.k < self._episodes:
             state = "following" if self.being_written else "interrupted"
         result: dict[str, Any] = {
             "state": state,
@@ -128,6 +130,7 @@ class Followed:
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
                 self._finite = start_type(connection) == "INTEGER"
                 self.k, self._checkpoint = 0, -1
+            self._episodes = read_episodes(connection, self.scene.spec, self.path)
             (newest,) = connection.execute("SELECT coalesce(max(k), 0) FROM rounds").fetchone()
             if not isinstance(newest, int) or newest > limits.EPISODES:
                 raise RunError(f"A run of more than {limits.EPISODES:,} rounds is not shown here.")

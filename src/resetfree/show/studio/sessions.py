@@ -13,7 +13,7 @@ from resetfree.core.settings import check_names, record
 from resetfree.players import BASES, discover
 from resetfree.players import settings as defaults_of
 from resetfree.problems.registry import make
-from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.ledger import read_episodes_of, read_spec_of
 from resetfree.show.studio import drawing, limits
 from resetfree.show.studio.catalogue import player_settings, problem_options
 from resetfree.show.studio.files import SIDES, RunFolder
@@ -116,7 +116,12 @@ class Sessions:
 
     def resume(self, name: str, pace: float, paused: bool) -> Session:
         """Resume a game whose files are in the folder."""
-        return self._begin(name, [resumed(read_spec_of(path)) for path in self.folder.lanes(name)], pace, paused)
+        return self._begin(
+            name,
+            [resumed({**read_spec_of(path), "episodes": read_episodes_of(path)}) for path in self.folder.lanes(name)],
+            pace,
+            paused,
+        )
 
     def end(self) -> list[Session]:
         """End every session after its current episode and start no more; returns those that are still active."""

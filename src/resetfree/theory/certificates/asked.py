@@ -6,6 +6,7 @@ import math
 from typing import Any, Literal
 
 from resetfree.core.certificate import Certificate
+from resetfree.game.planned import depends_on_length
 from resetfree.theory.certificates.record import Record
 
 ROLES: tuple[Literal["primal"], Literal["dual"]] = ("primal", "dual")
@@ -19,6 +20,27 @@ ROUNDING = 1e-9  # relative, between the machines that a run was made and is cer
 def known_player(run: Record, role: Literal["primal", "dual"]) -> Any:
     """A player of the run, made again; None if its statement is unknown."""
     return None if run.statements[role]["why"].startswith(UNKNOWN) else run.player_again(role)
+
+
+def past_plan(run: Record, role: Literal["primal", "dual"]) -> str:
+    """Why what is proved of a player ends with the episodes that were planned; empty if it does not, or all are."""
+    planned, player = run.spec["episodes"], known_player(run, role)
+    if len(run) <= planned or player is None:
+        return ""
+    if not depends_on_length(player, run.problem_again(), planned, len(run)):
+        return ""
+    return (
+        f"the constants of '{run.spec[role]['name']}' are those for the {planned} episodes that were planned, and "
+        f"tuned from episode {planned + 1} on"
+    )
+
+
+def began_with(run: Record) -> str:
+    """Why nothing is proved of what the primal player learned from data before the first round; empty without data."""
+    about = run.spec.get("data")
+    if about is None:
+        return ""
+    return f"it began with {about['episodes']} episodes of data, which no theorem covers"
 
 
 def unknown_cap(run: Record, claim: str) -> list[Certificate]:

@@ -10,7 +10,7 @@ from resetfree.core.certificate import Certificate, Status, in_every_round, over
 from resetfree.game.capabilities import HasProof, Proof
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import feasibility, linearity
-from resetfree.theory.certificates.asked import known_player
+from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
@@ -54,6 +54,8 @@ def _lacks(run: Record, proof: Proof) -> str:
         return f"the theorem is {over}"
     if proof.one_multiplier and (lam != lam[0]).any():
         return f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}"
+    if past := began_with(run) or past_plan(run, "primal"):
+        return past
     outside = next((one.k for one in run.notes if one.tuned), None)
     if outside is not None:
         return f"the theorem is for rewards in [0, 1], which episode {outside} left"

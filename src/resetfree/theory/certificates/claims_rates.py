@@ -17,7 +17,7 @@ from resetfree.game.capabilities import (
     PrimalRegretBound,
 )
 from resetfree.theory.certificates.anytime import DELTA
-from resetfree.theory.certificates.asked import known_player
+from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_optimism import OTHER_START, Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
@@ -51,10 +51,9 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     k, horizon, rounds, solution = len(run), run.spec["horizon"], known.rounds, known.solution
     stated = run.statements["dual"]
     both = cover
-    if not stated["covered"]:
-        both = cover._replace(
-            status="tuned", why=stated["why"] if cover.status == "proved" else f"{cover.why}; {stated['why']}"
-        )
+    lacks = past_plan(run, "dual") if stated["covered"] else stated["why"]
+    if lacks:
+        both = cover._replace(status="tuned", why=lacks if cover.status == "proved" else f"{cover.why}; {lacks}")
     largest = k * (horizon + float(np.abs(rounds.lam).max()))
     found = [_rate(RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, run=run, detail={})]
     for claim, left, trivial, name in (
@@ -94,6 +93,8 @@ def primal_bound(run: Record) -> PrimalRegretBound:
     player, name = known_player(run, "primal"), run.spec["primal"]["name"]
     if over := over_bound(run, proof_of(run)):
         raise NotCertifiable(f"The rate is {over}.")
+    if past := began_with(run) or past_plan(run, "primal"):
+        raise NotCertifiable(f"The rate does not hold here: {past}.")
     ages = plan_ages(run)
     if ages is not None and not ages.all_new:
         problem, episodes = run.problem_again(), run.spec["episodes"]

@@ -11,6 +11,7 @@ from resetfree.show.report.html.bounds import every_path
 from resetfree.show.report.html.groups import Collection, Group, short
 from resetfree.show.report.html.phrases import Markup, badge, join, spread, table, tag
 from resetfree.theory.certificates import RATES
+from resetfree.theory.certificates.asked import ROLES, began_with, past_plan
 
 MARKS = {"holds": "good", "fails": "bad", "fails in some runs": "bad"}
 LISTED = 500  # interventions that are listed one by one
@@ -32,13 +33,15 @@ def overview(groups: list[Group]) -> Markup:
 
 def episodes(group: Group) -> str:
     """Episodes played, and planned if runs are not finished."""
-    planned = int(group.spec["episodes"])
-    return f"{group.rounds:,}" if group.rounds == planned else f"{group.rounds:,} of {planned:,}"
+    planned, wanted = int(group.spec["episodes"]), max(run.episodes for run in group.runs)
+    extended = "" if planned == wanted else f" (planned {planned:,})"
+    return (f"{group.rounds:,}" if group.rounds == wanted else f"{group.rounds:,} of {wanted:,}") + extended
 
 
 def guarantee(group: Group) -> Markup:
     """What is proved of these runs and what is tuned, as badges."""
-    covered = all(one["covered"] for run in group.runs for one in run.statements.values())
+    covered = all(run.statements[role]["covered"] and not past_plan(run, role) for run in group.runs for role in ROLES)
+    covered = covered and not any(began_with(run) for run in group.runs)
     rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
     if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
         words: list[object] = [badge("tuned", "plain")]
@@ -64,10 +67,13 @@ def settings(group: Group) -> Markup:
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
         status = "a theorem" if statements[role]["covered"] else "no theorem"
+        past = next((f" {why}." for run in group.runs if (why := past_plan(run, role))), "")
         rows += [
-            ("what is proved", f"{status} covers it as it is played: {statements[role]['why']}"),
+            ("what is proved", f"{status} covers it as it is played: {statements[role]['why']}{past and ';'}{past}"),
             ("constants", _pairs(statements[role]["constants"])),
         ]
+    if "data" in spec:
+        rows.append(("data before the first episode", data_words(spec["data"])))
     rows += [
         ("feedback to the dual", spec["feedback"]),
         ("bound B", "none" if spec["B"] is None else f"{spec['B']:g} ({spec['B_source']})"),
@@ -89,6 +95,15 @@ def settings(group: Group) -> Markup:
     noted = [f"seed {run.spec['seed']}, episode {one.k}: {one.what}" for run in group.runs for one in run.notes]
     rows += [("notes", join([tag("div", line) for line in noted[:LISTED]]))] if noted else []
     return table(("setting", "value"), rows, caption="What was run")
+
+
+def data_words(about: Mapping[str, Any]) -> str:
+    """What a run began with, in words."""
+    policy = ", and the policy of an old run" if about["policy"] else ""
+    return (
+        f"{about['episodes']:,} episodes ({about['steps']:,} steps, {about['resets']:,} resets, which count as known "
+        f"dangers and not as resets of this run){policy}, from {', '.join(map(str, about['from'])) or 'nowhere'}"
+    )
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

@@ -1,0 +1,40 @@
+"""Before the first round: the primal player learns from data, and begins with the policy of an old run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.runs.given_data import data_of
+from resetfree.runs.known_data import GivenData, taught
+from resetfree.runs.ledger import Ledger
+from resetfree.runs.result import Run
+from resetfree.runs.setup import Setup
+
+
+def taught_anew(setup: Setup, data: Any, old: Run | None, what: str | None) -> GivenData | None:
+    """Let the primal player of a new run learn from the data, before the first round."""
+    problem, game, primal = setup.world.problem, setup.game, setup.primal
+    fresh = None if old is None else primal.init(problem, setup.spec["episodes"], setup.spec["seed"])
+    given = data_of(data, old, what, problem, player=primal, fresh=fresh)
+    game.primal = taught(primal, game.primal, problem, given)
+    return given
+
+
+def taught_again(setup: Setup, ledger: Ledger, data: Any, old: Run | None, what: str | None) -> GivenData | None:
+    """Let the primal player of a resumed run learn again from the data in its file."""
+    problem, given, file = setup.world.problem, ledger.data(), ledger.path
+    if data is not None or old is not None:
+        fresh = None if old is None else setup.primal.init(problem, setup.spec["episodes"], setup.spec["seed"])
+        now = data_of(data, old, what, problem, player=setup.primal, fresh=fresh)
+        if given is None or now is None or now.about(now.rows())["digest"] != ledger.spec["data"]["digest"]:
+            raise RunError(f"The run file '{file}' began with other data: resume it without them, it holds its own.")
+    if given is not None and given.units is not None and problem.units is None:
+        problem.restore({"units": np.array(given.units)})
+    try:
+        setup.game.primal = taught(setup.primal, setup.game.primal, problem, given)
+    except InvalidInput as error:
+        raise RunError(f"The data in '{file}' do not fit this problem or these players: {error}") from error
+    return given

@@ -1,0 +1,191 @@
+"""A run goes on beyond its plan: with the same rounds whenever that is decided, and with no claim beyond the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import resetfree as rf
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.game.planned import depends_on_length
+from resetfree.players import discover, make_player
+from resetfree.problems.action_spaces import Choices
+from resetfree.runs.ledger import read
+from resetfree.runs.replay_whole import whole_run
+from resetfree.show.cli import main
+from resetfree.studies.engines.batched import play_batch
+from resetfree.theory.certificates import RATES
+
+PLANNED, WANTED = 12, 20
+VECTORS = {name for name, cls in discover("primal").items() if cls.vectors_only} | {"stored-linear"}
+PLAYERS = [
+    *(("primal", name) for name, cls in discover("primal").items() if Choices in cls.action_spaces),
+    *(("dual", name) for name in discover("dual")),
+]
+
+
+def asked(role: str, name: str) -> dict[str, Any]:
+    if name in VECTORS:
+        problem: Any = rf.from_gym("gym:CartPole-v1", horizon=10)
+        return {"problem": problem, "primal": name, "dual": "projected-gradient", "feedback": "optimistic", "B": 20.0}
+    if role == "primal":
+        return {"problem": "grid-v0", "primal": name}
+    return {"problem": "random-linear-v0", "primal": "linear-ucb", "dual": name}
+
+
+def same(one: rf.Run, other: rf.Run) -> bool:
+    return one.columns.keys() == other.columns.keys() and all(
+        np.array_equal(column, other.columns[name], equal_nan=column.dtype.kind == "f")
+        for name, column in one.columns.items()
+        if column.dtype != object
+    )
+
+
+@pytest.mark.parametrize(("role", "name"), PLAYERS, ids=[f"{role} {name}" for role, name in PLAYERS])
+def test_every_player_goes_on_with_the_same_rounds_whenever_it_is_extended(
+    role: str, name: str, tmp_path: Path
+) -> None:
+    of: dict[str, Any] = {**asked(role, name), "seed": 3}
+    short = rf.learn(**of, episodes=PLANNED, path=tmp_path / "finished.rfrun")
+    late = rf.learn(**of, episodes=WANTED, path=tmp_path / "finished.rfrun", resume=True)
+
+    def stop(game: Any, this: Any) -> None:
+        if this.k == 5:
+            raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011
+        rf.learn(**of, episodes=PLANNED, path=tmp_path / "killed.rfrun", progress=stop)
+    early = rf.learn(**of, episodes=WANTED, path=tmp_path / "killed.rfrun", resume=True)
+    assert len(late) == len(early) == WANTED
+    assert late.spec["episodes"] == PLANNED
+    assert late.spec["persistent"] or same(late, early)  # a persistent environment is elsewhere after a restart
+    rounds = {key: column[:PLANNED] for key, column in late.columns.items()}
+    assert same(dataclasses.replace(late, columns=rounds), short)
+    if not late.spec["persistent"]:
+        assert [c.lhs for c in whole_run(rf.load(tmp_path / "killed.rfrun", of["problem"]))] == [0, 0, 0]
+
+
+PROVED = {"width": "theory"}
+DEPEND = [
+    *(("primal", name, settings) for name, settings in (("linear-ucb", PROVED), ("ucbvi", PROVED), ("politex", {}))),
+    ("primal", "support-elimination", PROVED),  # its statement does not name the logarithm in its width
+    *(("primal", name, {}) for name in ("mdp-exp2", "triple-q")),
+    *(("dual", name, {}) for name in ("constant-step", "optimistic-gradient", "virtual-queue", "search")),
+]
+DO_NOT = [
+    *(("primal", name, {}) for name in ("support-elimination", "uniform")),
+    *(("dual", name, {}) for name in ("projected-gradient", "adagrad", "counting")),
+]
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "settings", "depends"),
+    [*((*one, True) for one in DEPEND), *((*one, False) for one in DO_NOT)],
+    ids=[" ".join([role, name, *settings]) for role, name, settings in (*DEPEND, *DO_NOT)],
+)
+def test_it_is_known_whose_constants_depend_on_the_plan(
+    role: Any, name: str, settings: dict[str, Any], depends: bool
+) -> None:
+    takes_bound = "B" in {field.name for field in dataclasses.fields(discover(role)[name])}
+    player = make_player(role, name, {**settings, **({"B": 3.0} if takes_bound else {})})
+    assert depends_on_length(player, rf.make("grid-v0").problem(), 60, 6000) is depends
+
+
+def test_claims_that_need_the_plan_end_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    theory: dict[str, Any] = {"settings": {"primal": {"width": "theory"}}, "path": path, "episodes": 30}
+    before = {c.claim: c for c in rf.learn("grid-v0", "linear-ucb", "constant-step", **theory).certificates()}
+    assert before[RATES[0]].status == "proved"
+    run = rf.learn("grid-v0", "linear-ucb", "constant-step", **{**theory, "episodes": 31}, resume=True)
+    after = {c.claim: c for c in run.certificates()}
+    assert all(c.status == "not applicable" and "tuned from episode 31 on" in c.why for c in map(after.get, RATES))
+    gone = [claim for claim, c in before.items() if c.status == "proved" and after[claim].status == "tuned"]
+    assert any("V* is at most" in claim for claim in gone)
+    assert not any(c.refuted for c in after.values())
+    (note,) = run.notes
+    assert "'linear-ucb' and 'constant-step' depend on that number and are tuned from episode 31 on" in note.what
+    assert rf.load(path).notes == run.notes
+
+
+def test_claims_that_hold_for_every_length_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    rf.learn("pits-v0", "support-elimination", episodes=30, path=path)
+    run = rf.learn("pits-v0", "support-elimination", episodes=60, path=path, resume=True)
+    (claim,) = (c for c in run.certificates() if "no more resets happened" in c.claim)
+    assert (claim.status, claim.holds) == ("proved", True)
+    assert run.notes[0].what.endswith("no constant of its players depends on that number")
+
+
+def test_fewer_episodes_are_refused_and_none_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", episodes=30, path=path)
+    rf.learn("grid-v0", episodes=40, path=path, resume=True)
+    for fewer in (39, 30, 5):
+        with pytest.raises(RunError, match=f"has 40 episodes, of which 40 are played: .* 40 or more, not for {fewer}"):
+            rf.learn("grid-v0", episodes=fewer, path=path, resume=True)
+    with pytest.raises(InvalidInput, match="'episodes' of a run must be"):
+        rf.learn("grid-v0", episodes=0, path=path, resume=True)
+    assert len(rf.learn("grid-v0", path=path, resume=True)) == 40
+    assert len(rf.learn("grid-v0", path=path, episodes=41, resume=True)) == 41
+    assert read(path).finished
+    assert read(path).episodes == 41
+
+
+def test_an_extension_that_a_file_forges_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.rfrun"
+    rf.learn("grid-v0", episodes=30, path=path)
+    rf.learn("grid-v0", episodes=40, path=path, resume=True)
+    connection = sqlite3.connect(path)
+    for text in (
+        "{}",
+        "[",
+        "[1]",
+        '{"episodes": 30}',
+        '{"episodes": "40"}',
+        '{"episodes": 1e99}',
+        '{"episodes": true}',
+    ):
+        connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", (text,))
+        connection.commit()
+        with pytest.raises(RunError, match="is damaged or was not written by resetfree"):
+            rf.load(path)
+    connection.execute("UPDATE meta SET json = ? WHERE key = 'extended'", ('{"episodes": 50}',))
+    connection.commit()
+    connection.close()
+    with pytest.raises(RunError, match="its meta does not fit its digest"):
+        rf.learn("grid-v0", episodes=50, path=path, resume=True)
+
+
+def test_the_command_line_extends_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = str(tmp_path / "a.rfrun")
+    base = ["run", "grid-v0", "--out", file]
+    theory = ["--dual", "constant-step", "--set", "width=theory"]
+    assert main([*base, "--primal", "linear-ucb", *theory, "--episodes", "30"]) == 0
+    assert main([*base, "--resume", "--episodes", "45"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "45, planned were 30, in" in shown
+    assert "primal: tuned from episode 31 on" in shown
+    assert "dual: tuned from episode 31 on" in shown
+    assert "planned for 30 episodes, extended to 45" in shown
+    assert main([*base, "--resume", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["episodes"], data["planned"], data["episodes_played"]) == (45, 30, 45)
+    assert main(["certify", file, "--replay", "--strict"]) == 0
+    assert "bit for bit" in capsys.readouterr().out
+    assert main([*base, "--resume", "--episodes", "20"]) == 2
+    assert "not for 20." in capsys.readouterr().err
+    assert main(["report", file, "--out", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text()
+    assert "45 (planned 30)" in page
+    assert "tuned from episode 31 on" in page
+
+
+def test_a_batch_is_as_long_as_its_plan() -> None:
+    pair = (make_player("primal", "ucbvi"), make_player("dual", "counting"))
+    assert play_batch(rf.make("grid-v0"), *pair, episodes=5, seeds=[1]).run(0).episodes == 5

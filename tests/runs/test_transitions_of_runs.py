@@ -1,0 +1,139 @@
+"""All transitions of a run, in memory and in files that other programs read, and that are read as untrusted input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+import resetfree as rf
+from resetfree.core.arrays import pack, unpack
+from resetfree.core.errors import InvalidInput
+from resetfree.runs.all_transitions import unscaled_episodes
+from resetfree.runs.transition_files import KIND, read_npz
+from resetfree.show.cli import main
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> rf.Run:
+    return rf.learn("grid-v0", episodes=30, path=tmp_path_factory.mktemp("data") / "grid.rfrun")
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory: pytest.TempPathFactory) -> rf.Run:
+    """Rewards from -16 to 0, stated as from -20 to 4."""
+    problem = rf.from_gym("gym:Pendulum-v1", horizon=5, reward_range=(-20.0, 4.0), reset_when="never")
+    return rf.learn(problem, "model-search", episodes=6, path=tmp_path_factory.mktemp("data") / "pendulum.rfrun")
+
+
+def test_every_step_of_a_run_is_there(grid: rf.Run) -> None:
+    found, c = rf.transitions(grid), grid.columns
+    assert len(found["round"]) == c["steps"].sum()
+    assert np.array_equal(np.bincount(found["round"])[1:], c["steps"])
+    first = found["step"] == 1
+    assert np.array_equal(found["state"][first], c["s1"])
+    assert found["reset"].sum() == c["reset"].sum()
+    assert np.allclose(np.bincount(found["round"], found["reward"])[1:], c["reward"])
+    inner = np.flatnonzero(~first)
+    assert np.array_equal(found["state"][inner], found["next_state"][inner - 1])
+    assert all(np.array_equal(found[name], column) for name, column in rf.transitions(str(grid.path)).items())
+
+
+def test_rewards_are_those_before_scaling(pendulum: rf.Run) -> None:
+    found = rf.transitions(pendulum)
+    assert np.allclose(np.bincount(found["round"], found["reward"])[1:], pendulum.columns["original_return"])
+    assert found["reward"].min() < -0.001
+    assert found["state"].shape == (30, 3)
+    assert found["action"].shape == (30, 1)
+
+
+def test_a_run_without_a_file_has_none() -> None:
+    with pytest.raises(InvalidInput, match="Only a run file holds transitions"):
+        rf.transitions(rf.learn("grid-v0", episodes=2))
+
+
+@pytest.mark.parametrize("which", ["grid", "pendulum"])
+def test_an_npz_file_gives_back_the_episodes(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    run: rf.Run = request.getfixturevalue(which)
+    out = tmp_path / "data.npz"
+    for _ in range(2):  # the second one replaces the first
+        assert main(["transitions", str(run.path), "-o", str(out)]) == 0
+    assert run.path is not None
+    for again, one in zip(read_npz(out), unscaled_episodes(run.path), strict=True):
+        assert np.array_equal(again.states, one.states)
+        assert np.array_equal(again.actions, one.actions)
+        assert np.array_equal(again.rewards, one.rewards)
+        assert again.reset == one.reset
+
+
+def test_parquet_holds_the_same_columns(
+    grid: rf.Run, pendulum: rf.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in (grid, pendulum):
+        out = tmp_path / "data.parquet"
+        assert main(["transitions", str(run.path), "-o", str(out), "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        table = parquet.read_table(out)
+        for name, column in rf.transitions(run).items():
+            assert np.array_equal(np.array(table[name].to_pylist()), column), name
+        assert said["transitions"] == table.num_rows
+        assert json.loads(table.schema.metadata[b"resetfree"])["problem"] == run.spec["problem"]
+
+
+def test_a_dataset_of_minari_has_the_same_episodes(
+    pendulum: rf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    assert main(["transitions", str(pendulum.path), "-o", "pendulum.minari"]) == 0
+    assert pendulum.path is not None
+    episodes = list(minari.load_dataset("pendulum-v0").iterate_episodes())
+    for found, one in zip(episodes, unscaled_episodes(pendulum.path), strict=True):
+        assert np.allclose(found.observations, one.states)
+        assert np.allclose(found.actions, one.actions)
+        assert np.allclose(found.rewards, one.rewards)
+
+
+def test_what_cannot_be_written_is_said(
+    grid: rf.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "mine.npz"
+    other.write_bytes(b"mine")
+    for out, sentence in (
+        ("data.csv", "written as .npz, .parquet, .minari. Got 'data.csv' instead"),
+        (str(other), "holds no transitions: it is not replaced"),
+    ):
+        assert main(["transitions", str(grid.path), "-o", out]) == 2
+        assert sentence in capsys.readouterr().err
+    assert other.read_bytes() == b"mine"
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    assert main(["transitions", str(grid.path), "-o", str(tmp_path / "a.parquet")]) == 2
+    assert "needs PyArrow: install resetfree with the extra 'sweep', or write .npz." in capsys.readouterr().err
+
+
+def test_a_file_of_transitions_is_read_as_untrusted_input(grid: rf.Run, tmp_path: Path) -> None:
+    good: dict[str, Any] = {"kind": np.array(KIND), "about": np.array("{}"), **rf.transitions(grid)}
+    file = tmp_path / "a.npz"
+    for changed, sentence in (
+        ({"kind": np.array("policy")}, "does not say that it holds"),
+        ({"more": np.zeros(3)}, "its arrays must be round, step"),
+        ({"reward": good["reward"][:-1]}, "'reward' is of another kind or length"),
+        ({"reward": np.full_like(good["reward"], np.inf)}, "not a finite number"),
+        ({"step": good["step"] + 1}, "are not numbered from 1"),
+        ({"state": good["state"][::-1].copy()}, "do not follow each other"),
+        ({"reset": np.ones_like(good["reset"])}, "do not follow each other"),
+        ({"next_state": good["next_state"].astype(np.float64)}, "not of one kind"),
+    ):
+        file.write_bytes(pack({**good, **changed}))
+        with pytest.raises(InvalidInput, match=sentence):
+            read_npz(file)
+    file.write_bytes(pack(good)[:-100])
+    with pytest.raises(InvalidInput, match="hold no transitions"):
+        read_npz(file)
+    with pytest.raises(InvalidInput, match="cannot be read: No such file"):
+        read_npz(tmp_path / "none.npz")
+    assert set(unpack(pack(good))) == set(good)
