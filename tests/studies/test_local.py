@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -17,7 +18,7 @@ from resetfree.core.errors import InvalidInput, RunError, UnknownName
 from resetfree.core.lock import WriterLock
 from resetfree.studies import Count, StudyStopped, SweepFolder, run_sweep
 from resetfree.studies.engines import local
-from resetfree.studies.sweep_runner import standing
+from resetfree.studies.sweep_runner import await_shut, standing
 from resetfree.studies.trial import TrialJob
 from resetfree.studies.workers import Workers
 
@@ -242,3 +243,26 @@ def test_a_file_with_its_log_beside_it_is_not_held_to_be_finished(tmp_path: Path
     log.unlink()
     folder.trial_file(trial.id).write_text("no run file")
     assert not folder.is_finished(trial.id, trial.episodes)
+
+
+def test_a_worker_that_comes_late_does_not_open_a_finished_file(tmp_path: Path) -> None:
+    """The worker of a killed driver may begin a trial that another one has finished since."""
+    plan, folder = started(SMALL, tmp_path / "s")
+    run_sweep(plan, folder, engine="local", workers=1)
+    trial = plan.trials[0]
+    held = WriterLock(folder.trial_file(trial.id)).acquire()  # whoever opened it for writing would be told to wait
+    assert TrialJob(trial, folder.path).play().status == "done"
+    held.release()
+
+
+def test_a_log_that_stayed_beside_a_finished_file_is_merged_at_the_end(tmp_path: Path) -> None:
+    """A run that ends while its file is read leaves its log; without this, results would lack the trial."""
+    plan, folder = started(SMALL, tmp_path / "s")
+    run_sweep(plan, folder, engine="local", workers=1)
+    trial = plan.trials[0]
+    Path(f"{folder.trial_file(trial.id)}-wal").write_bytes(b"")
+    assert not folder.is_finished(trial.id, trial.episodes)
+    held = WriterLock(folder.trial_file(trial.id)).acquire()  # and another process is just at it
+    threading.Timer(0.3, held.release).start()
+    await_shut(plan, folder)
+    assert folder.is_finished(trial.id, trial.episodes)

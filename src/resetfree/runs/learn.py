@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import arguments, state
-from resetfree.core.arguments import flag, real
+from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
@@ -158,7 +158,7 @@ def learn(
         raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
     if rate is not None and watching:
         raise InvalidInput(
-            "Callbacks need the players, which learn in another process at a 'rate'. Got both instead: give progress=..."
+            "Callbacks need the players, and at a 'rate' these are in another process. Got both instead: give progress=..."
         )
     timing: dict[str, Any] | None = None
     if delay is not None:

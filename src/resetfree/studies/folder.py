@@ -124,7 +124,7 @@ class SweepFolder:
         opened, since reading it from another machine could disturb the writer. Resuming it settles whether it is.
         """
         file = self.trial_file(id)
-        if not file.exists() or Path(f"{file}-wal").exists():
+        if not file.exists() or self.is_open(id):
             return False
         try:
             with closing(connect(file, "ro")) as connection, sentences(file):
@@ -132,6 +132,10 @@ class SweepFolder:
         except RunError:
             return False
         return isinstance(k, int) and k >= episodes
+
+    def is_open(self, id: str) -> bool:
+        """Whether a log lies beside the run file of a trial."""
+        return Path(f"{self.trial_file(id)}-wal").exists()
 
     def is_held(self, id: str) -> bool:
         """Whether a process on this machine is playing the trial now."""

@@ -6,11 +6,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
-from resetfree.core.errors import InvalidInput
+from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check, check_names
+from resetfree.runs.ledger import Ledger
 from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.on_ray import Cluster, OnRay
 from resetfree.studies.engines.runner import Count, Outcome, Progress, Runner, outcomes, stoppable
@@ -19,6 +20,7 @@ from resetfree.studies.plan import Seconds, SweepPlan
 from resetfree.studies.trial import NamedTrial, TrialJob
 
 ENGINES = ("auto", "local", "batched", "ray")
+PATIENCE = 10.0  # seconds
 
 
 def run_sweep(
@@ -61,8 +63,23 @@ def run_sweep(
                     for job, outcome in outcomes(runner, queue, count, folder.path):
                         _add(count, job.trial, outcome)
                         report(count)
+        await_shut(plan, folder)
     count.running = 0
     return count
+
+
+def await_shut(plan: SweepPlan, folder: SweepFolder) -> None:
+    """Wait a moment until no run file is open: the worker of a driver that was killed may just be at one.
+
+    A log that nobody writes stayed because the file was read when its run ended: it is merged now.
+    """
+    until = time.monotonic() + PATIENCE
+    for trial in plan.trials:
+        while folder.is_open(trial.id) and time.monotonic() < until:
+            with suppress(RunError):  # another process writes it
+                Ledger.reopen(folder.trial_file(trial.id)).close()
+            if folder.is_open(trial.id):
+                time.sleep(0.05)
 
 
 def standing(plan: SweepPlan, folder: SweepFolder) -> Count:

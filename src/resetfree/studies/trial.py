@@ -154,6 +154,8 @@ class TrialJob(NamedTuple):
         trial, folder = self.trial, SweepFolder(self.folder)
         file = folder.trial_file(trial.id)
         try:
+            if folder.is_finished(trial.id, trial.episodes):  # by another worker since: a file that is done stays shut
+                return Outcome("done")
             resume = file.exists()
             own = (trial.problem, trial.episodes, trial.options, file if resume else None)
             with tracked(_interrupted_by(stop), self.events, *own) as progress:

@@ -58,8 +58,9 @@ def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -
         goes_on = alive > GONE
         if not goes_on.all():
             survives[on], earned[on] = alive, reward
-            on, z, reached, start, draw = (one[goes_on] for one in (on, z, reached, start, draw))
-            alive, reward, mine, rows = alive[goes_on], reward[goes_on], mine[goes_on], model.steps.rows_of(draw)
+            on, start, draw = on[goes_on], start[goes_on], draw[goes_on]
+            z, reached, mine, rows = z[goes_on], reached[goes_on], mine[goes_on], model.steps.rows_of(draw)
+            alive, reward = alive[goes_on], reward[goes_on]
             if not len(on):
                 break
     survives[on], earned[on] = alive, reward

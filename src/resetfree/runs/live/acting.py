@@ -120,8 +120,8 @@ def act(
 
     as_text: whether starts are text in its file.
 
-    Returns what ended it before its last episode, and the newest checkpoint of this session. Whatever is raised, the rounds so
-    far are committed.
+    Returns what ended it before its last episode, and the newest checkpoint of this session. Whatever is raised, the
+    rounds so far are committed.
     """
     game, began, file = setup.game, time.monotonic() - before, ledger.path
     assert file is not None
