@@ -165,8 +165,13 @@ def act(url: str, key: Path, rate: float, seconds: float, real_time: bool, seed:
         return got[0]
 
     acting.Ticks, acting.take_highest = Recorded, scheduled  # type: ignore[misc]
-    end = time.monotonic() + seconds
-    learned(problem_at(url, key), rate=rate, seed=seed, progress=stop_when(lambda _: time.monotonic() > end))
+    ends: list[float] = []  # counted from the first episode
+
+    def over(this: rf.Round) -> bool:
+        ends[:] = ends or [time.monotonic() + seconds]
+        return time.monotonic() > ends[0]
+
+    learned(problem_at(url, key), rate=rate, seed=seed, progress=stop_when(over))
     late = np.array(Recorded.late) / 1_000
     found = {name: round(float(np.percentile(late, share)), 1) for name, share in QUANTILES.items()}
     return {"class": got[0].name, "commands": len(late), "skipped": Recorded.skipped, **found}
