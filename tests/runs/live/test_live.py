@@ -17,7 +17,7 @@ from tests.problems.remote.machines_served import served
 from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 
 import resetfree as rf
-from resetfree.core.errors import InvalidInput, Notice, RunError, UnknownName
+from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice, RunError, UnknownName
 from resetfree.runs.ledger import read
 from resetfree.runs.live import supervisor
 from resetfree.runs.replay_whole import whole_run
@@ -147,7 +147,7 @@ def test_a_machine_that_falls_silent_fails_the_run_and_loses_nothing(tmp_path: P
             if this.k == 3:
                 problem.env.unwrapped.client.wire.send = lambda packet: None  # nothing arrives any more
 
-        with pytest.raises(EnvironmentFailed, match="no sensors came"):
+        with pytest.raises(EnvironmentFailed, match="MachineSilent"):
             learn(problem, path=tmp_path / "a.rfrun", rate=50.0, episodes=1000, progress=leave)
         problem.close()
     assert len(read(tmp_path / "a.rfrun").columns["k"]) >= 3
