@@ -52,7 +52,7 @@ class HeldPlan(NamedTuple):
         return cls.read(data, _classes(cast(Hashable, type(plan.policy))))
 
     @classmethod
-    def read(cls, data: bytes, classes: Mapping[str, type] | None = None) -> HeldPlan:
+    def read(cls, data: bytes | memoryview, classes: Mapping[str, type] | None = None) -> HeldPlan:
         """Decode a plan; raises InvalidInput for any other bytes.  classes: default, all policies that are known."""
         tree = decode(data, policy_classes() if classes is None else classes)
         kinds = {"based_on": int, **dict.fromkeys(("lam", "v_r", "v_c", "upper"), float)}

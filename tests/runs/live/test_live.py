@@ -145,7 +145,8 @@ def test_a_machine_that_falls_silent_fails_the_run_and_loses_nothing(tmp_path: P
 
         def leave(game: Any, this: Any) -> None:
             if this.k == 3:
-                problem.env.unwrapped.client.wire.send = lambda packet: None  # nothing arrives any more
+                machine_side: Any = problem.env.unwrapped
+                machine_side.client.wire.send = lambda packet: None  # nothing arrives any more
 
         with pytest.raises(EnvironmentFailed, match="MachineSilent"):
             learn(problem, path=tmp_path / "a.rfrun", rate=50.0, episodes=1000, progress=leave)

@@ -48,6 +48,7 @@ from resetfree.theory.oracle.exact import Evaluator
 Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
 LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
+LONG = 60.0  # seconds of waiting that are worth a word
 PAUSE = 0.002  # seconds between two looks while it waits
 SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
 FAREWELL = 5.0  # seconds in which the learner may save what it knows when the user stops the run
@@ -279,8 +280,15 @@ class _Acting:
                 loud=True,
             )
         self._ticks.stop()
+        long = time.monotonic() + LONG
         while not self._stop and (self._plan is None or self._plan.based_on < least):
             time.sleep(PAUSE)
+            if time.monotonic() > long:
+                long += 10 * LONG
+                hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
+                self.tell(
+                    f"After {LONG:g} s there is still no plan to go on with: the learner computes{hint}.", loud=True
+                )
             self._hear()
             self._take()
 

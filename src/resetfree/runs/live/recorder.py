@@ -95,7 +95,11 @@ class Recorder(Closes):
         """Commit what is left, and end; what it raises then is in `check`."""
         if self._thread.is_alive():
             self._jobs.put(None)
-            wait(lambda seconds: self._thread.join(seconds) or not self._thread.is_alive())
+            wait(self._has_ended)
+
+    def _has_ended(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
