@@ -50,6 +50,7 @@ MAX_STALENESS = 100  # rounds
 LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
 LONG = 60.0  # seconds of waiting that are worth a word
 PAUSE = 0.002  # seconds between two looks while it waits
+WHOLE = 1024  # episodes between two whole garbage collections, if there is no reset in between
 SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
 FAREWELL = 5.0  # seconds in which the learner may save what it knows when the user stops the run
 
@@ -243,7 +244,7 @@ class _Acting:
         game.k, game.s1, game.why = k, episode.next_start, "reset"
         game.fell = k if episode.reset else game.fell
         self._hear()
-        gc.collect(0)
+        gc.collect(1 if k % WHOLE else 2)
         return bool(episode.reset)
 
     def _hear(self) -> None:
