@@ -23,7 +23,7 @@ from resetfree.game.delayed import HeldPlan
 from resetfree.runs.replay_whole import ACTIONS, ASKED, CHECKPOINT, ROUNDS, whole_run
 
 PLACES: dict[str, tuple[str, dict[str, Any]]] = {
-    "grid": ("grid-v0", {"primal": "linear-ucb", "dual": "projected-gradient"}),
+    "grid": ("grid-v0", {"primal": "support-elimination", "dual": "projected-gradient"}),
     "by hand": ("drawn-by-hand-v0", {"primal": "ucbvi", "dual": "constant-penalty"}),
     "a search": (
         "gym:CartPole-v1",

@@ -10,10 +10,10 @@ Chance comes per round, from (seed, k), so that it does not depend on who draws 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from resetfree.core.plain_tree import by_name, decode, encode, plan_digest
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import FEEDBACK, Game, begin, learn_round, make_plan, reset_if_due
 from resetfree.problems.contract import Policy, Problem, State
+from resetfree.problems.features import Features
+from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.transitions import Floats
 
 __all__ = ["Delay", "DelayedGame", "HeldPlan", "RecordedDelays", "begin_delayed", "make_plan", "play_delayed"]
@@ -47,12 +49,12 @@ class HeldPlan(NamedTuple):
         numbers = {"lam": lam, "v_r": plan.v_r, "v_c": plan.v_c, "upper": plan.upper}
         tree = {name: float(value) for name, value in numbers.items()}
         data = encode({"based_on": based_on, **tree, "policy": plan.policy})
-        return cls.read(data, _classes(type(plan.policy)))
+        return cls.read(data, _classes(cast(Hashable, type(plan.policy))))
 
     @classmethod
-    def read(cls, data: bytes, classes: Mapping[str, type] | None = None) -> HeldPlan:
+    def read(cls, data: bytes | memoryview, classes: Mapping[str, type] | None = None) -> HeldPlan:
         """Decode a plan; raises InvalidInput for any other bytes.  classes: default, all policies that are known."""
-        tree = decode(data, by_name(Policy) if classes is None else classes)
+        tree = decode(data, policy_classes() if classes is None else classes)
         kinds = {"based_on": int, **dict.fromkeys(("lam", "v_r", "v_c", "upper"), float)}
         good = isinstance(tree, dict) and tree.keys() == {*kinds, "policy"}
         if not good or any(type(tree[name]) is not kind for name, kind in kinds.items()):
@@ -66,10 +68,15 @@ class HeldPlan(NamedTuple):
         return plan_digest(self.data)
 
 
+def policy_classes() -> dict[str, type]:
+    """Every class that a policy may be made of, as far as its module is imported, for `plain_tree.decode`."""
+    return by_name(Policy, Features, Scaling)
+
+
 @cache
-def _classes(kind: type) -> Mapping[str, type]:
+def _classes(kind: Hashable) -> Mapping[str, type]:
     """The policies that are known when one of this kind is met for the first time."""
-    return by_name(Policy)
+    return policy_classes()
 
 
 class Schedule(Protocol):
@@ -103,7 +110,7 @@ class Delay(NamedTuple):
 class RecordedDelays:
     """The plans of a run that was played before: only those that were used are made again."""
 
-    def __init__(self, based_on: Sequence[int]) -> None:
+    def __init__(self, based_on: Iterable[int]) -> None:
         self._based_on = [int(j) for j in based_on]
         self._needed = frozenset(self._based_on)
         check_delays(self._based_on)

@@ -26,7 +26,7 @@ from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
-from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
@@ -132,7 +132,9 @@ def learn(
         raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
     if rate is None and max_staleness is not None:
         raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
-    timing: dict[str, Any] | None = None if delay is None else {"delay": whole(delay, "'delay' of learn", 0)}
+    timing: dict[str, Any] | None = None
+    if delay is not None:
+        timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")

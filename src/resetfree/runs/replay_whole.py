@@ -32,7 +32,7 @@ from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup, prepare
 from resetfree.runs.statements import BROKEN, ROLES
-from resetfree.runs.timed import as_timed, rounds_of, saved_plans, timing_of
+from resetfree.runs.timed import SAVED, as_timed, rounds_of, saved_plans, timing_of
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.oracle.exact import Evaluator
 
@@ -98,15 +98,14 @@ def _checkpoint(path: Path) -> runfile.Checkpoint | None:
 
 def _play(run: Run, setup: Setup, at: int) -> Played:
     """Play a run again, in its problem.  at: the round of its checkpoint."""
-    c, game = run.columns, setup.game
+    game = setup.game
     rounds = rounds_of(setup, episodes=min(len(run), run.spec["episodes"]), oracle=_oracle(run))
     differ: list[int] = []
     names: set[str] = set()
     then = _state(game) if at == 0 else {}
     for k, this in enumerate(rounds):
-        values = zip((*COLUMNS, *TIMING), (*columns_of(this), *timing_of(game, this)), strict=False)
-        wrong = [name for name, value in values if not _same(c[name][k], value)]
-        names |= set(wrong)
+        wrong = _wrong_columns(run, k, columns_of(this))
+        names |= wrong
         differ += [k] if wrong else []
         if game.k == at:
             then = _state(game)
@@ -124,7 +123,8 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
     waits = not (problem.persistent or has_rate)  # then also what followed the actions is played again
     differ: list[int] = []
     acted: list[int] = []
-    compared, names = 0, set()
+    names: set[str] = set()
+    compared = 0
     then = _state(game) if at == 0 else {}
     with runfile.reading(run.path) as connection:
         replayed = ReplayedProblem(problem, runfile.read_played(connection, run.path, 1, len(run)))
@@ -138,17 +138,24 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
             except InvalidInput:  # the record contradicts itself
                 last = k
                 break
-            timing = timing_of(game, this)
-            values = zip((*COLUMNS, *TIMING), (*columns_of(this), *timing[: 2 if has_rate else None]), strict=False)
-            wrong = [name for name, value in values if not _same(c[name][k], value)]
-            names |= set(wrong)
+            wrong = _wrong_columns(run, k, columns_of(this), timing_of(game, this)[: 2 if has_rate else None])
+            names |= wrong
             differ += [k] if wrong else []
             if c["missed"][k] == 0:
                 compared += 1
                 acted += [] if (_goes_so if waits else _acts_so)(problem, this, u) else [k]
             if game.k == at:
                 then = _state(game)
-    return Played([*differ, *range(last, len(run))], names, then, acted, compared)
+    rest = range(last, len(run))
+    return Played([*differ, *rest], names, then, [*acted, *rest], compared)
+
+
+def _wrong_columns(run: Run, k: int, row: tuple[Any, ...], timing: tuple[Any, ...] = ()) -> set[str]:
+    """The columns in which round k, from 0, differs from what was recorded."""
+    found = dict(zip((*COLUMNS, *TIMING), (*row, *timing), strict=False))
+    if found["next_start"] is None and run.columns["next_start"].dtype.kind in "if":
+        found["next_start"] = runfile.NOWHERE
+    return {name for name, value in found.items() if not _same(run.columns[name][k], value)}
 
 
 def _goes_so(problem: Problem, this: Round, u: Floats) -> bool:
@@ -184,11 +191,12 @@ def _state(game: Game) -> dict[str, Any]:
 def _checkpoint_differs(run: Run, kept: runfile.Checkpoint, then: dict[str, Any]) -> list[str]:
     """The entries of a checkpoint that differ from the state of the game then."""
     found = {**kept.arrays, "random numbers": kept.rng, "next start": kept.s1}
+    left: set[str] = set()
     if "timing" in run.spec:  # its chance comes from (seed, k)
-        found.pop("random numbers"), then.pop("random numbers")
-        if run.spec["persistent"] and kept.s1 is None:  # it was made when the run was resumed, before a reset
-            found.pop("next start"), then.pop("next start")
-    return [name for name in {**then, **found} if not _equal(then, found, name)]
+        left = {"random numbers"}
+        left |= {SAVED} if "rate" in run.spec["timing"] else set()  # plans that were made and not played
+        left |= {"next start"} if run.spec["persistent"] and kept.s1 is None else set()  # of a run before its reset
+    return [name for name in {**then, **found} if name not in left and not _equal(then, found, name)]
 
 
 def _equal(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:

@@ -25,16 +25,13 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError, UnknownName
 from resetfree.core.interrupts import Stop, held
-from resetfree.core.plain_tree import by_name
 from resetfree.core.priority import Scheduling, take_highest
 from resetfree.core.settings import PositiveInt, check
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import Round
-from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance
+from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_chance
 from resetfree.game.loop import FEEDBACK, Game, reset_if_due
-from resetfree.problems.contract import Note, Policy
-from resetfree.problems.features import Features
-from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.contract import Note
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, rate_for, rollout_at_rate, send_safe
 from resetfree.problems.stepping import SteppedProblem
@@ -51,7 +48,9 @@ from resetfree.theory.oracle.exact import Evaluator
 Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
 LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
+LONG = 60.0  # seconds of waiting that are worth a word
 PAUSE = 0.002  # seconds between two looks while it waits
+WHOLE = 1024  # episodes between two whole garbage collections, if there is no reset in between
 SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
 FAREWELL = 5.0  # seconds in which the learner may save what it knows when the user stops the run
 
@@ -171,7 +170,7 @@ class _Acting:
         self._learner, self._recorder = learner, recorder
         self._spec, self._signal = setup.spec, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
-        self._classes = by_name(Policy, Features, Scaling)
+        self._classes = policy_classes()
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
         self._notes: list[Note] = []
@@ -245,7 +244,7 @@ class _Acting:
         game.k, game.s1, game.why = k, episode.next_start, "reset"
         game.fell = k if episode.reset else game.fell
         self._hear()
-        gc.collect(0)
+        gc.collect(1 if k % WHOLE else 2)
         return bool(episode.reset)
 
     def _hear(self) -> None:
@@ -282,8 +281,15 @@ class _Acting:
                 loud=True,
             )
         self._ticks.stop()
+        long = time.monotonic() + LONG
         while not self._stop and (self._plan is None or self._plan.based_on < least):
             time.sleep(PAUSE)
+            if time.monotonic() > long:
+                long += 10 * LONG
+                hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
+                self.tell(
+                    f"After {LONG:g} s there is still no plan to go on with: the learner computes{hint}.", loud=True
+                )
             self._hear()
             self._take()
 
