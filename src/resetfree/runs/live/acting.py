@@ -263,7 +263,7 @@ class _Acting:
         return None if self._stop else self._plan
 
     def _take(self) -> None:
-        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes), self._number)
+        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes, kept=False), self._number)
         if found is not None:
             (self._number, _, self._digest), self._plan = found
             if self._number == 1:
