@@ -164,9 +164,14 @@ def act(url: str, key: Path, rate: float, seconds: float, real_time: bool, seed:
         got[0] = take_highest() if real_time else USUAL
         return got[0]
 
-    acting.Ticks, acting.take_highest = Recorded, scheduled  # type: ignore[misc]
-    end = time.monotonic() + seconds
-    learned(problem_at(url, key), rate=rate, seed=seed, progress=stop_when(lambda _: time.monotonic() > end))
+    vars(acting).update(Ticks=Recorded, take_highest=scheduled)
+    ends: list[float] = []  # counted from the first episode
+
+    def over(this: rf.Round) -> bool:
+        ends[:] = ends or [time.monotonic() + seconds]
+        return time.monotonic() > ends[0]
+
+    learned(problem_at(url, key), rate=rate, seed=seed, progress=stop_when(over))
     late = np.array(Recorded.late) / 1_000
     found = {name: round(float(np.percentile(late, share)), 1) for name, share in QUANTILES.items()}
     return {"class": got[0].name, "commands": len(late), "skipped": Recorded.skipped, **found}
@@ -196,7 +201,9 @@ def post(folder: Path, plans: int, pause: float) -> None:
 def take(folder: Path, plans: int, real_time: bool) -> dict[str, Any]:
     """The end of the process that acts: how long it is held up by a plan that has come, and by one that has not."""
     scheduling = take_highest() if real_time else USUAL
-    came, none, number, found = [], [], 0, None
+    came: list[int] = []
+    none: list[int] = []
+    number, found = 0, None
     ticks = Ticks(500.0)
     with Board.make(folder) as board:
         poster = multiprocessing.get_context("spawn").Process(target=post, args=(folder, plans, 0.01))

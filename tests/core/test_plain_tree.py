@@ -6,7 +6,7 @@ import json
 import tracemalloc
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from resetfree.players.shared.machine_model import TanhPolicy
 from resetfree.players.shared.networks import policy_of, uniform_layers
 from resetfree.players.shared.skip_policy import first_actor, skip_policy
 from resetfree.problems.action_spaces import Box
-from resetfree.problems.contract import Modal, Policy
+from resetfree.problems.contract import ChoicePolicy, Modal, Policy
 from resetfree.problems.features import Features
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.finite.tabular_policy import TabularPolicy
@@ -90,7 +90,7 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, np.ndarray | np.generic):
-        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
     if isinstance(one, Kept):
         return _same(one.rows, other.rows) and _same(one.extra, other.extra)
     if isinstance(one, dict):
@@ -133,7 +133,10 @@ def test_the_first_plan_of_a_player_comes_back(name: str, primal: str) -> None:
         s1 = 0 if world.problem.n_states else np.array([0.1, 0.0, -0.2, 0.3])
         plan = setup.primal.plan(setup.game.primal, s1, 0.5)
         classes = by_name(Policy, Features, Scaling)  # now: modules of features are imported on request
-        ours, back = (playable(one, world.problem) for one in (plan.policy, decode(encode(plan.policy), classes)))
+        ours, back = (
+            cast(ChoicePolicy, playable(one, world.problem))
+            for one in (plan.policy, decode(encode(plan.policy), classes))
+        )
         for h in range(1, 6):
             assert np.array_equal(ours(h, s1), back(h, s1))
 

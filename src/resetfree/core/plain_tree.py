@@ -84,7 +84,8 @@ def by_name(*roots: type) -> dict[str, type]:
 
 def _with_subclasses(cls: type) -> Iterator[type]:
     yield cls
-    for one in cls.__subclasses__():
+    below: list[type] = cls.__subclasses__()
+    for one in below:
         yield from _with_subclasses(one)
 
 

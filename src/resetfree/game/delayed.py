@@ -52,15 +52,20 @@ class HeldPlan(NamedTuple):
         return cls.read(data, _classes(cast(Hashable, type(plan.policy))))
 
     @classmethod
-    def read(cls, data: bytes, classes: Mapping[str, type] | None = None) -> HeldPlan:
-        """Decode a plan; raises InvalidInput for any other bytes.  classes: default, all policies that are known."""
+    def read(
+        cls, data: bytes | memoryview, classes: Mapping[str, type] | None = None, *, kept: bool = True
+    ) -> HeldPlan:
+        """Decode a plan; raises InvalidInput for any other bytes.
+
+        classes: default, all policies that are known.  kept: whether its bytes are needed besides.
+        """
         tree = decode(data, policy_classes() if classes is None else classes)
         kinds = {"based_on": int, **dict.fromkeys(("lam", "v_r", "v_c", "upper"), float)}
         good = isinstance(tree, dict) and tree.keys() == {*kinds, "policy"}
         if not good or any(type(tree[name]) is not kind for name, kind in kinds.items()):
             raise InvalidInput("The bytes of a plan must hold a policy, its multiplier and its estimates.")
         plan = Plan(tree["policy"], tree["v_r"], tree["v_c"], tree["upper"])
-        return cls(tree["based_on"], tree["lam"], plan, bytes(data))
+        return cls(tree["based_on"], tree["lam"], plan, bytes(data) if kept else b"")
 
     @property
     def digest(self) -> int:

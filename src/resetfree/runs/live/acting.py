@@ -49,7 +49,9 @@ from resetfree.theory.oracle.exact import Evaluator
 Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
 LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
+LONG = 60.0  # seconds of waiting that are worth a word
 PAUSE = 0.002  # seconds between two looks while it waits
+WHOLE = 1024  # episodes between two whole garbage collections, if there is no reset in between
 SWITCH = 1e-4  # seconds after which the recorder must let go of the interpreter
 FAREWELL = 5.0  # seconds in which the learner may save what it knows when the user stops the run
 
@@ -256,7 +258,7 @@ class _Acting:
         game.k, game.s1, game.why = k, episode.next_start, "reset"
         game.fell = k if episode.reset else game.fell
         self._hear()
-        gc.collect(0)
+        gc.collect(1 if k % WHOLE else 2)
         return episode
 
     def _hear(self) -> None:
@@ -275,7 +277,7 @@ class _Acting:
         return None if self._stop else self._plan
 
     def _take(self) -> None:
-        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes), self._number)
+        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes, kept=False), self._number)
         if found is not None:
             (self._number, _, self._digest), self._plan = found
             if self._number == 1:
@@ -293,8 +295,15 @@ class _Acting:
                 loud=True,
             )
         self._ticks.stop()
+        long = time.monotonic() + LONG
         while not self._stop and (self._plan is None or self._plan.based_on < least):
             time.sleep(PAUSE)
+            if time.monotonic() > long:
+                long += 10 * LONG
+                hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
+                self.tell(
+                    f"After {LONG:g} s there is still no plan to go on with: the learner computes{hint}.", loud=True
+                )
             self._hear()
             self._take()
 

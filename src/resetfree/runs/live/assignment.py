@@ -99,7 +99,7 @@ class Assignment:
 class Described(Blueprint):
     """A problem from the description in a run file, with the features that a file cannot hold."""
 
-    phi: Any = None  # type: ignore[assignment]
+    phi: Any = None
 
     def __init__(self, name: str, plain: Any, known: dict[str, Any]) -> None:
         super().__init__(name, plain)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from resetfree.core.closing import Closes
 from resetfree.core.interrupts import wait
 from resetfree.core.plain_tree import decode
+from resetfree.core.priority import take_highest
 from resetfree.game.contract import Round
 from resetfree.game.delayed import reset_chance
 from resetfree.problems.contract import Intervention, Note, State
@@ -95,9 +96,14 @@ class Recorder(Closes):
         """Commit what is left, and end; what it raises then is in `check`."""
         if self._thread.is_alive():
             self._jobs.put(None)
-            wait(lambda seconds: self._thread.join(seconds) or not self._thread.is_alive())
+            wait(self._has_ended)
+
+    def _has_ended(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _work(self) -> None:
+        take_highest()  # the thread that acts would wait for one that holds the interpreter and gets no processor
         while (job := self._jobs.get()) is not None:
             try:
                 job()

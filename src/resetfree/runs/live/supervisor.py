@@ -121,7 +121,9 @@ class Supervisor(Closes):
             while view:
                 view = view[child.stdin.write(view) :]
         with self._lock:
-            self._child = child
+            before, self._child = self._child, child
+            if before is not None and before.stdin is not None:
+                before.stdin.close()
             self.starts += 1
             os.set_blocking(child.stdin.fileno(), False)  # a learner that is busy is not waited for
             self._send(self._first)

@@ -357,8 +357,10 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
         rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
     if data["timing"] is not None and data["timing"]["plan_age"] is not None:
-        age = data["timing"]["plan_age"]
-        rows.append(("timing", f"plans were {age['mean']:.2g} rounds old on average (most {age['most']})"))
+        age, rate = data["timing"]["plan_age"], data["timing"].get("rate")
+        clock = "" if rate is None else f"{rate:g} Hz, {data['timing']['missed']} deadlines missed"
+        clock += f", the latest command {1000 * data['timing']['latest']:.3g} ms after its tick; " if clock else ""
+        rows.append(("timing", f"{clock}plans were {age['mean']:.2g} rounds old on average (most {age['most']})"))
     if data["chosen"]:
         rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):

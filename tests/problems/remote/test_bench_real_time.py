@@ -1,0 +1,74 @@
+"""The benchmark of a world that does not wait: what it says of its measurements, and that it sees what is lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.real_time import PARTS, table
+from benchmarks.real_time_trials import SHORT, WORLDS, Recorded, Sizes, changed
+from tests.core.simulated_clock import Simulated
+
+TIMES = {"p50": 70.0, "p99": 630.0, "p99.9": 4628.0, "max": 8630.0}
+LINES: list[dict[str, Any]] = [
+    {"part": "kills", "killed": {"acting": 20, "learner": 18, "machine": 12}, "rounds": 900, "lost": 0, "replay": 0},
+    {"part": "lateness", "rate": 100.0, "class": "usual", "commands": 9990, "skipped": 10, **TIMES}
+    | {"machine": {"due": 10_000, "in_time": 9_995}},
+    {"part": "handover", "class": "real-time", "taken": 100, "none p99": 5.7}
+    | {f"taken {name}": value for name, value in TIMES.items()},
+    *(
+        {"part": "falls", "world": "waits", "seed": i, "falls": 3 + i, "steps": 6000, "reached": i < 2}
+        for i in range(3)
+    ),
+]
+
+
+def test_the_tables_say_what_was_measured() -> None:
+    text = table([*map(json.dumps, LINES), "not a line"])
+    rows = [row for row in text.splitlines() if row.startswith("|") and "---" not in row]
+    assert "| 100 Hz | usual | 99.950% | 70 | 630 | 4,628 | 8,630 | 10 of 10000 |" in rows
+    assert "| real-time | 100 | 70 | 630 | 4,628 | 8,630 | 5.7 |" in rows
+    assert "| waits | 4 | 3 4 5+ | 6000 |" in rows
+    assert "| 20 | 18 | 12 | 900 | 0 | the same |" in rows
+    order = [text.index(word) for word in ("commands in time", "plans of 1 MB", "world", "played again")]
+    assert order == sorted(order)
+    assert {one["part"] for one in LINES} == set(PARTS)
+    assert WORLDS[0] == "waits"
+
+
+def rounds(*rewards: float) -> dict[str, Any]:
+    return {"k": np.arange(1, len(rewards) + 1), "reward": np.array(rewards), "v_r": np.full(len(rewards), np.nan)}
+
+
+@pytest.mark.parametrize(
+    ("after", "wrong"),
+    [
+        (rounds(1.0, 2.0), 0),
+        (rounds(1.0, 2.0, 3.0), 0),  # it went on
+        (rounds(1.0, 5.0), 1),  # another round
+        (rounds(1.0), 3),  # one is gone, with its three numbers
+        ({}, 6),
+        ({**rounds(1.0, 2.0, 3.0), "k": np.array([1, 2, 2])}, 1),  # twice
+    ],
+    ids=["same", "more", "changed", "lost", "all lost", "doubled"],
+)
+def test_what_is_lost_changed_or_doubled_is_counted(after: dict[str, Any], wrong: int) -> None:
+    assert changed(rounds(1.0, 2.0), after) == wrong
+
+
+def test_every_command_is_recorded_and_a_short_version_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorded, "late", [])
+    monkeypatch.setattr(Recorded, "skipped", 0)
+    world = Simulated()
+    ticks = Recorded(100.0, clock=world.clock)
+    ticks.begin()
+    for late in (5, 25_000_000, 7):
+        ticks.wait()
+        world.now += late
+        ticks.acted()
+    assert (Recorded.late, Recorded.skipped) == ([5, 25_000_000, 7], 2)
+    full = Sizes()
+    assert (full.seconds, full.repeats, len(full.seeds), full.steps, full.kills) == (600.0, 3, 10, 5_000, 50)
+    assert SHORT.seconds * SHORT.repeats < full.seconds

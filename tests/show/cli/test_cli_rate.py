@@ -1,0 +1,58 @@
+"""`resetfree run --rate`: acting by the clock, from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.show.cli.commands import run, run_json
+
+import resetfree as rf
+
+PLAYER = ("--primal", "tests.runs.live.quick_players:Quick")
+WORDS = ("run", "gym:CartPole-v1", *PLAYER, "--dual", "constant-penalty", "--learner", "usual", "--out", "a.rfrun")
+GIVEN = ("--bound", "1", "--set", "horizon=10", "--episodes", "40")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_run_at_a_rate_says_how_late_it_was_is_resumed_and_certified_by_replay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, out, _ = run(capsys, *WORDS, *GIVEN, "--rate", "500", "--max-resets", "1")
+    assert status == 0
+    assert "500 Hz," in " ".join(out.split())
+    k = len(rf.load("a.rfrun"))
+    data = run_json(capsys, *WORDS, "--resume")
+    again = rf.load("a.rfrun")
+    assert k < len(again) == data["episodes_played"]
+    assert data["timing"]["rate"] == 500.0
+    assert data["timing"]["missed"] == again.columns["missed"].sum()
+    assert data["timing"]["latest"] == again.columns["lateness"].max()
+    assert data["timing"]["plan_age"]["most"] == again.plan_ages.max()
+    words = ("certify", "a.rfrun", "--problem", "gym:CartPole-v1", *PLAYER, "--replay", "--strict")
+    status, _, said = run(capsys, *words)
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--rate", "fast"), "must be a number of steps per second, or own"),
+        (("--rate", "0"), "'rate'"),
+        (("--rate", "10", "--delay", "1"), "at a rate or with a delay"),
+        (("--max-staleness", "5"), "needs a 'rate'"),
+    ],
+    ids=["word", "zero", "both", "no-rate"],
+)
+def test_wrong_words_are_one_sentence(
+    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    status, _, said = run(capsys, *WORDS, *GIVEN, *words)
+    assert status == 2
+    assert sentence in said
+    assert not (here / "a.rfrun").exists()
