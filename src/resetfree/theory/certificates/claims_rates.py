@@ -21,7 +21,7 @@ from resetfree.theory.certificates.asked import known_player
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_optimism import OTHER_START, Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
-from resetfree.theory.certificates.plan_ages import plan_ages
+from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import Rounds, primal_regret, regret, resets
 
@@ -94,6 +94,8 @@ def primal_bound(run: Record) -> PrimalRegretBound:
     player, name = known_player(run, "primal"), run.spec["primal"]["name"]
     if over := over_bound(run, proof_of(run)):
         raise NotCertifiable(f"The rate is {over}.")
+    if held := held_actions(run):
+        raise NotCertifiable(held)
     ages = plan_ages(run)
     if ages is not None and not ages.all_new:
         problem, episodes = run.problem_again(), run.spec["episodes"]
