@@ -28,7 +28,7 @@ from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.contract import Problem
 
 FEW = {"population": 4, "rounds": 1, "planning": 5, "starts": 1}  # a search that takes no time
-PAIRS = {
+PAIRS: dict[str, tuple[str, tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]] = {
     "ucbvi": ("physical", ("ucbvi", {}), ("projected-gradient", {"B": 3.0})),
     "linear-ucb, lagged": ("physical", ("linear-ucb", {"B": 3.0, "lagged": True}), ("one-multiplier", {"B": 3.0})),
     "support-elimination": ("physical", ("support-elimination", {}), ("constant-penalty", {"C": 1.0})),
@@ -122,7 +122,8 @@ def test_a_persistent_environment_is_planned_for_while_the_operator_works() -> N
 
         def plan(self, state: Any, s1: Any, lam: float) -> Plan:
             planned.append(int(s1))
-            return super().plan(state, s1, lam)
+            made: Plan = super().plan(state, s1, lam)
+            return made
 
     watched = Watched()
     game = begin_delayed(problem, watched, dual, episodes=30, seed=1)

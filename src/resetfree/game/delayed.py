@@ -10,10 +10,10 @@ Chance comes per round, from (seed, k), so that it does not depend on who draws 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class HeldPlan(NamedTuple):
         numbers = {"lam": lam, "v_r": plan.v_r, "v_c": plan.v_c, "upper": plan.upper}
         tree = {name: float(value) for name, value in numbers.items()}
         data = encode({"based_on": based_on, **tree, "policy": plan.policy})
-        return cls.read(data, _classes(type(plan.policy)))
+        return cls.read(data, _classes(cast(Hashable, type(plan.policy))))
 
     @classmethod
     def read(cls, data: bytes, classes: Mapping[str, type] | None = None) -> HeldPlan:
@@ -67,7 +67,7 @@ class HeldPlan(NamedTuple):
 
 
 @cache
-def _classes(kind: type) -> Mapping[str, type]:
+def _classes(kind: Hashable) -> Mapping[str, type]:
     """The policies that are known when one of this kind is met for the first time."""
     return by_name(Policy)
 
@@ -103,7 +103,7 @@ class Delay(NamedTuple):
 class RecordedDelays:
     """The plans of a run that was played before: only those that were used are made again."""
 
-    def __init__(self, based_on: Sequence[int]) -> None:
+    def __init__(self, based_on: Iterable[int]) -> None:
         self._based_on = [int(j) for j in based_on]
         self._needed = frozenset(self._based_on)
         check_delays(self._based_on)

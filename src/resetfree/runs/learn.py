@@ -26,7 +26,7 @@ from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
 from resetfree.core.settings import expect
-from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.blueprint import check_start
@@ -117,7 +117,7 @@ def learn(
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
     if max_resets is not None:
         whole(max_resets, "'max_resets' of a run", 1)
-    timing = None if delay is None else {"delay": whole(delay, "'delay' of learn", 0)}
+    timing = None if delay is None else {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
