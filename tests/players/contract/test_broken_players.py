@@ -408,8 +408,8 @@ class UnsavedDual(GoodDual):
 
 class ImpatientDual(GoodDual):
     def update(self, state: Weight, round: Round) -> Weight:
-        assert round.rests_on == round.k - 1
-        return super().update(state, round)
+        new = super().update(state, round)
+        return replace(new, theta=math.nan) if round.rests_on < round.k - 1 else new
 
 
 class ObjectsDual(GoodDual):

@@ -14,6 +14,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput, ResetFreeError
 from resetfree.core.state import check_arrays, dump
 from resetfree.game.contract import Plan, PrimalPlayer, Round, check_actions
+from resetfree.game.delayed import HeldPlan
 from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Problem
@@ -93,8 +94,9 @@ def late_plans(seats: Seats, side: str, player: Any, problem: Problem) -> str | 
 
 def _can_wait(seats: Seats, player: Any, problem: Problem) -> bool:
     """Whether the policies are values: one that holds code cannot be kept for a later round."""
+    _, (this,) = trial.played(problem, *seats(player), 1)
     try:
-        trial.played_late(problem, *seats(player), 1, 0)
+        HeldPlan.of(0, this.lam, this.plan)
     except InvalidInput:
         return False
     return True
