@@ -29,7 +29,7 @@ def _() -> list[Certificate]:
 
 @mutant("lambda of old plans negative")
 def _() -> list[Certificate]:
-    return forged("old plans", lam=-1e4)
+    return [*forged("old plans", lam=-1e4), *forged("old plans, one multiplier", lam=-1e4)]
 
 
 @mutant("missed steps computed as if plans were new")

@@ -6,13 +6,12 @@ g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, thet
 u a comparator with lambda_c(s) = <xi(s), u>, U a convex set of parameters.
 
 The reduction (`played`) and the number of resets of support elimination (`before_resets`) hold for plans of any age.
-Of the two players' regrets:
-  dual, any player whose bound holds for every sequence of signals (gradient steps, coin betting): `lateness_cost` is
-    added, as computed from the record. Proved.
-  dual, gradient steps: beforehand, `missed_steps`. Proved. For coin betting nothing is claimed beforehand.
-  dual, `constant-penalty` and `search`: nothing is added. Proved in their docstrings: what they bound is each round.
+Of the two players' regrets (which player has which: docs/readings.md, "Plans that are old"):
+  dual, any whose bound holds for every sequence of signals: `lateness_cost` is added, computed from the record. Proved.
+  dual, gradient steps: beforehand, `missed_steps`. Proved. For other players nothing is claimed beforehand.
+  dual, a bound of each round by itself (`capabilities.BoundsEachRound`): nothing is added. Proved by the player.
   primal, least squares or counts with optimism: `doubled_rounds` of regret at most H + B, and sqrt(2) before the sum of
-    the widths. Proved, and used where the bound without delay is known (`linear-ucb`); others claim no regret at all.
+    the widths. Proved, and used where the bound without delay is known; other players claim no regret at all.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 
 import resetfree as rf
 from resetfree.show.report import style
-from resetfree.show.report.html import timing
+from resetfree.show.report.html import timing, write_report
 from resetfree.show.report.html.assembling import build
-from resetfree.show.report.html.groups import Collection, Group, label
+from resetfree.show.report.html.groups import Collection, Group
 
 EPISODES = 60
 
@@ -79,6 +80,14 @@ def test_nothing_is_shown_of_a_clock_that_was_not_there() -> None:
     assert "age of plans" not in text
 
 
-def test_runs_with_other_delays_are_other_groups() -> None:
-    specs = [timed(0, {"delay": d}, float("nan")).spec for d in (1, 2)]
-    assert [words[-11:] for words in label(specs)] == ["(delay = 1)", "(delay = 2)"]
+def test_runs_with_other_delays_are_other_groups(tmp_path: Path) -> None:
+    files = [tmp_path / f"{delay}-{seed}.rfrun" for delay in (0, 2) for seed in range(2)]
+    for i, file in enumerate(files):
+        rf.learn("grid-v0", episodes=EPISODES, seed=i % 2, path=file, delay=2 * (i // 2))
+    made = write_report(files, tmp_path / "report.html")
+    assert {"g1-plan-ages", "g2-plan-ages"} <= set(made.figures)
+    text = (tmp_path / "report.html").read_text()
+    assert "(delay = 0)" in text
+    assert "(delay = 2)" in text
+    assert "plans up to 0 rounds old" in text
+    assert "plans up to 2 rounds old" in text

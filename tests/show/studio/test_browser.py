@@ -301,3 +301,20 @@ def test_the_token_comes_in_the_address_and_goes_in_a_header(browser: Browser, t
         page.wait_for_selector(".lane")
         assert context.cookies() == []
         context.close()
+
+
+def test_the_age_of_plans_is_shown_where_they_may_be_old(page: Page, studio: Served) -> None:
+    late = rf.learn("grid-v0", episodes=60, path=studio.folder / "late.rfrun", delay=3)
+    rf.learn("grid-v0", episodes=60, path=studio.folder / "punctual.rfrun")
+    open_page(page, studio, "#run=late")
+    tile = page.locator(".lane .tile", has_text="age of the plan, rounds")
+    tile.wait_for()
+    page.wait_for_function("() => document.querySelector('.lane .tile b').textContent === '60'")
+    assert tile.locator("b").inner_text() == str(late.plan_ages[-1])
+    assert page.locator("#charts figure", has_text="Age of plans").count() == 1
+    assert page.locator("#charts figure", has_text="Lateness").count() == 0  # it had no rate
+    open_page(page, studio, "#run=punctual")
+    page.reload()
+    page.wait_for_selector(".lane .tile")
+    assert page.locator(".lane .tile", has_text="age of the plan").count() == 0
+    assert page.locator("#charts figure", has_text="Age of plans").count() == 0

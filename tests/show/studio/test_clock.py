@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 import resetfree as rf
 from resetfree.show.studio.clock import TimedHistory
-from resetfree.show.studio.following import Followed
+from resetfree.show.studio.files import RunFolder
+from resetfree.show.studio.following import Followed, Following
 from resetfree.show.studio.frames import History
 from resetfree.show.studio.scenes import RunScene, scene_of
 
@@ -70,3 +72,18 @@ def test_a_clock_that_cannot_be_is_refused(clock: tuple[object, ...]) -> None:
     assert not Followed._clock_fits(5, *clock)
     assert Followed._clock_fits(5, 4, 0, None, 8)
     assert Followed._clock_fits(5)
+
+
+def test_a_followed_run_shows_the_ages_of_its_plans(tmp_path: Path) -> None:
+    run = rf.learn("grid-v0", episodes=60, path=tmp_path / "late.rfrun", delay=3)
+    rf.learn("grid-v0", episodes=60, path=tmp_path / "new.rfrun")
+    late, new = (Following(name, RunFolder(tmp_path)) for name in ("late", "new"))
+    assert late.scene()["lanes"][0]["spec"]["timing"] == {"delay": 3}
+    assert new.scene()["lanes"][0]["spec"]["timing"] is None
+    lane = late.frame(True)["lanes"][0]
+    assert lane["error"] == ""
+    assert lane["curves"]["age"] == run.plan_ages.tolist()
+    assert lane["now"]["age"] == run.plan_ages[-1]
+    assert run.plan_ages.max() == 3
+    assert (lane["now"]["missed"], lane["now"]["rate"], lane["now"]["realised"]) == (0, None, run.realised_resets[-1])
+    assert not {"age", "missed"} & set(new.frame(True)["lanes"][0]["curves"])

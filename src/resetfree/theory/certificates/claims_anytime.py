@@ -11,7 +11,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.claims_optimism import NO_UPPER, Cover, likely
 from resetfree.theory.certificates.claims_reduction import Truth
-from resetfree.theory.certificates.plan_ages import plan_ages
+from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import regret
 
@@ -23,7 +23,7 @@ def anytime_resets(run: Record) -> list[Certificate]:
     why = f"with probability at least {1 - anytime.DELTA:g} after every round at once; no assumption is needed"
     detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
     v_c = run.columns["v_c"]
-    if np.isnan(v_c).all():
+    if np.isnan(v_c).all() or held_actions(run):  # then the expectation is of what was done, not of the policies
         return [_interval("Resets lie between what the resets so far need and allow", lower, upper, detail, why)]
     total = np.cumsum(v_c)
     most, least = "Resets are at most what the resets so far allow", "Resets are at least what the resets so far need"
@@ -39,6 +39,8 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
     k, found = np.arange(1, len(run) + 1), []
     most = "Regret is at most what the primal player's upper bounds and the rewards so far allow"
     least = "Regret is at least -B times what the resets so far allow"
+    if held := held_actions(run):
+        return [Certificate.not_applicable(claim, held) for claim in (most, least)]
     upper, detail = np.full(len(run), np.nan), {}
     if not np.isnan(c["upper"]).any():
         ages = plan_ages(run)  # a plan for another start says nothing of V* at this one: it is at most H

@@ -9,6 +9,7 @@ from resetfree.game.capabilities import Eliminates
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates.asked import began_with, known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
+from resetfree.theory.certificates.plan_ages import held_actions
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.delay import before_resets
 
@@ -32,6 +33,8 @@ def on_every_path(run: Record) -> list[Certificate]:
     claim, resets = EVERY_PATH[per_step], float(run.realised_resets[-1])
     if "based_on" in run.columns:
         old = np.flatnonzero(before_resets(run.columns["based_on"], run.columns["reset"]))
+        if why := held_actions(run):
+            return [Certificate.not_applicable(claim, why)]
         if len(old):
             why = f"the plan of round {old[0] + 1} was made before the newest reset, and may repeat what led to it"
             return [Certificate.not_applicable(claim, why)]

@@ -21,7 +21,7 @@ from resetfree.theory.certificates.asked import began_with, known_player, past_p
 from resetfree.theory.certificates.claims_dual import DualSide
 from resetfree.theory.certificates.claims_optimism import OTHER_START, Cover, likely, over_bound, proof_of
 from resetfree.theory.certificates.claims_reduction import Truth
-from resetfree.theory.certificates.plan_ages import plan_ages
+from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.regret import Rounds, primal_regret, regret, resets
 
@@ -95,6 +95,8 @@ def primal_bound(run: Record) -> PrimalRegretBound:
         raise NotCertifiable(f"The rate is {over}.")
     if past := began_with(run) or past_plan(run, "primal"):
         raise NotCertifiable(f"The rate does not hold here: {past}.")
+    if held := held_actions(run):
+        raise NotCertifiable(held)
     ages = plan_ages(run)
     if ages is not None and not ages.all_new:
         problem, episodes = run.problem_again(), run.spec["episodes"]

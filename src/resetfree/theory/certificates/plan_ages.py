@@ -51,6 +51,17 @@ def made_for(s1: NDArray[Any], ends: NDArray[Any], reset: NDArray[Any]) -> NDArr
     return found
 
 
+def held_actions(run: Record) -> str:
+    """Why claims about what policies did say nothing of this run; empty if every action was the plan's.
+
+    Where a deadline is missed the last action is held, or a fallback acts: what happened is not the plan's doing.
+    """
+    missed = np.flatnonzero(run.columns.get("missed", 0))
+    if not len(missed):
+        return ""
+    return f"deadlines were missed in {len(missed)} rounds (first in round {missed[0] + 1}): not only the plans acted"
+
+
 def age_claims(run: Record) -> list[Certificate]:
     """That plans rest on the past and on every reset: what a game with delay promises; none for other runs."""
     if "based_on" not in run.columns:

@@ -147,6 +147,21 @@ def test_the_upper_bounds_of_regret_use_plans_for_their_own_start_only() -> None
     assert found.rhs > as_if_own.rhs
 
 
+def test_where_deadlines_were_missed_claims_about_what_plans_did_do_not_apply() -> None:
+    """Resets by held actions: more than there are unsafe pairs, and more than the policies make likely."""
+    run = late("support-elimination", "constant-penalty")
+    missed, reset = np.zeros(len(run), dtype=np.int64), np.ones(len(run), dtype=np.bool_)
+    missed[4] = 2
+    broken = forged(run, reset=reset, based_on=np.arange(len(run)))
+    assert [c.claim for c in certify(broken) if c.refuted and c.claim in EVERY_PATH]
+    found = by_claim(forged(broken, missed=missed))
+    claims = [c for c in found.values() if "deadlines were missed in 1 rounds (first in round 5)" in c.why]
+    assert {c.status for c in claims} == {"not applicable"}
+    assert {EVERY_PATH[0], *RATES} <= {c.claim for c in claims}
+    assert not [c.claim for c in found.values() if c.refuted and "so far" in c.claim]
+    assert found["Resets lie between what the resets so far need and allow"].status == "stated"
+
+
 def test_starts_of_plans() -> None:
     s1, reset = np.array([7, 3, 5, 4]), np.array([False, True, False, False])
     assert made_for(s1, np.array([3, 5, 4, 2]), reset).tolist() == [7, 3, 5, 4]
