@@ -2,8 +2,8 @@
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`PlansAhead`, `Exploits`, `Decides`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`, `CapsMultiplier`,
-`ChoosesFunction`, `TakesHints`.
+`LearnsRules`, `PlansAhead`, `Exploits`, `Decides`. Dual players: `BoundsOnlineRegret`, `StatesOtherBounds`,
+`CapsMultiplier`, `ChoosesFunction`, `TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -19,7 +19,7 @@ import numpy as np
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.transitions import Bools, Floats
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,14 @@ class Eliminates(Protocol):
 
     def keeps_steps_apart(self, problem: Problem) -> bool:
         """Whether it eliminates triples."""
+
+
+@runtime_checkable
+class LearnsRules(Protocol):
+    """A primal player whose resets are also bounded by the size of the rules that describe which pairs fall."""
+
+    def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
+        """The bound if each pair of `fatal` [1, S, A] always falls and no other does; None if it knows no rules."""
 
 
 class PrimalRegretBound(NamedTuple):
