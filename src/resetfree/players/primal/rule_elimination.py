@@ -35,6 +35,7 @@ from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
+EXCEPTIONS = 0.75  # the largest belief about a pair before it survives
 HALF = 0.5  # belief from which a pair is held back
 
 
@@ -89,13 +90,22 @@ class Beliefs:
                 fatal, fall = np.empty((2, self.rules.cell.shape[1]))
                 tallies, rules = (self.n_falls[a], self.n_stays[a], self.weights[a]), self.rules
                 believe(rules.cell, rules.first, rules.prior, *tallies, fatal, fall)
-                self.fatal[..., a], self.falls[..., a] = (
-                    fatal.reshape(-1, len(data.known)),
-                    fall.reshape(-1, len(data.known)),
-                )
-                self.fatal[(self.recorded[1] >= MOST_STAYS).reshape(self.fatal.shape)[..., a], a] = 0.0
+                shape = self.fatal.shape[:2]
+                self.falls[..., a] = fall.reshape(shape)
+                self.fatal[..., a] = self._own(a, fatal, fall).reshape(shape)
                 changed = True
         return changed
+
+    def _own(self, a: int, fatal: Floats, fall: Floats) -> Floats:
+        """Beliefs [R] about one action, in which a pair that survived may be an exception to the rules.
+
+        Where falls always happen, it is one.
+        """
+        fell, stays = self.recorded[:, :, a]
+        prior = np.minimum(fatal, EXCEPTIONS)
+        hidden = prior * (1.0 - fall / np.maximum(fatal, TIE)) ** stays
+        own = np.where(stays >= MOST_STAYS, 0.0, hidden / (hidden + 1.0 - prior))
+        return np.where((stays > 0) & (fell == 0), own, fatal)
 
     def heaviest(self, a: int) -> int:
         """The rule that is believed in most."""
