@@ -85,9 +85,16 @@ class OneWorld(SupportElimination):
         return state
 
 
+def decode(observation: int) -> dict[str, int]:
+    """What the number of an observation stands for: rules about danger speak of these."""
+    task, cell = divmod(int(observation), len(FREE))
+    return {"row": FREE[cell][0], "column": FREE[cell][1], "task": task}
+
+
 def problem() -> GymProblem:
     """A pit (`terminated`) is the reset event; a change of the goal is not."""
-    return rf.from_gym(Rooms(), horizon=HORIZON, reset_when="terminated", name="four rooms, four tasks")
+    named = "four rooms, four tasks"
+    return rf.from_gym(Rooms(), horizon=HORIZON, reset_when="terminated", name=named, decode=decode)
 
 
 def main(seed: int = 0, rounds: int = 2) -> None:

@@ -2,9 +2,9 @@
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `LearnsFromEpisodes`, `StartsFromPolicy`. Dual players:
-`BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`, `ChoosesFunction`,
-`TakesHints`.
+`LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `LearnsFromEpisodes`, `StartsFromPolicy`.
+Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
+`ChoosesFunction`, `TakesHints`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -105,6 +105,14 @@ class Eliminates(Protocol):
 
     def keeps_steps_apart(self, problem: Problem) -> bool:
         """Whether it eliminates triples."""
+
+
+@runtime_checkable
+class LearnsRules(Protocol):
+    """A primal player whose resets are also bounded by the size of the rules that describe which pairs fall."""
+
+    def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
+        """The bound if each pair of `fatal` [1, S, A] always falls and no other does; None if it knows no rules."""
 
 
 class PrimalRegretBound(NamedTuple):

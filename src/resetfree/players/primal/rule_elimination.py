@@ -22,7 +22,6 @@ from resetfree.players.primal.support_elimination import EliminationState, Large
 from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import (
-    LOG_MIX,
     RHO,
     Cells,
     believe,
@@ -30,12 +29,13 @@ from resetfree.players.shared.kernels.rule_beliefs import (
     least_suspect,
     note,
 )
-from resetfree.players.shared.rule_class import Rules, rows_of, in_words, rules_of
+from resetfree.players.shared.rule_class import Rules, in_words, rows_of, rules_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
+EXCEPTIONS = 0.75  # the largest belief about a pair before it survives
 HALF = 0.5  # belief from which a pair is held back
 
 
@@ -47,7 +47,7 @@ class Beliefs:
     recorded: NDArray[np.int32]  # [2, R, A] falls and survivals that are taken into account
     n_falls: Cells  # [A, C]
     n_stays: Cells  # [A, C]
-    like: Floats  # [A, P, J]
+    weights: Floats  # [A, P, J] logarithms, of actions that fell
     fatal: Floats  # [L, S, A] that a pair can fall
     falls: Floats  # [L, S, A] that it falls at the next try
 
@@ -55,13 +55,13 @@ class Beliefs:
     def none(cls, rules: Rules, shape: tuple[int, ...]) -> Beliefs:
         """Nothing seen; shape: L, S, A."""
         n_rows, n_actions = shape[0] * shape[1], shape[2]
-        cells = (n_actions, rules.n_cells)
+        cells = (n_actions, int(rules.first[-1]))
         return cls(
             rules=rules,
             recorded=np.zeros((2, n_rows, n_actions), dtype=np.int32),
             n_falls=np.zeros(cells, dtype=np.int32),
             n_stays=np.zeros(cells, dtype=np.int32),
-            like=np.zeros((n_actions, len(RHO), len(rules.cell))),
+            weights=np.zeros((n_actions, len(RHO), len(rules.cell))),
             fatal=np.zeros(shape),
             falls=np.zeros(shape),
         )
@@ -81,26 +81,35 @@ class Beliefs:
             if falls[i] == before[0] and stays[i] == before[1]:
                 continue  # a pair that was taken twice
             new = int(falls[i] - before[0]), int(stays[i] - before[1])
-            note(self.rules.cell, r, *new, self.n_falls[a], self.n_stays[a], self.like[a])
+            note(self.rules.cell, r, *new, self.n_falls[a], self.n_stays[a])
             self.recorded[:, r, a] = falls[i], stays[i]
             touched.add(a)
         changed = False
         for a in touched:
             if self.recorded[0, :, a].any():  # an action that never fell is not held back
                 fatal, fall = np.empty((2, self.rules.cell.shape[1]))
-                tallies = (self.n_falls[a], self.n_stays[a], self.like[a])
-                believe(self.rules.cell, self.rules.prior, *tallies, fatal, fall)
-                self.fatal[..., a], self.falls[..., a] = (
-                    fatal.reshape(-1, len(data.known)),
-                    fall.reshape(-1, len(data.known)),
-                )
+                tallies, rules = (self.n_falls[a], self.n_stays[a], self.weights[a]), self.rules
+                believe(rules.cell, rules.first, rules.prior, *tallies, fatal, fall)
+                shape = self.fatal.shape[:2]
+                self.falls[..., a] = fall.reshape(shape)
+                self.fatal[..., a] = self._own(a, fatal, fall).reshape(shape)
                 changed = True
         return changed
 
+    def _own(self, a: int, fatal: Floats, fall: Floats) -> Floats:
+        """Beliefs [R] about one action, in which a pair that survived may be an exception to the rules.
+
+        Where falls always happen, it is one.
+        """
+        fell, stays = self.recorded[:, :, a]
+        prior = np.minimum(fatal, EXCEPTIONS)
+        hidden = prior * (1.0 - fall / np.maximum(fatal, TIE)) ** stays
+        own = np.where(stays >= MOST_STAYS, 0.0, hidden / (hidden + 1.0 - prior))
+        return np.where((stays > 0) & (fell == 0), own, fatal)
+
     def heaviest(self, a: int) -> int:
         """The rule that is believed in most."""
-        weight = self.rules.prior + np.logaddexp.reduce(LOG_MIX[:, None] + self.like[a], axis=0)
-        return int(np.argmax(weight))
+        return int(np.argmax(np.logaddexp.reduce(self.weights[a], axis=0)))
 
 
 @dataclass
@@ -109,7 +118,6 @@ class RuleState(EliminationState):
 
     idle: int  # episodes in a row that tried no pair for the first time
     confirmed: int  # m: tests that fell, less those that refuted a belief
-    tests: int  # pairs that were tried although they were believed to be fatal
     cautious: Bools = field(metadata={"saved": False})  # [1 or H, S, A]
     beliefs: Beliefs | None = field(metadata={"saved": False})  # computed from the counts
     factors: Factors | None = field(metadata={"saved": False})  # the problem's, which may come to know more
@@ -164,17 +172,10 @@ class RuleState(EliminationState):
         if self.beliefs is None:
             self.cautious[:] = self.allowed
             return
-        fell = episode.reset and n > 0
-        if fell and tested[-1]:
-            self.confirmed += 1
-            self.tests += 1
-        lasting = tested[:-1] if fell else tested
-        refuted = {
-            p[1:] for p in zip(lasting.tolist(), *(x[: len(lasting)].tolist() for x in pairs), strict=True) if p[0]
-        }
-        refuted = {p for p in refuted if self.beliefs.falls[p] >= HALF}
-        self.tests += len(refuted)
-        self.confirmed = max(0, self.confirmed - len(refuted))
+        if episode.reset:
+            self.confirmed += bool(n and tested[-1])
+        elif (tested & (self.beliefs.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
+            self.confirmed = max(0, self.confirmed - 1)
         self.beliefs.take(data, *pairs)
         cautious_sets(self.allowed, self.beliefs.fatal, self.cautious)
 
@@ -226,7 +227,7 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
         plain = self._pairwise.init(problem, episodes, seed)
         if isinstance(plain, LargeEliminationState):
             return plain
-        known = {"idle": 0, "confirmed": 0, "tests": 0, "cautious": plain.allowed.copy(), "beliefs": None}
+        known = {"idle": 0, "confirmed": 0, "cautious": plain.allowed.copy(), "beliefs": None}
         return RuleState(plain.data, plain.allowed, plain.endless, **known, factors=problem.factors, known_factors=-1)
 
     def plan(self, state: RuleState | LargeEliminationState, s1: State, lam: float) -> Plan:
@@ -265,7 +266,7 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
         if found is None:
             return None
         rules, rows = rules_of(*found), fatal.reshape(-1, fatal.shape[2])
-        bits = sum(rules.bits(rows[:, a])[0] + 1.0 for a in range(rows.shape[1]) if rows[:, a].any())
+        bits = sum(rules.bits(rows[:, a])[0] for a in range(rows.shape[1]) if rows[:, a].any())
         return bits + log2(episodes) + 1.0
 
     def decisions(self, state: RuleState | LargeEliminationState) -> list[Decision]:

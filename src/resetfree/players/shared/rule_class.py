@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from math import log, log2
+from math import log
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.players.shared.kernels.rule_beliefs import P0, Cells
+from resetfree.players.shared.kernels.rule_beliefs import LOG_MIX, LOG_P0, P0, RHO, Cells
 from resetfree.problems.factors import NONE, Factor, Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
@@ -39,8 +39,8 @@ class Rules:
     """All rules, the simplest first, and the last one apart for every row: that of the pairs."""
 
     cell: Cells  # [J, R] numbered through all rules
+    first: Cells  # [J + 1] the first cell of each rule, and the number of all
     prior: Floats  # [J] logarithms of weights whose sum is at most 1
-    n_cells: int
     features: tuple[tuple[Feature, ...], ...]  # [J] what each rule is made of; none for the first and for the last
 
     def bits(self, fatal: Bools) -> tuple[float, int]:
@@ -51,7 +51,8 @@ class Rules:
             if np.isin(cell[~fatal], cells).any():
                 continue
             others = len(np.unique(cell)) - len(cells)
-            bits = -self.prior[j] / log(2) - len(cells) * log2(P0) - others * log2(1 - P0)
+            code = -(LOG_MIX + len(cells) * LOG_P0 + others * np.log1p(-P0))[RHO == 1.0].max()
+            bits = (code - self.prior[j]) / log(2)
             if bits < best:
                 best, which = bits, j
         return best, which
@@ -81,14 +82,14 @@ def rules_of(parts: tuple[Factor, ...], values: Values) -> Rules:
     """Every rule about these factors that there is room for."""
     base, related, tests = _features(parts, values)
     groups: list[tuple[float, Iterator[tuple[Feature, ...]], int]] = [
-        (1 / 4, iter([()]), 1),
+        (1 / 8, iter([()]), 1),
         (1 / 8, ((f,) for f in base), len(base)),
-        (1 / 8, ((f,) for f in related), len(related)),
-        (1 / 8, ((f,) for f in tests), len(tests)),
-        (1 / 16, combinations(base, 2), _pairs(len(base))),
-        (1 / 16, ((f, g) for f in base for g in related), len(base) * len(related)),
+        (1 / 4, ((f,) for f in related), len(related)),
+        (1 / 16, ((f,) for f in tests), len(tests)),
+        (1 / 8, combinations(base, 2), _pairs(len(base))),
+        (1 / 32, ((f, g) for f in base for g in related), len(base) * len(related)),
         (1 / 8, combinations(related + tests, 2), _pairs(len(related) + len(tests))),
-        (1 / 32, combinations(base, 3), len(list(combinations(base, 3)))),
+        (1 / 64, combinations(base, 3), len(base) * (len(base) - 1) * (len(base) - 2) // 6),
         (1 / 32, ((f, g) for f in base for g in tests), len(base) * len(tests)),
     ]
     n_rows = len(values)
@@ -102,12 +103,11 @@ def rules_of(parts: tuple[Factor, ...], values: Values) -> Rules:
             if (key := cell.tobytes()) not in seen:
                 seen.add(key)
                 found.append((cell, log(share / n), member))
-    found.append((np.arange(n_rows), log(1 / 32), ()))
-    offset, cells = 0, np.empty((len(found), n_rows), dtype=np.int32)
-    for j, (cell, _, _) in enumerate(found):
-        cells[j] = cell + offset
-        offset += int(cell.max(initial=0)) + 1
-    return Rules(cells, np.array([w for _, w, _ in found]), offset, tuple(member for _, _, member in found))
+    found.append((np.arange(n_rows), log(1 / 256), ()))
+    first = np.zeros(len(found) + 1, dtype=np.int32)
+    first[1:] = np.cumsum([int(cell.max(initial=0)) + 1 for cell, _, _ in found])
+    cells = np.stack([cell + start for (cell, _, _), start in zip(found, first, strict=False)]).astype(np.int32)
+    return Rules(cells, first, np.array([w for _, w, _ in found]), tuple(member for _, _, member in found))
 
 
 def _pairs(n: int) -> int:
@@ -170,8 +170,8 @@ def in_words(rules: Rules, j: int, action: str, fallen: Bools) -> str:
     """A rule with the cells where an action fell, as one sentence; fallen: [C].
 
     >>> same = Feature(np.array([0, 1]), {0: "taxi and passenger differ", 1: "taxi and passenger are the same"})
-    >>> cell = np.array([[0, 1]], dtype=np.int32)
-    >>> in_words(Rules(cell, np.zeros(1), 2, ((same,),)), 0, "pick-up", np.array([True, False]))
+    >>> cell, first = np.array([[0, 1]], dtype=np.int32), np.array([0, 2], dtype=np.int32)
+    >>> in_words(Rules(cell, first, np.zeros(1), ((same,),)), 0, "pick-up", np.array([True, False]))
     'pick-up is fatal where taxi and passenger differ'
     """
     features, cell = rules.features[j], rules.cell[j]

@@ -86,8 +86,8 @@ def from_gym(
     table: whether to read the exact model of an environment that has one (`env.P`).
     operator: performs resets (see `operators`). Default: the environment itself.
     decode: named coordinates of a counted state, for rules about danger: a function of the observation, or
-      module:function, that returns whole numbers from 0 or a dictionary of them. Default: those of known ids (Taxi,
-      FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
+      module:function, that returns whole numbers from 0 or a dictionary of them (see `decoding`). Default: those of
+      known ids (Taxi, FrozenLake, CliffWalking, MiniGrid), and the parts of observations that are whole numbers.
     make_options: options of the environment, for an id or a factory.
 
     States are numbers for discrete observations, else vectors of float64. If they are numbers, one more than the

@@ -52,7 +52,7 @@ class Decoder:
         except Exception as error:
             raise Unusable(f"could not be decoded: {self._who} raised {one_line(error)}") from error
         if not known.parts:
-            known.parts = self._like or tuple(Factor(str(name), kind="value") for name in names)
+            known.parts = self._like or tuple(n if isinstance(n, Factor) else Factor(str(n)) for n in names)
             known.values = np.full((len(known.values), len(row)), NONE, dtype=np.int64)
         known.values[state] = row
 
@@ -63,7 +63,7 @@ class Decoder:
         expect(
             good and values.min(initial=0) >= NONE, "factors of observations", f"be [{rows}, F] numbers", got="others"
         )
-        like = self._like or tuple(Factor(f"factor {i}", kind="value") for i in range(values.shape[1]))
+        like = self._like or tuple(Factor(f"factor {i}") for i in range(values.shape[1]))
         expect(len(like) == values.shape[1], "factors of observations", f"be {len(like)}", values.shape[1])
         known.parts, known.values = like, values.copy()
 
@@ -71,7 +71,8 @@ class Decoder:
 def decoder_for(env: Env, decode: Any, observer: Observer, problem: str) -> Decoder | None:
     """What is known about the states of an environment; None if that is nothing.
 
-    decode: a function of the observation, or module:function, that returns whole numbers from 0, or a dictionary of them.
+    decode: a function of the observation, or module:function; it returns whole numbers from 0, or a dictionary of them,
+      whose keys are names, or `Factor`s that say more.
     """
     if decode is not None and observer.n_states is None:
         raise InvalidInput(

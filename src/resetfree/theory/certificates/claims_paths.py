@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from resetfree.core.certificate import Certificate
-from resetfree.game.capabilities import Eliminates
+from resetfree.game.capabilities import Eliminates, LearnsRules
+from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates.asked import began_with, known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
@@ -48,3 +50,41 @@ def on_every_path(run: Record) -> list[Certificate]:
     if data := began_with(run):
         return [Certificate(claim, resets, most, 0.0, status="tuned", why=f"{data} unless they are of this problem")]
     return [Certificate(claim, resets, most, 0.0)]
+
+
+
+BY_RULES = "no more resets happened than the rules about danger allow: their bits, and log2(K) + 1"
+
+
+def by_rules(run: Record) -> list[Certificate]:
+    """Resets against the bound of a player that learns rules, where it is proved: pairs that fall always do so.
+
+    Some action must never fall: then there is always something to do that no rule holds back, and no dead end.
+    """
+    player = known_player(run, "primal")
+    if not isinstance(player, LearnsRules) or run.mdp is None:
+        return []
+    mdp, problem = run.mdp, run.problem_again()
+    chance = _chance_of_a_fall(mdp) if mdp.stationary and not problem.end_resets else None
+    if chance is None or player.keeps_steps_apart(problem):
+        return [Certificate.not_applicable(BY_RULES, "danger changes with the step, the context or the end")]
+    if ((chance > 0) & (chance < 1)).any():
+        return [Certificate.not_applicable(BY_RULES, "some pair falls only sometimes")]
+    if (chance > 0).any(axis=0).all():
+        return [Certificate.not_applicable(BY_RULES, "every action can fall somewhere")]
+    if data := began_with(run) or held_actions(run):
+        return [Certificate.not_applicable(BY_RULES, data)]
+    bound = player.rule_bound(problem, chance[None] > 0, len(run))
+    if bound is None:
+        return [Certificate.not_applicable(BY_RULES, "the states have no factors")]
+    return [Certificate(BY_RULES, float(run.realised_resets[-1]), bound, 0.0)]
+
+
+def _chance_of_a_fall(mdp: FiniteMDP) -> Floats:
+    """[S, A] the probability that a pair of a stationary problem leads into a reset state; 0 in such states."""
+    t = mdp.transition
+    rows = np.repeat(np.arange(mdp.n_states * mdp.n_actions), np.diff(t.indptr))
+    falls = np.bincount(rows, weights=t.prob * mdp.reset[t.indices], minlength=mdp.n_states * mdp.n_actions)
+    chance = falls.reshape(mdp.n_states, mdp.n_actions)
+    chance[mdp.reset] = 0.0
+    return np.where(chance > 1.0 - 1e-12, 1.0, chance)

@@ -7,7 +7,7 @@ from resetfree.theory.certificates.asked import as_recorded
 from resetfree.theory.certificates.claims_anytime import anytime_regret, anytime_resets
 from resetfree.theory.certificates.claims_dual import dual_claims, dual_lemma, dual_side
 from resetfree.theory.certificates.claims_optimism import optimism, primal_cover
-from resetfree.theory.certificates.claims_paths import on_every_path
+from resetfree.theory.certificates.claims_paths import by_rules, on_every_path
 from resetfree.theory.certificates.claims_rates import rates
 from resetfree.theory.certificates.claims_reduction import reduction_claims, truth
 from resetfree.theory.certificates.plan_ages import age_claims
@@ -47,4 +47,5 @@ def certify(run: Record) -> list[Certificate]:
         *anytime_resets(run),
         *anytime_regret(run, known, cover),
         *on_every_path(run),
+        *by_rules(run),
     ]

@@ -1,13 +1,13 @@
 """Beliefs about danger: a mixture over rules, each of which says that danger of an action is the same within a cell.
 
-Legend: J rules, R rows (states, or states of each step), C cells of all rules together, P chances of a fall. A rule
-and a chance rho together are a hypothesis: each cell of the rule is fatal with probability p0 beforehand, independently
+Legend: J rules, R rows (states, or states of each step), C cells of all rules together, P kinds of danger (rho, p0). A
+rule and a kind together are a hypothesis: each cell of the rule is fatal with probability p0 beforehand, independently
 of the others; a step from a fatal cell falls with probability rho, and one from any other cell never.
 """
 
 from __future__ import annotations
 
-from math import exp, log
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,75 +16,71 @@ from resetfree.core.compiled import jit
 from resetfree.problems.finite.backward import Bools, Floats
 
 Cells = NDArray[np.int32]
-P0 = 0.25  # that a cell is fatal, beforehand
-RHO = np.array([1.0, 1.0 / 3.0, 0.1])  # chances of a fall from a fatal cell
-LOG_RHO = np.log(RHO)
-LOG_STAY = np.array([-1e3, log(2.0 / 3.0), log(0.9)])  # of surviving there: never, for the first
-LOG_MIX = np.log(np.array([0.5, 0.25, 0.25]))  # of the chances themselves
-LIGHT = -40.0  # hypotheses lighter than the heaviest by this factor (e^-40) play no part
+RHO = np.array([1.0, 1.0, 1.0 / 3.0, 0.1])  # the chance of a fall from a fatal cell
+P0 = np.array([0.1, 0.5, 0.25, 0.25])  # that a cell is fatal, beforehand: few are, or as many as not
+MIX = np.array([0.4, 0.4, 0.1, 0.1])  # weights of the kinds: falls that always happen are likelier beforehand
+LIGHT = -25.0  # hypotheses lighter than the heaviest by this factor (e^-25) play no part in a belief
+MOST = 4096  # survivals in one cell that are told apart
+IMPOSSIBLE = -1e3  # the logarithm of the probability to survive where a fall always happens
+LOG_RHO, LOG_P0, LOG_MIX = np.log(RHO), np.log(P0), np.log(MIX)
+LOG_STAY = np.array([np.log1p(-rho) if rho < 1.0 else IMPOSSIBLE for rho in RHO])
+_SURVIVED = P0[:, None] * np.exp(np.maximum(LOG_STAY[:, None] * np.arange(MOST), -700.0))
+HIDDEN = _SURVIVED / (1.0 - P0[:, None] + _SURVIVED)  # [P, MOST] that a cell is fatal in which nothing fell
+LOG_CLEAR = np.log(1.0 - P0[:, None] + _SURVIVED)  # [P, MOST] of the survivals in such a cell
 
 
 @jit
-def _term(falls: int, stays: int, log_rho: float, log_stay: float) -> float:
+def _term(p: int, falls: int, stays: int) -> float:
     """The logarithm of the probability of what was seen in one cell."""
     if falls > 0:
-        return log(P0) + falls * log_rho + stays * log_stay
-    return log(1.0 - P0 + P0 * exp(max(stays * log_stay, -700.0)))
+        return LOG_P0[p] + falls * LOG_RHO[p] + stays * LOG_STAY[p]
+    return LOG_CLEAR[p, min(stays, MOST - 1)]
 
 
 @jit
-def note(
-    cell: Cells,  # [J, R]
-    row: int,
-    falls: int,  # new ones
-    stays: int,
-    n_falls: Cells,  # [C], changed
-    n_stays: Cells,  # [C], changed
-    like: Floats,  # [P, J] logarithms, changed
-) -> None:
-    """Take into account what was seen of one pair."""
+def note(cell: Cells, row: int, falls: int, stays: int, n_falls: Cells, n_stays: Cells) -> None:
+    """Count new falls and survivals of one pair in its cell of every rule: cell [J, R]; n_falls, n_stays [C]."""
     for j in range(len(cell)):
         c = cell[j, row]
-        for p in range(len(like)):
-            like[p, j] -= _term(n_falls[c], n_stays[c], LOG_RHO[p], LOG_STAY[p])
         n_falls[c] += falls
         n_stays[c] += stays
-        for p in range(len(like)):
-            like[p, j] += _term(n_falls[c], n_stays[c], LOG_RHO[p], LOG_STAY[p])
 
 
 @jit
 def believe(
     cell: Cells,  # [J, R]
+    first: Cells,  # [J + 1] the first cell of each rule
     prior: Floats,  # [J] logarithms
     n_falls: Cells,  # [C]
     n_stays: Cells,  # [C]
-    like: Floats,  # [P, J]
+    weights: Floats,  # [P, J] out: logarithms of the weights of all hypotheses
     fatal: Floats,  # [R] out: the probability that a pair can fall
     falls: Floats,  # [R] out: the probability that it falls at the next try
 ) -> None:
-    """The mixture's probabilities for one action."""
-    n_chances, n_rules = like.shape
+    """The mixture's probabilities for one action: the same tallies give the same bits."""
+    n_kinds, n_rules = weights.shape
     top = -np.inf
-    for p in range(n_chances):
+    for p in range(n_kinds):
         for j in range(n_rules):
-            top = max(top, prior[j] + LOG_MIX[p] + like[p, j])
+            weight = prior[j] + LOG_MIX[p]
+            for c in range(first[j], first[j + 1]):
+                if n_falls[c] > 0 or n_stays[c] > 0:
+                    weight += _term(p, n_falls[c], n_stays[c])
+            weights[p, j] = weight
+            top = max(top, weight)
     fatal[:] = 0.0
     falls[:] = 0.0
     total = 0.0
     for j in range(n_rules):
-        for p in range(n_chances):
-            weight = prior[j] + LOG_MIX[p] + like[p, j] - top
+        for p in range(n_kinds):
+            weight = weights[p, j] - top
             if weight < LIGHT:
                 continue
             mass = exp(weight)
             total += mass
             for r in range(cell.shape[1]):
                 c = cell[j, r]
-                share = mass
-                if n_falls[c] == 0:
-                    hidden = P0 * exp(max(n_stays[c] * LOG_STAY[p], -700.0))
-                    share = mass * hidden / (1.0 - P0 + hidden)
+                share = mass if n_falls[c] > 0 else mass * HIDDEN[p, min(n_stays[c], MOST - 1)]
                 fatal[r] += share
                 falls[r] += share * RHO[p]
     for r in range(cell.shape[1]):

@@ -1,0 +1,237 @@
+"""Rule elimination: its beliefs against their definition, both of its bounds, and what it learns in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.players.naive_rules import naive_beliefs
+from tests.players.test_elimination_bound import KINDS, small
+from tests.players.test_support_elimination import resets_of
+
+import resetfree as rf
+from resetfree.game.contract import Round
+from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.primal import rule_elimination
+from resetfree.players.primal.rule_elimination import RuleElimination, RuleState
+from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.players.shared.kernels.rule_beliefs import believe, cautious_sets, least_suspect, note
+from resetfree.players.shared.rule_class import Rules, rows_of, rules_of
+from resetfree.problems.factors import Factor, Factors
+from resetfree.problems.finite.mdp import FiniteProblem
+from resetfree.theory.certificates.claims_paths import BY_RULES
+
+FREE = ConstantPenalty(C=0.0)
+PLACES = (Factor("mine", "place", False), Factor("yours", "place", False))
+
+
+def board(n: int, fatal: NDArray[np.bool_], horizon: int = 6, seed: int = 0) -> rf.FiniteMDP:
+    """n x n states; action 0 stays, action 1 moves at random places on, action 2 pays and falls where `fatal` [n n]."""
+    rng, n_states = np.random.default_rng(seed), n * n + 1
+    transition = np.zeros((n_states, 3, n_states))
+    order = rng.permutation(n * n)
+    for i, s in enumerate(order):
+        transition[s, 0, s] = transition[s, 1, order[(i + 1) % (n * n)]] = 1.0
+        transition[s, 2, n * n if fatal[s] else s] = 1.0
+    transition[n * n, :, n * n] = 1.0
+    reward = np.zeros((n_states, 3))
+    reward[: n * n, 2] = ~fatal * np.arange(1, n * n + 1) / (20 * n * n)
+    return rf.FiniteMDP(transition, reward, np.arange(n_states) == n * n, horizon)
+
+
+def with_factors(mdp: rf.FiniteMDP, n: int) -> FiniteProblem:
+    """Its states as pairs of places."""
+    problem = mdp.problem()
+    values = np.vstack([np.stack(np.divmod(np.arange(n * n), n), axis=1), [[-1, -1]]])
+    problem.factors = Factors(PLACES, values)
+    return problem
+
+
+def learned(problem: Any, player: Any, episodes: int = 150, seed: int = 0) -> rf.Run:
+    return rf.learn(problem, player, FREE, episodes=episodes, seed=seed, feedback="realised")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_beliefs_are_those_of_every_labelling(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_rows, n_rules = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    local = rng.integers(0, 3, (n_rules, n_rows))
+    local[-1] = np.arange(n_rows)
+    sizes = [int(cell.max()) + 1 for cell in local]
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    cells = (local + first[:-1, None]).astype(np.int32)
+    prior = rng.random(n_rules) / n_rules
+    falls, stays = rng.integers(0, 2, n_rows), rng.integers(0, 4, n_rows)
+    n_falls, n_stays = np.zeros((2, int(first[-1])), dtype=np.int32)
+    for r in rng.permutation(n_rows).tolist():
+        note(cells, r, int(falls[r]), 0, n_falls, n_stays)
+        note(cells, r, 0, int(stays[r]), n_falls, n_stays)
+    weights, (fatal, fall) = np.empty((4, n_rules)), np.empty((2, n_rows))
+    believe(cells, first, np.log(prior), n_falls, n_stays, weights, fatal, fall)
+    expected = naive_beliefs(cells, prior, falls, stays)
+    np.testing.assert_allclose(fatal, expected[0], atol=1e-8)
+    np.testing.assert_allclose(fall, expected[1], atol=1e-8)
+
+
+def test_the_class_begins_with_the_simplest_rule_and_ends_with_the_pairs() -> None:
+    found = rules_of(PLACES, np.stack(np.divmod(np.arange(9), 3), axis=1))
+    assert len(np.unique(found.cell[0])) == 1
+    assert len(np.unique(found.cell[-1])) == 9
+    assert np.exp(found.prior).sum() <= 1.0
+    partitions = {np.unique(cell, return_inverse=True)[1].tobytes() for cell in found.cell}
+    assert len(partitions) == len(found.cell)  # no partition twice
+    differ = np.arange(9) // 3 != np.arange(9) % 3
+    bits, which = found.bits(differ)
+    assert [f.words[1] for f in found.features[which]] == ["mine and yours are the same"]
+    assert bits < found.bits(np.random.default_rng(0).random(9) < 0.5)[0]
+
+
+def test_steps_are_a_factor_where_counts_are_kept_apart() -> None:
+    assert rows_of(None, 4, 1) is None
+    found = rows_of(None, 4, 3)
+    assert found is not None
+    assert [part.name for part in found[0]] == ["state", "step"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_both_bounds_hold_with_and_without_structure(seed: int, structured: bool) -> None:
+    """Falls that always happen: bits of the rules, log2(K) + 1, and never more than the unsafe pairs."""
+    rng, n, episodes = np.random.default_rng(seed), 3, 60
+    mine, yours = np.divmod(np.arange(n * n), n)
+    shapes = [mine != yours, mine == rng.integers(n), (mine == 0) | (yours == rng.integers(n))]
+    fatal = shapes[int(rng.integers(3))] if structured else rng.random(n * n) < rng.random()
+    mdp = board(n, fatal, seed=seed)
+    problem, player = with_factors(mdp, n), RuleElimination()
+    run = learned(problem, player, episodes, seed % 1000)
+    known = np.zeros((1, n * n + 1, 3), dtype=np.bool_)
+    known[0, : n * n, 2] = fatal
+    bound = player.rule_bound(problem, known, episodes)
+    assert bound is not None
+    assert run.realised_resets[-1] <= min(bound, fatal.sum())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_path_exceeds_the_unsafe_pairs(kind: str) -> None:
+    """On random problems of every kind, pooled and not, with adversarial choices among what is allowed."""
+    for seed in range(10):
+        mdp = small(kind, 2, seed)
+        for player in (RuleElimination(), RuleElimination(pooled=False)):
+            resets, bound = resets_of(mdp, 80, seed, player)  # type: ignore[arg-type]
+            assert resets <= bound, (seed, player.pooled)
+
+
+def test_a_rule_saves_resets_and_is_said_in_words() -> None:
+    n = 7
+    mine, yours = np.divmod(np.arange(n * n), n)
+    mdp = board(n, mine != yours, horizon=60)
+    plain = learned(with_factors(mdp, n), SupportElimination(), 300)
+    run = learned(with_factors(mdp, n), RuleElimination(), 300)
+    assert plain.realised_resets[-1] == n * n - n
+    assert run.realised_resets[-1] <= 12
+    assert run.columns["reward"][-30:].mean() >= 0.9 * plain.columns["reward"][-30:].mean()
+    assert [one.what for one in run.decisions] == ["action 2 is fatal where mine and yours differ"]
+
+
+def test_without_factors_it_is_support_elimination() -> None:
+    mdp = board(3, np.arange(9) % 2 == 1)
+    one, other = learned(mdp, RuleElimination()), learned(mdp, SupportElimination())
+    for name in ("s1", "reset", "reward", "upper"):
+        np.testing.assert_array_equal(one.columns[name], other.columns[name])
+    assert not one.decisions
+
+
+def test_tests_come_ever_more_rarely() -> None:
+    """An action that falls everywhere: after the first fall each further one waits twice as long."""
+    n, episodes = 4, 300
+    mdp = board(n, np.ones(n * n, dtype=np.bool_))
+    run = learned(with_factors(mdp, n), RuleElimination(), episodes)
+    assert 2 <= run.realised_resets[-1] <= 2 + log2(episodes)
+    waits = np.diff(np.flatnonzero(run.columns["reset"]))[1:]
+    assert (waits[1:] >= waits[:-1]).all()
+
+
+def test_the_claim_is_checked_on_the_model() -> None:
+    run = learned(rf.make("grid-v0"), RuleElimination(), 60)
+    claim = next(c for c in run.certificates() if c.claim == BY_RULES)
+    assert claim.holds or claim.status == "not applicable"
+    assert not [c.claim for c in run.certificates() if c.status == "proved" and not c.holds]
+
+
+@dataclass(frozen=True)
+class Forgetful(RuleElimination):
+    """A mutant that forgets every reset."""
+
+    name: ClassVar[str] = "forgetful-rules"
+
+    def update(self, state: Any, round: Round) -> Any:
+        """Learn nothing from a fall."""
+        return state if round.episode.reset else super().update(state, round)
+
+
+def test_a_player_that_forgets_a_reset_breaks_both_bounds() -> None:
+    n = 3
+    mine, yours = np.divmod(np.arange(n * n), n)
+    mdp = board(n, mine != yours)
+    problem = with_factors(mdp, n)
+    known = np.zeros((1, n * n + 1, 3), dtype=np.bool_)
+    known[0, : n * n, 2] = mine != yours
+    resets = learned(problem, Forgetful(), 100).realised_resets[-1]
+    assert resets > RuleElimination().rule_bound(problem, known, 100)  # type: ignore[operator]
+    assert resets > n * n - n
+
+
+def test_a_number_of_the_class_that_is_too_small_is_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bits of the simplest rule, whatever is fatal, in place of those of a rule that is true."""
+    n = 4
+    rng = np.random.default_rng(1)
+    fatal = rng.random(n * n) < 0.6
+    mdp = board(n, fatal)
+    run = learned(with_factors(mdp, n), RuleElimination(), 100)
+    true, _ = rules_of(*rows_of(with_factors(mdp, n).factors, n * n + 1, 1)).bits(np.append(fatal, False))  # type: ignore[misc]
+    monkeypatch.setattr(Rules, "bits", lambda self, fatal: (0.0, 0))
+    known = np.zeros((1, n * n + 1, 3), dtype=np.bool_)
+    known[0, : n * n, 2] = fatal
+    small = RuleElimination().rule_bound(with_factors(mdp, n), known, 1)
+    assert small is not None
+    assert small < run.realised_resets[-1] <= true + log2(100) + 1
+
+
+def test_the_least_suspect_pair_is_within_reach() -> None:
+    successor = np.array([[[[1], [0]], [[1], [1]], [[2], [2]]]], dtype=np.int32)  # 0 -> 1; 2 cannot be reached
+    seen, known = np.ones((1, 3, 2, 1), dtype=np.int64), np.zeros(3, dtype=np.bool_)
+    allowed, belief = np.ones((1, 3, 2), dtype=np.bool_), np.array([[[0.1, 0.9], [0.1, 0.8], [0.1, 0.6]]])
+    cautious = np.empty_like(allowed)
+    cautious_sets(allowed, belief, cautious)
+    assert cautious[0].tolist() == [[True, False]] * 3
+    assert least_suspect(0, 5, 5, successor, seen, known, allowed, cautious, belief) == 0.8
+    assert least_suspect(2, 5, 5, successor, seen, known, allowed, cautious, belief) == 0.6
+
+
+def test_a_state_is_made_again_from_its_counts() -> None:
+    """After a load nothing but counts is there: beliefs and plan must be the same, bit for bit."""
+    n = 4
+    mdp = board(n, np.random.default_rng(2).random(n * n) < 0.5)
+    problem, player = with_factors(mdp, n), RuleElimination()
+    state = player.init(problem, 100, 0)
+    rng, s1 = np.random.default_rng(0), 0
+    for k in range(40):
+        plan = player.plan(state, s1, 0.0)
+        episode = problem.rollout(plan.policy, s1, rng.random(problem.n_uniforms))
+        state = player.update(state, Round(k + 1, s1, 0.0, plan, episode, 0.0, None))
+        s1 = episode.next_start
+    assert isinstance(state, RuleState)
+    assert state.beliefs is not None
+    before, sets = state.beliefs.fatal.copy(), state.cautious.copy()
+    state.check_loaded()
+    state.refresh()
+    assert np.array_equal(state.beliefs.fatal, before)
+    assert np.array_equal(state.cautious, sets)
+    assert rule_elimination.HALF == 0.5
