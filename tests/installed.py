@@ -1,4 +1,4 @@
-"""Used by `make wheel` with the Python of a fresh environment: the installed package is whole, and not this checkout."""
+"""Used by `make wheel` with the Python of a fresh environment: the installed package, not this checkout, is whole."""
 
 from __future__ import annotations
 
