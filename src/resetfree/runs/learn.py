@@ -108,8 +108,8 @@ def learn(
       resumed later with a larger number. What ended a run is in `run.ended`.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
-    an operator, ends it at once. SIGTERM does the same. If a player, the problem, a callback or the operator raises, the
-    rounds so far are saved before the exception propagates.
+    an operator, ends it at once. SIGTERM does the same. If a player, the problem, a callback or the operator raises,
+    the rounds so far are saved before the exception propagates.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
