@@ -119,7 +119,8 @@ class Session:
     def policy(self) -> DeployedPolicy:
         """The policy learned so far; valid until the next round."""
         learned = TrainedPlayer(self._setup.primal, self.game.primal)
-        return recall(_SoFar(self._setup.spec, self.round, self.world.problem, learned))
+        so_far: Any = _SoFar(self._setup.spec, self.round, self.world.problem, learned)  # what recalling reads
+        return recall(so_far)
 
     def twin(self) -> Problem:
         """A copy of the problem that can be played without touching the run; raises InvalidInput if there is none."""
