@@ -278,6 +278,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     if data["pauses"] is not None and data["pauses"]["longest"]:
         longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
         rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
+    if data["ended"]:
+        rows.append(("ended", data["ended"]))
     if data["chosen"]:
         rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):
