@@ -1,4 +1,4 @@
-"""Used by `make wheel` with the Python of a fresh environment: the installed package is whole, and not this checkout."""
+"""Used by `make wheel` with the Python of a fresh environment: the installed package, not this checkout, is whole."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def main() -> None:
     assert home.is_relative_to(sys.prefix), f"{home} is not the installed package"
     about = metadata("resetfree")
     assert about["Author"] == "The resetfree authors"
-    assert "Paper, https://arxiv.org/abs/2301.02389" in about.get_all("Project-URL")
+    assert "Paper, https://arxiv.org/abs/2301.02389" in (about.get_all("Project-URL") or [])
     assert about["License-Expression"] == "MIT"
-    assert any(line.startswith("Operating System :: ") for line in about.get_all("Classifier"))
+    assert any(line.startswith("Operating System :: ") for line in about.get_all("Classifier") or [])
     for part in ("py.typed", "show/studio/static/index.html"):
         assert (home / part).exists(), f"{part} is not in the wheel"
     command = str(Path(sys.executable).with_name("resetfree"))

@@ -43,9 +43,10 @@ def test_only_these_answers_are_taken(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="True or a reason to end the run"):
             rf.learn("grid-v0", episodes=5, callbacks=[lambda now: bad], path=tmp_path / "a.rfrun", overwrite=True)  # noqa: B023
     assert len(rf.learn("grid-v0", episodes=5, callbacks=[lambda now: np.bool_(False)])) == 5
-    for bad in (3, "print", [1], print):
+    refused: tuple[Any, ...] = (3, "print", [1], print, range(10**12), np.array(None))
+    for bad in refused:
         with pytest.raises(InvalidInput, match="'callbacks' of learn must be a list of functions"):
-            rf.learn("grid-v0", episodes=5, callbacks=bad)  # type: ignore[arg-type]
+            rf.learn("grid-v0", episodes=5, callbacks=bad)
 
 
 def test_rounds_are_saved_when_a_callback_raises(tmp_path: Path) -> None:
@@ -56,6 +57,13 @@ def test_rounds_are_saved_when_a_callback_raises(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         rf.learn("grid-v0", episodes=20, path=tmp_path / "a.rfrun", callbacks=[failing])
     assert len(rf.load(tmp_path / "a.rfrun")) == 7
+
+    def other(now: rf.Session) -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine") as raised:  # also when resumed: the file is not to blame
+        rf.learn("grid-v0", episodes=20, path=tmp_path / "a.rfrun", resume=True, callbacks=[other])
+    assert raised.value.__notes__ == ["Raised in the callback 'other', after episode 8."]
 
 
 class Watcher:
@@ -93,7 +101,7 @@ def test_a_budget_ends_the_run_and_a_larger_one_goes_on(limit: str, column: str,
     whole = rf.learn("grid-v0", episodes=80, seed=1)
     asked: dict[str, Any] = {"episodes": 80, "seed": 1, "path": tmp_path / "a.rfrun"}
     for most, resume in ((3, False), (3, True), (6, True)):
-        run = rf.learn("grid-v0", resume=resume, **{limit: most}, **asked)
+        run = rf.learn("grid-v0", **{**asked, "resume": resume, limit: most})
         spent = np.cumsum(whole.columns[column])
         assert len(run) == int(np.argmax(spent >= most)) + 1
         assert run.ended is not None

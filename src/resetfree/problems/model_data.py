@@ -47,7 +47,7 @@ def model_from(plain: Any, name: str, identity: str) -> FiniteMDP | None:
 
 def _model(plain: Any, name: str) -> FiniteMDP:
     """The model; everything that compiled code indexes by is checked here, the rest by `FiniteMDP`."""
-    arrays = {key: array_from(plain[key], key) for key in (*NEEDED, *ROWS)}
+    arrays: dict[str, Any] = {key: array_from(plain[key], key) for key in (*NEEDED, *ROWS)}
     arrays |= {key: array_from(plain[key], key) for key in OPTIONAL if key in plain}
     horizon, n_actions, n = plain["horizon"], plain["n_actions"], len(arrays["reset"])
     indptr, indices, prob = (arrays.pop(key) for key in ROWS)

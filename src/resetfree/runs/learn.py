@@ -49,7 +49,7 @@ from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.recorded import ReplayedProblem, checked
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
-from resetfree.runs.session import Callback, Callbacks, Session, check_callbacks
+from resetfree.runs.session import IN_CALLBACK, Callback, Callbacks, Session, check_callbacks
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
@@ -137,8 +137,8 @@ def learn(
       both, or the data alone if its policy does not fit).
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
-    an operator, ends it at once. SIGTERM does the same. If a player, the problem or the operator
-    raises, the rounds so far are saved before the exception propagates.
+    an operator, ends it at once. SIGTERM does the same. If a player, the problem, a callback or the operator raises,
+    the rounds so far are saved before the exception propagates.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
@@ -495,6 +495,8 @@ def _nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
         yield
     except (ArithmeticError, LookupError, ValueError) as error:
         # Exceptions of a user's own code propagate as they are.
+        if any(note.startswith(IN_CALLBACK) for note in getattr(error, "__notes__", ())):
+            raise
         if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, setup.world.problem)):
             raise
         raise RunError(

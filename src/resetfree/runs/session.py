@@ -29,6 +29,7 @@ from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
 from resetfree.use.policy import DeployedPolicy
 
+IN_CALLBACK = "Raised in the callback"
 Callback: TypeAlias = Callable[["Session"], object]
 
 
@@ -118,7 +119,8 @@ class Session:
     def policy(self) -> DeployedPolicy:
         """The policy learned so far; valid until the next round."""
         learned = TrainedPlayer(self._setup.primal, self.game.primal)
-        return recall(_SoFar(self._setup.spec, self.round, self.world.problem, learned))
+        so_far: Any = _SoFar(self._setup.spec, self.round, self.world.problem, learned)  # what recalling reads
+        return recall(so_far)
 
     def twin(self) -> Problem:
         """A copy of the problem that can be played without touching the run; raises InvalidInput if there is none."""
@@ -163,16 +165,14 @@ class Callbacks:
         """Call each with the session; the end of the run if one of them returns true or a text."""
         self._session._round, ended = this, None
         for callback in self._callbacks:
-            answer = callback(self._session)
-            if answer is None or ended is not None:
-                continue
             named = getattr(callback, "__name__", type(callback).__name__)
-            if isinstance(answer, bool | np.bool_):
-                answer = f"the callback '{named}' said so" if answer else None
-            if answer is not None:
-                must = "return None or False to go on, True or a reason to end the run"
-                expect(isinstance(answer, str) and bool(answer), f"callback '{named}'", must, answer)
-                ended = Ending(this.k, "callback", " ".join(str(answer).split())[:LONGEST])
+            try:
+                why = _reason(callback(self._session), named)
+            except Exception as error:
+                error.add_note(f"{IN_CALLBACK} '{named}', after episode {this.k}.")
+                raise
+            if why is not None and ended is None:
+                ended = Ending(this.k, "callback", why)
         return ended
 
     @contextmanager
@@ -189,6 +189,15 @@ class Callbacks:
             for callback in reversed(begun):
                 if hasattr(callback, "end"):
                     callback.end(self._session)
+
+
+def _reason(answer: object, named: str) -> str | None:
+    """Why a callback ends the run, None if it does not."""
+    if answer is None or isinstance(answer, bool | np.bool_):
+        return f"the callback '{named}' said so" if answer else None
+    must = "be None or False to go on, True or a reason to end the run"
+    expect(isinstance(answer, str) and bool(answer), f"answer of the callback '{named}'", must, answer)
+    return " ".join(str(answer).split())[:LONGEST]
 
 
 @contextmanager

@@ -129,7 +129,8 @@ def prepare(
         "after_goal": world.problem.after_goal,
         "blueprint": blueprint(world.problem, game.s1),
     }
-    if not PROBLEMS.knows(world.name) and (model := plain_model(world.problem)) is not None:
+    named = ":" in world.name or PROBLEMS.knows(world.name)
+    if not named and (model := plain_model(world.problem)) is not None:
         spec["model"] = model  # a user's own table, which no name makes again
     return Setup(world, made["primal"], made["dual"], spec, game)
 

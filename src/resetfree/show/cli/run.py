@@ -361,6 +361,8 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         clock = "" if rate is None else f"{rate:g} Hz, {data['timing']['missed']} deadlines missed"
         clock += f", the latest command {1000 * data['timing']['latest']:.3g} ms after its tick; " if clock else ""
         rows.append(("timing", f"{clock}plans were {age['mean']:.2g} rounds old on average (most {age['most']})"))
+    if data["ended"]:
+        rows.append(("ended", data["ended"]))
     if data["chosen"]:
         rows.insert(2, ("chosen because", data["chosen"]))
     for role in ("primal", "dual"):
