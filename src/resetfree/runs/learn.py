@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from resetfree.core import arguments, state
 from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
-from resetfree.core.settings import expect
+from resetfree.core.settings import check, expect
 from resetfree.game.contract import DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, play, reset_if_due
 from resetfree.players import Role
@@ -33,7 +32,7 @@ from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Operator
 from resetfree.problems.world import World, find_world
-from resetfree.runs.columns import columns_of
+from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Contents, Ledger, read
 from resetfree.runs.newfile import raise_unsaved
@@ -44,9 +43,11 @@ from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, asked_after, check_asking, notice
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
+REWARD = COLUMNS.index("reward")
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
 FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
 
@@ -77,6 +78,7 @@ def learn(
     checkpoint_every: float = 2.0,
     max_resets: int | None = None,
     operator: Operator | None = None,
+    ask: Literal["never", "when-stuck"] | None = None,
 ) -> Run:
     """Play `episodes` rounds of the two-player game on a problem, and keep every round.
 
@@ -94,6 +96,8 @@ def learn(
       a reset by an operator are never lost.
     max_resets: end the run after so many resets; it can be resumed later with a larger number.
     operator: performs the resets during this call, if the problem needs an operator (default: the problem's own).
+    ask: "when-stuck" has the agent put back when the run stands still (`runs.stuck`): resets that are counted apart, and
+      that no player sees; "never" (default) only notes it. A resumed run goes on as it began.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator
@@ -112,6 +116,7 @@ def learn(
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no 'path' instead.")
     if max_resets is not None:
         whole(max_resets, "'max_resets' of a run", 1)
+    check(ask, Literal["never", "when-stuck"] | None, "'ask' of learn")
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both instead.")
     file = None if path is None else arguments.path(path, "'path' of learn")
@@ -119,20 +124,23 @@ def learn(
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
         if operator is not None:
             _check_operator(world)
+        if ask == WHEN_STUCK:
+            check_asking(world.problem)
         prepared = partial(
             prepare, world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, B=B, settings=given
         )
         if not resume or file is None:
             setup = prepared()
+            setup.spec.update({"ask": ask} if ask == WHEN_STUCK else {})
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
             ledger = Ledger.create(file, setup.spec, starts=_start_type(setup), overwrite=overwrite)
-            return played(setup, ledger, 0.0)
+            return played(setup, ledger, 0.0, Watch.of(world.problem))
         ledger = Ledger.reopen(file)
         try:
             setup = prepared(before=ledger.spec)
             different = difference(ledger.spec, setup.spec)
-            if different:
-                raise RunError(f"The run file '{file}' {different}.")
+            if different or ask not in (None, asks := ledger.spec.get("ask", "never")):
+                raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
             setup = dataclasses.replace(setup, spec=ledger.spec)
             k, seconds = ledger.saved()
             if k >= episodes:
@@ -143,15 +151,17 @@ def learn(
             if "after_goal" not in ledger.spec and world.problem.units is None:
                 world.problem.units = (0.0, 1.0)  # a run from before they were learned
             _restore(world.problem, setup.game, checkpoint, saved, ledger)
+            before, watch = ledger.contents(), Watch.of(world.problem)
             with _nonsense_refused(setup, file):
-                _replay(setup, ledger)
+                _replay(setup, ledger, asked_after(before.interventions) if world.problem.persistent else ())
+                watch.replay(before.columns, before.interventions)
             setup.game.why = "resume"
             ledger.resume(_checkpoint(setup.game, seconds))
         except BaseException:
             ledger.close()
             raise
         with _nonsense_refused(setup, file):
-            return played(setup, ledger, seconds)
+            return played(setup, ledger, seconds, watch)
 
 
 def load(
@@ -197,6 +207,7 @@ def _play_rounds(
     setup: Setup,
     ledger: Ledger,
     before: float,
+    watch: Watch,
     *,
     progress: Progress | None,
     every: float,
@@ -209,7 +220,7 @@ def _play_rounds(
     oracle = None if world.mdp is None else Evaluator(world.mdp)
     episodes, feedback = setup.spec["episodes"], setup.spec["feedback"]
     rounds = play(world.problem, setup.primal, setup.dual, game, episodes=episodes, feedback=feedback, oracle=oracle)
-    problem, resets = world.problem, ledger.resets()
+    problem, resets, asks = world.problem, ledger.resets(), setup.spec.get("ask") == WHEN_STUCK
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     between = True  # whether the game is between two rounds: only then is its state consistent
@@ -227,7 +238,7 @@ def _play_rounds(
             )
         ledger.commit(checkpoint, problem.saved())
 
-    with held() as stop, ledger:
+    with held(getattr(progress, "stopping", None)) as stop, ledger:
         try:
             while game.k < episodes and not stop:
                 if max_resets is not None and resets >= max_resets:
@@ -240,11 +251,19 @@ def _play_rounds(
                             reset_if_due(problem, game, operator)
                     finally:  # also if the environment fails after a reset by an operator
                         ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
+                    resets += game.why == STUCK
+                    watch.moved()
                 between = False
                 this = next(rounds)
                 between = True
-                append(plain_row(columns_of(this), as_text), this.episode)
-                resets += this.episode.reset
+                row, episode = columns_of(this), this.episode
+                append(plain_row(row, as_text), episode)
+                resets += episode.reset
+                if watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals):
+                    notice(watch, problem, asks)
+                    if asks:
+                        game.s1, game.why = None, STUCK
+                game.stuck = watch.words
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
                     problem.noted.clear()
@@ -323,8 +342,10 @@ def _restore(
     game.k, game.s1 = checkpoint.k, checkpoint.s1
 
 
-def _replay(setup: Setup, ledger: Ledger) -> None:
+def _replay(setup: Setup, ledger: Ledger, asked: Collection[int]) -> None:
     """Replay the rounds after the checkpoint to the players, drawing the same random numbers.
+
+    asked: rounds after which a reset was asked for.
 
     The state of a persistent environment is unknown afterwards: it needs a reset.
     """
@@ -335,7 +356,8 @@ def _replay(setup: Setup, ledger: Ledger) -> None:
         replayed, setup.primal, setup.dual, game, episodes=ledger.last, feedback=setup.spec["feedback"], oracle=oracle
     )
     try:
-        deque(rounds, maxlen=0)
+        for this in rounds:
+            game.s1 = None if this.k in asked else game.s1
     except InvalidInput as error:
         why = " ".join(str(error).split())
         raise RunError(f"The rounds in '{ledger.path}' do not fit this problem or these players: {why}") from error

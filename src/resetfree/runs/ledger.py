@@ -165,10 +165,11 @@ class Ledger(Closes):
         self._connection.execute("COMMIT")
 
     def resets(self) -> int:
-        """The number of committed rounds that ended in a reset."""
+        """The number of committed rounds that ended in a reset, and of resets that were asked for when it was stuck."""
         with runfile.sentences(self.path):
             (n,) = self._connection.execute("SELECT coalesce(sum(reset), 0) FROM rounds").fetchone()
-        return int(n)
+            performed = self._connection.execute("SELECT json FROM interventions").fetchall()
+        return int(n) + sum(json.loads(text).get("why") == "stuck" for (text,) in performed)
 
     def intervened(self, interventions: Iterable[Intervention]) -> None:
         """Commit resets by an operator at once, so that none is requested twice."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
@@ -86,6 +86,11 @@ NOTES = 5  # latest notes about the problem that are shown
 @click.option("--resume", is_flag=True, help="Resume the run file; options that are not given are taken from it.")
 @click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 @json_option
+@click.option(
+    "--ask",
+    type=click.Choice(["never", "when-stuck"]),
+    help="Whether to have the agent put back when the run stands still (docs/help.md); default: never.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -105,6 +110,7 @@ def run(
     resume: bool,
     overwrite: bool,
     as_json: bool,
+    ask: Literal["never", "when-stuck"] | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
     request = Trial(problem, {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
@@ -143,6 +149,7 @@ def run(
                 progress=note,
                 max_resets=max_resets,
                 operator=None if (who := operator or asked_by(world)) is None else progress.watching(who),
+                ask=ask,
             )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
@@ -154,7 +161,7 @@ def run(
         raise click.exceptions.Exit(2) from None
     data = summary(done, max_resets)
     if data["stopped_because"] is not None:
-        so_far = data["realised_resets"]
+        so_far = data["realised_resets"] + data["asked_resets"]
         words = shlex.join([*again, "--max-resets", str(so_far + (max_resets or 0))])
         click.echo(
             f"Ended at the allowed number of resets ({so_far}), after {len(done)} of {request.episodes} episodes. "
@@ -191,6 +198,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "regret": regret,
             "resets": resets,
             "realised_resets": tally.resets,
+            "asked_resets": len(run.asked),
             "predicted_resets": foreseen.predicted,
             "goals": tally.goals if "goals" in run.columns else None,
             "after_goal": spec.get("after_goal") or None,
@@ -246,6 +254,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         ("resets, predicted", _predicted(data)),
         ("resets, bound", f"expected at most {data['resets_bound']:.4g} in all, {recently} (95 % each)"),
     ]
+    if data["asked_resets"]:
+        total = data["realised_resets"] + data["asked_resets"]
+        rows.insert(6, ("resets, asked", f"{data['asked_resets']} besides, when it was stuck: {total} in all"))
     if data["goals"] or data["after_goal"]:
         then = "" if data["after_goal"] is None else f", after each: {data['after_goal']}"
         rows.append(("goals", f"{_per_episode(data['goals'], k)}{then}"))
@@ -253,7 +264,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         apart = duration(data["mean_seconds_between_resets"])
         rows.append(("between resets", f"{data['mean_steps_between_resets']:.4g} steps, {apart} on average"))
     if data["interventions"]:
-        rows.append(("performed", f"{data['interventions']} times, waited {duration(data['seconds_waited'])} for"))
+        rows.append(
+            ("performed", f"{data['interventions']} times, {duration(data['seconds_waited'])} of waiting in all")
+        )
     if data["pauses"] is not None and data["pauses"]["longest"]:
         longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
         rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
@@ -275,10 +288,13 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     rows += [("decided" if i == 0 else "", f"after episode {one['k']}: {one['what']}") for i, one in enumerate(shown)]
     if data["warning"]:
         rows.append(("note", data["warning"]))
-    rows += [("note", f"episode {one['k']}: {one['what']}") for one in data["notes"][-NOTES:]]
+    rows += [
+        ("STUCK" if one["stuck"] else "note", f"episode {one['k']}: {one['what']}") for one in data["notes"][-NOTES:]
+    ]
     rows.append(("run file", data["run_file"]))
     for name, text in rows:
-        table.add_row(Text(name), Text(str(text)))
+        style = "bold red" if name == "STUCK" else ""
+        table.add_row(Text(name, style=style), Text(str(text), style=style))
     console.print(table)
 
 
