@@ -1,7 +1,7 @@
 """A robot that gets wedged in a corner: safe for ever, and worthless.
 
-It patrols a corridor of 10 m and is paid for the distance it drives. Where the floor is worn, at the end, it gets wedged:
-no action moves it any more, it cannot fall, and without a word it would stand there for the rest of the run.
+It patrols a corridor of 10 m and is paid for the distance it drives. Where the floor is worn, at the end, it gets
+wedged: no action moves it any more, it cannot fall, and without a word it would stand there for the rest of the run.
 
     python examples/gym/wedged_robot.py
 """
@@ -17,7 +17,7 @@ import numpy as np
 import resetfree as rf
 
 
-class WedgedRobot(gym.Env[Any, int]):
+class WedgedRobot(gym.Env[Any, Any]):
     """Position and battery; the actions are back, wait and forth. Beyond 9 m it is wedged until somebody comes."""
 
     observation_space = gym.spaces.Box(np.array([0.0, 0.0]), np.array([10.0, 1.0]), dtype=np.float64)

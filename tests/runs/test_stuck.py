@@ -145,3 +145,20 @@ def test_there_is_no_false_alarm_on_registered_problems(problem: str) -> None:
         run = rf.learn(problem, episodes=600, seed=seed)
         assert [best[run.columns["s1"][one.k - 1]] for one in run.notes] == [0.0] * len(run.notes)
         assert bool(run.notes) == (problem in ("coin-chain-v0", "edge-first-step-v0"))
+
+
+@pytest.mark.parametrize("balances", [True, False])
+def test_there_is_no_false_alarm_on_cartpole(balances: bool) -> None:
+    """A pole that is balanced from the first step on, and one that falls in every episode: neither stands still."""
+    pole = rf.from_gym("gym:CartPole-v1", horizon=50)
+    for seed in range(5):
+        watch, episodes = Watch.of(pole), 0
+        for one in rf.simulate(pole, _upright if balances else lambda h, s: [0.5, 0.5], 60, seed=seed):
+            episodes += not one.reset
+            reward = float(one.rewards.sum())
+            assert not watch.see(1, one.start, reward, one.reset, one.next_start, goals=one.goals)
+        assert episodes == 60 if balances else episodes < 20
+
+
+def _upright(h: int, s: Any) -> list[float]:
+    return [0.0, 1.0] if s[2] + 0.3 * s[3] + 0.02 * s[0] + 0.05 * s[1] > 0 else [1.0, 0.0]

@@ -27,6 +27,7 @@ T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 SLICE = 0.2  # seconds: the longest single wait
 AGAIN = 0.02  # seconds until a dropped signal is sent again: the code that dropped it has returned by then
+ANSWER = 0.5  # seconds after which a stop that has not come about is answered
 STOPPING = "Stopping after this episode; Ctrl-C again stops at once."
 usual: Handler = signal.default_int_handler
 
@@ -156,19 +157,21 @@ def say_stopping() -> None:
 
 @contextmanager
 def _answered(stop: Stop, numbers: Collection[int], say: Callable[[], object]) -> Iterator[None]:
-    """Have a thread call `say` when the first signal of `numbers` arrives, unless it interrupts at once.
+    """Have a thread call `say` half a second after the first signal of `numbers`, unless all has ended by then.
 
     Python runs handlers between two of its own instructions, and compiled code may take minutes. The number of a signal
     is written to a socket without delay, and a thread that waits for it needs nothing of the main thread.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
+    ended = threading.Event()
 
     def listen() -> None:
         while found := reader.recv(64):
             if stop.now or not any(number in numbers for number in found):
                 continue
-            say()
+            if not ended.wait(ANSWER):
+                say()
             return
 
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -182,6 +185,7 @@ def _answered(stop: Stop, numbers: Collection[int], say: Callable[[], object]) -
     finally:
         if before < 0:
             signal.set_wakeup_fd(-1)
+        ended.set()
         writer.close()
         thread.join()
         reader.close()
@@ -191,7 +195,7 @@ def _answered(stop: Stop, numbers: Collection[int], say: Callable[[], object]) -
 def held(say: Callable[[], object] | None = None) -> Iterator[Stop]:
     """A flag that the first Ctrl-C makes true; a second one interrupts at once. SIGTERM too, inside `terminable`.
 
-    say: called at the first one, by a thread and so at once: a round may take long, and its compiled code longer.
+    say: called half a second after the first one, by a thread: a round may take long, and its compiled code longer.
 
     A round must not be interrupted: players change their state in place, and half a round cannot be resumed.
     Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed.

@@ -96,8 +96,8 @@ def learn(
       a reset by an operator are never lost.
     max_resets: end the run after so many resets; it can be resumed later with a larger number.
     operator: performs the resets during this call, if the problem needs an operator (default: the problem's own).
-    ask: "when-stuck" has the agent put back when the run stands still (`runs.stuck`): resets that are counted apart, and
-      that no player sees; "never" (default) only notes it. A resumed run goes on as it began.
+    ask: "when-stuck" has the agent put back when the run stands still (`runs.stuck`): resets that are counted apart,
+      and that no player sees; "never" (default) only notes it. A resumed run goes on as it began.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. On the command line SIGTERM does the same. If a player, the problem or the operator

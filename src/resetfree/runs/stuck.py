@@ -1,4 +1,4 @@
-"""A run notices when it stands still: it earns nothing worth having, nothing happens, and it ends where it ended before.
+"""A run notices when it stands still: it earns nothing worth having, and ends where it ended before.
 
 An episode is still if it has neither a reset nor a goal, earns little, and ends at one of a few places:
 
@@ -83,8 +83,9 @@ class Watch:
     def of(cls, problem: Problem) -> Watch:
         """A watch before the first episode."""
         low, high = problem.low, problem.high
-        vectors = problem.n_states is None and low is not None and high is not None
-        return cls(problem.horizon, (np.ravel(low), np.ravel(high)) if vectors else None)
+        if problem.n_states is not None or low is None or high is None:
+            return cls(problem.horizon)
+        return cls(problem.horizon, (np.ravel(low), np.ravel(high)))
 
     def replay(self, columns: Mapping[str, NDArray[Any]], interventions: Sequence[Intervention]) -> None:
         """See the recorded rounds of a run again, and who moved the agent between them."""
@@ -101,7 +102,8 @@ class Watch:
         """Since when it is stuck, and where, for a display; "" if it is not."""
         if self.since is None:
             return ""
-        return f"STUCK since episode {self.since:,} at {shown(self._places[-1])}: earns at most {self._most:.3g} an episode"
+        where = shown(self._places[-1])
+        return f"STUCK since episode {self.since:,} at {where}: earns at most {self._most:.3g} an episode"
 
     @property
     def window(self) -> int:
@@ -152,7 +154,9 @@ class Watch:
 
     def _worse_here(self) -> bool:
         """Whether more was earned elsewhere, or far more here."""
-        return self._most <= THIRD * self._best or not any(self._same(self._began, place) for place in self._places)
+        if self._most <= THIRD * self._best:
+            return True
+        return not any(self._same(self._began, place) for place in self._places)
 
     def _widen(self, *states: State) -> None:
         flat = [np.ravel(state).astype(np.float64) for state in states]
@@ -167,7 +171,7 @@ class Watch:
             wide = FINE * (self.bounds[1] - self.bounds[0])
             near = np.where(np.isfinite(wide), np.maximum(near, wide), near)
         apart = np.abs(np.ravel(end) - np.ravel(place)) > near
-        return int(np.count_nonzero(apart)) <= apart.size // FREE
+        return bool(np.count_nonzero(apart) <= apart.size // FREE)
 
     def _words(self, end: State) -> str:
         n = len(self._places)
