@@ -122,7 +122,7 @@ class StickyMaze(gymnasium.Env[Any, Any]):
 
 def test_a_sticky_maze_is_noticed_and_left_by_asking() -> None:
     for seed in range(3):
-        maze = {"horizon": 30, "reset_when": "never", "reward_range": (0, 1)}
+        maze: dict[str, Any] = {"horizon": 30, "reset_when": "never", "reward_range": (0, 1)}
         runs = []
         for ask in ("never", "when-stuck"):
             with warnings.catch_warnings():
@@ -211,7 +211,7 @@ def test_it_is_shown_in_summary_json_report_and_studio(
     (tmp_path / "wedge_here.py").write_text(f"import runpy\nWedged = runpy.run_path({example!r})['WedgedRobot']\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     file = tmp_path / "robot.rfrun"
-    words = (
+    words: tuple[str, ...] = (
         "run",
         "wedge_here:Wedged",
         "--primal",
