@@ -169,7 +169,7 @@ class Ledger(Closes):
         with runfile.sentences(self.path):
             (n,) = self._connection.execute("SELECT coalesce(sum(reset), 0) FROM rounds").fetchone()
             performed = self._connection.execute("SELECT json FROM interventions").fetchall()
-        return int(n) + sum(json.loads(text).get("why") == "stuck" for (text,) in performed)
+        return int(n) + sum(bool(json.loads(text)["why"] == "stuck") for (text,) in performed)
 
     def intervened(self, interventions: Iterable[Intervention]) -> None:
         """Commit resets by an operator at once, so that none is requested twice."""
