@@ -6,11 +6,13 @@ to one that lands between Python's last look and the system call. Who sends a si
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pty
 import random
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -166,7 +168,7 @@ def test_sigterm_saves_a_run_as_ctrl_c_does(tmp_path: Path) -> None:
     process.terminate()
     out, err = process.communicate(timeout=SOON)
     assert (process.returncode, out) == (143, "")
-    assert err.startswith("Stopped after ")
+    assert "Stopped after " in err
     assert f"Go on with: resetfree run grid-v0 --resume --out {path}" in err
     saved = rf.load(path)
     assert 0 < len(saved) == read(path).k < 60_000
@@ -288,3 +290,68 @@ def test_a_second_signal_does_not_wait_for_the_round() -> None:
         with pytest.raises(KeyboardInterrupt), stop.at_once():
             raise AssertionError("must not be reached")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def compiled(seconds: float) -> None:
+    """Compiled code that takes about so long, and in which no handler of Python runs."""
+    began = time.perf_counter()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 20_000)
+    once = time.perf_counter() - began
+    hashlib.pbkdf2_hmac("sha256", b"", b"", int(20_000 * seconds / once))
+
+
+def test_the_first_signal_is_answered_in_the_middle_of_compiled_code() -> None:
+    happened: list[str] = []
+
+    def send() -> None:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    with interrupts.held(lambda: happened.append("said")) as stop:
+        thread.start()
+        compiled(3.0)
+        happened.append("returned")
+    thread.join()
+    assert stop
+    assert happened == ["said", "returned"]
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_nothing_is_said_where_all_ends_in_time_or_at_once() -> None:
+    said: list[int] = []
+    for _ in range(3):
+        with interrupts.held(lambda: said.append(1)) as stop:
+            signal.raise_signal(signal.SIGINT)
+        assert stop
+    with pytest.raises(KeyboardInterrupt), interrupts.held(lambda: said.append(1)) as stop, stop.at_once():
+        signal.raise_signal(signal.SIGINT)
+    assert said == []
+
+
+def test_an_event_loop_keeps_its_own_socket() -> None:
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno())
+    try:
+        with interrupts.held() as stop:
+            signal.raise_signal(signal.SIGINT)
+        assert stop
+        assert reader.recv(10) == bytes([signal.SIGINT])
+    finally:
+        assert signal.set_wakeup_fd(-1) == writer.fileno()
+        reader.close()
+        writer.close()
+
+
+def test_a_run_says_that_it_stops_after_a_long_round(capfd: pytest.CaptureFixture[str]) -> None:
+    """A plan of compiled code: the run ends after it, and says so before."""
+
+    def slow(game: Any, this: Any) -> None:
+        if this.k == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            compiled(2.0)
+
+    with pytest.raises(rf.Stopped, match="Stopped after 3 of 50"):
+        rf.learn("grid-v0", "uniform", episodes=50, progress=slow)
+    assert capfd.readouterr().err == f"{interrupts.STOPPING}\n"

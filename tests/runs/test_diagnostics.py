@@ -37,6 +37,13 @@ def test_resets_that_cluster_past_the_horizon_are_told_with_their_numbers() -> N
     assert "--set planning=302" in said
 
 
+def test_the_advice_stays_within_what_can_be_planned() -> None:
+    said = past_horizon(played(*(6872,) * 6), 200)
+    assert said is not None
+    assert "(6872 at the median)" in said
+    assert "--set planning=800, which takes 4 times as long" in said
+
+
 @pytest.mark.parametrize(
     "lengths",
     [(), (150, 150, 150), (10, 20, 30, 40), (100, 100, 100, 100), (10, 10, 10, 150, 150), (150,) * 8 + (10,) * 12],

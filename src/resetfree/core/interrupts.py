@@ -14,11 +14,12 @@ from __future__ import annotations
 import _thread
 import multiprocessing
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeAlias, TypeVar
 
@@ -28,6 +29,8 @@ T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 SLICE = 0.2  # seconds: the longest single wait
 AGAIN = 0.02  # seconds until a dropped signal is sent again: the code that dropped it has returned by then
+ANSWER = 0.5  # seconds after which a stop that has not come about is answered
+STOPPING = "Stopping after this episode; Ctrl-C again stops at once."
 usual: Handler = signal.default_int_handler
 
 
@@ -148,9 +151,53 @@ class Stop:
             self.now = False
 
 
+def say_stopping() -> None:
+    """Answer the first Ctrl-C on standard error."""
+    with suppress(OSError):  # it may be closed
+        os.write(2, f"{STOPPING}\n".encode())
+
+
 @contextmanager
-def held() -> Iterator[Stop]:
+def _answered(stop: Stop, numbers: Collection[int], say: Callable[[], object]) -> Iterator[None]:
+    """Have a thread call `say` half a second after the first signal of `numbers`, unless all has ended by then.
+
+    Python runs handlers between two of its own instructions, and compiled code may take minutes. The number of a signal
+    is written to a socket without delay, and a thread that waits for it needs nothing of the main thread.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    ended = threading.Event()
+
+    def listen() -> None:
+        while found := reader.recv(64):
+            if stop.now or not any(number in numbers for number in found):
+                continue
+            if not ended.wait(ANSWER):
+                say()
+            return
+
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    if before >= 0:  # somebody else's, such as an event loop's: it stays, and nothing is said
+        signal.set_wakeup_fd(before)
+        numbers = ()
+    thread = threading.Thread(target=listen, name="signals", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        if before < 0:
+            signal.set_wakeup_fd(-1)
+        ended.set()
+        writer.close()
+        thread.join()
+        reader.close()
+
+
+@contextmanager
+def held(say: Callable[[], object] | None = None) -> Iterator[Stop]:
     """A flag that the first Ctrl-C or SIGTERM makes true; a second one interrupts at once.
+
+    say: called half a second after the first one, by a thread: a round may take long, and its compiled code longer.
 
     A round must not be interrupted: players change their state in place, and half a round cannot be resumed.
     Where Ctrl-C is ignored (a shell in the background) or has a handler, nothing is changed; so with SIGTERM. A process
@@ -168,8 +215,11 @@ def held() -> Iterator[Stop]:
     alone = terminate is signal.SIG_DFL and multiprocessing.parent_process() is None
     if alone:
         signal.signal(signal.SIGTERM, stop)
+    numbers = [signal.SIGINT] if interrupt is usual else []
+    numbers += [signal.SIGTERM] if alone or isinstance(terminate, Terminated) else []
     try:
-        yield stop
+        with _answered(stop, numbers, say or say_stopping):
+            yield stop
     finally:
         if alone:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from resetfree.core.errors import NotCertifiable
+from resetfree.core.errors import NotCertifiable, OperatorTimeout
 from resetfree.core.settings import PositiveInt, check
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round, check_actions
 from resetfree.game.pauses import Pauses
@@ -47,6 +47,7 @@ class Game:
     rng: np.random.Generator  # the only source of randomness
     why: str = "start"  # the reason for that reset: see `Problem.perform_reset`
     pauses: Pauses = field(default_factory=Pauses)
+    stuck: str = ""  # since when the run stands still, and where; "" while it does not
 
 
 def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, episodes: int, seed: int) -> Game:
@@ -61,8 +62,12 @@ def begin(problem: Problem, primal: PrimalPlayer[P], dual: DualPlayer[D], *, epi
 def reset_if_due(problem: Problem, game: Game, operator: Operator | None = None) -> None:
     """Have a reset performed if the next episode needs one; `operator` None is the problem's own."""
     if game.s1 is None:
-        given = () if operator is None else (operator,)
-        game.s1 = problem.perform_reset(game.rng.random(), game.why, *given)
+        given, before = () if operator is None else (operator,), game.rng.bit_generator.state
+        try:
+            game.s1 = problem.perform_reset(game.rng.random(), game.why, *given)
+        except (OperatorTimeout, KeyboardInterrupt):  # it is requested again, with the same random number
+            game.rng.bit_generator.state = before
+            raise
 
 
 def make_plan(primal: PrimalPlayer[P], dual: DualPlayer[D], game: Game, start: State) -> tuple[float, Plan]:

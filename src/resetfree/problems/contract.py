@@ -155,7 +155,8 @@ class Intervention:
     """One reset that an operator performed."""
 
     k: int  # episodes played before it (0 until the run fills it in)
-    why: str  # "start" (of a run), "reset" (a reset state was entered) or "resume" (the run was interrupted)
+    # "start" (of a run), "reset" (a reset state was entered), "resume" (it was interrupted) or "stuck" (it stood still)
+    why: str
     detail: str  # the environment's and the operator's description
     who: str  # name of the operator
     asked: str  # time of the request, UTC
@@ -177,11 +178,12 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a problem noticed about itself during a run."""
+    """What was noticed during a run, about the problem or about its progress."""
 
     k: int  # the round (0 until the run fills it in)
     what: str  # one sentence
     tuned: bool = False  # whether claims for rewards in [0, 1] are tuned from that round on
+    stuck: bool = False  # whether the run stood still: see `runs.stuck`
 
 
 class Recorded(NamedTuple):
@@ -261,7 +263,7 @@ class Problem(ABC):
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Have a reset performed, and return the state after it; for persistent problems only.
 
-        why: "start", "reset" or "resume".
+        why: "start", "reset", "resume" or "stuck".
         operator: performs it; None for the problem's own.
         """
         raise NotImplementedError

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 RECENT = 12  # lives that are used: earlier ones say little about the current policy
 LEAST = 4  # fewer lives give no warning
+FARTHER = 4  # times as far as now is the most that is advised: the time to plan grows with it
 
 
 def lives(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
@@ -37,7 +38,7 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
     >>> played = {"steps": np.full(60, 50), "reset": np.arange(60) % 3 == 2}
     >>> print(past_horizon(played, 50))
     12 of the last 12 resets came more than 50 steps after the one before (150 at the median), farther than plans look
-    ahead: plan farther, for example with --set planning=300.
+    ahead: plan farther, for example with --set planning=200, which takes 4 times as long.
     >>> past_horizon(played, 150) is None
     True
     """
@@ -46,8 +47,9 @@ def past_horizon(columns: Mapping[str, NDArray[Any]], planning: int) -> str | No
     if len(recent) < LEAST or 2 * len(late) < len(recent):
         return None
     median = int(np.median(late))
+    advised = min(2 * median, FARTHER * planning)
     return (
         f"{len(late)} of the last {len(recent)} resets came more than {planning} steps after the one before "
         f"({median} at the median), farther than plans look ahead: plan farther, for example with "
-        f"--set planning={2 * median}."
+        f"--set planning={advised}, which takes {advised / planning:.2g} times as long."
     )

@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from resetfree.core import arguments, state
 from resetfree.core.arguments import flag, real, whole
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
 from resetfree.core.interrupts import held
-from resetfree.core.settings import expect
+from resetfree.core.settings import check, expect
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
@@ -37,7 +36,7 @@ from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
 from resetfree.runs.changed_dynamics import change_note, watch_for
-from resetfree.runs.columns import columns_of
+from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.extension import check_more, extension_note
 from resetfree.runs.followed import followed
@@ -53,11 +52,13 @@ from resetfree.runs.session import IN_CALLBACK, Callback, Callbacks, Session, ch
 from resetfree.runs.setup import Setup, check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, asked_after, check_asking, notice
 from resetfree.runs.teaching import taught_again, taught_anew
 from resetfree.runs.timed import as_timed, restore_plans, rounds_of, saved_plans, timing_of
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
+REWARD = COLUMNS.index("reward")
 EPISODES = 2000  # of a run for which no number is given
 FROM = ("data", "policy", "both")  # what a run takes from an old one
 LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
@@ -100,6 +101,7 @@ def learn(
     data: Any = None,
     start_from: str | Path | Run | None = None,
     from_what: str | None = None,
+    ask: Literal["never", "when-stuck"] | None = None,
 ) -> Run:
     """Play `episodes` rounds (2000 if none are given) of the two-player game on a problem, and keep every round.
 
@@ -135,6 +137,8 @@ def learn(
       datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
+    ask: "when-stuck" has the agent put back when the run stands still (`runs.stuck`): resets that are counted apart,
+      and that no player sees; "never" (default) only notes it. A resumed run goes on as it began.
 
     Ctrl-C ends the run after the current round, saves it and raises `Stopped`; a second one, or one during a request to
     an operator, ends it at once. SIGTERM does the same. If a player, the problem, a callback or the operator raises,
@@ -163,6 +167,9 @@ def learn(
     timing: dict[str, Any] | None = None
     if delay is not None:
         timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
+    check(ask, Literal["never", "when-stuck"] | None, "'ask' of learn")
+    if ask == WHEN_STUCK and (rate is not None or delay is not None):
+        raise InvalidInput("A run that asks when it is stuck cannot be played at a rate or with a delay. Got both instead.")
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
     expect(from_what in (None, *FROM), "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
@@ -182,6 +189,8 @@ def learn(
             timing = {"rate": clock.deadlines.rate}
             options = {"progress": progress, "every": every, "operator": operator, "budget": budget}
             played = partial(_play_at_rate, clock=clock, shown=file, **options)
+        if ask == WHEN_STUCK:
+            check_asking(world.problem)
         prepared = partial(
             prepare, world, primal, dual, episodes=EPISODES, seed=seed, feedback=feedback, B=B, settings=given
         )
@@ -191,17 +200,18 @@ def learn(
             if known is not None:
                 rows = known.rows()
                 setup.spec["data"] = known.about(rows)
+            setup.spec.update({"ask": ask} if ask == WHEN_STUCK else {})
             _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
             with nullcontext(file) if rate is None or file is not None else temporary_file() as kept:
                 ledger = Ledger.create(kept, setup.spec, starts=_start_type(setup), overwrite=overwrite, data=rows)
-                return played(setup, ledger, 0.0, given=known)
+                return played(setup, ledger, 0.0, given=known, watch=Watch.of(world.problem))
         ledger = Ledger.reopen(file)
         try:
             wanted = ledger.episodes if episodes is None else whole(episodes, "'episodes' of a run", 1, MOST_EPISODES)
             setup = as_timed(prepared(before=ledger.spec, episodes=ledger.spec["episodes"]), timing)
             different = difference(ledger.spec, setup.spec)
-            if different:
-                raise RunError(f"The run file '{file}' {different}.")
+            if different or ask not in (None, asks := ledger.spec.get("ask", "never")):
+                raise RunError(f"The run file '{file}' {different or f'was made with ask={asks!r}, not {ask!r}'}.")
             setup = dataclasses.replace(setup, spec=ledger.spec)
             check_more(file, ledger.episodes, ledger.last, wanted)
             k, before = ledger.saved()
@@ -214,10 +224,13 @@ def learn(
             checkpoint, saved = ledger.newest()
             if "after_goal" not in ledger.spec and world.problem.units is None:
                 world.problem.units = (0.0, 1.0)  # a run from before they were learned
+            watch = Watch.of(world.problem)
             if rate is None:
                 _restore(world.problem, setup.game, checkpoint, saved, ledger)
+                contents = ledger.contents()
                 with _nonsense_refused(setup, file):
-                    _replay(setup, ledger)
+                    _replay(setup, ledger, asked_after(contents.interventions) if world.problem.persistent else ())
+                    watch.replay(contents.columns, contents.interventions)
                 checkpoint = _checkpoint(setup.game, before)
             else:  # its learner replays them
                 checkpoint = checkpoint or _checkpoint(setup.game, before)
@@ -231,7 +244,7 @@ def learn(
             ledger.close()
             raise
         with _nonsense_refused(setup, file):
-            return played(setup, ledger, before, given=known)
+            return played(setup, ledger, before, given=known, watch=watch)
 
 
 def load(
@@ -283,21 +296,27 @@ def _play_rounds(
     setup: Setup,
     ledger: Ledger,
     before: float,
+    watch: Watch,
     *,
     progress: Progress | None,
     every: float,
     operator: Operator | None,
     budget: Budget,
     callbacks: tuple[Callback, ...],
-    given: GivenData | None = None,
+    given: GivenData | None,
+    watch: Watch,
 ) -> Run:
-    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger.  given: what it began with."""
+    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger.
+
+    given: what it began with.  watch: for standing still, after the rounds so far.
+    """
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = _start_type(setup) == "TEXT"
     episodes = ledger.episodes
     rounds = rounds_of(setup, episodes=episodes, oracle=None if world.mdp is None else Evaluator(world.mdp))
     problem, (resets, steps) = world.problem, ledger.totals()
     limited, ended = any(limit is not None for limit in budget), None
+    asks = setup.spec.get("ask") == WHEN_STUCK
     append, start = ledger.append, clock()
     began, due = start - before, start + min(every, FIRST)
     changes = None if given is None else watch_for(given.episodes, problem)
@@ -324,11 +343,11 @@ def _play_rounds(
         operator=operator,
         began=began,
     )
-    watch = Callbacks(callbacks, session)
+    calls = Callbacks(callbacks, session)
 
-    with held() as stop, ledger, ExitStack() as opened:
+    with held(getattr(progress, "stopping", None)) as stop, ledger, ExitStack() as opened:
         try:
-            opened.enter_context(watch.open())
+            opened.enter_context(calls.open())
             while game.k < episodes and ended is None and not stop:
                 if limited and (ended := budget.spent(game.k, resets, steps, clock() - began)) is not None:
                     break
@@ -340,21 +359,29 @@ def _play_rounds(
                             reset_if_due(problem, game, operator)
                     finally:  # also if the environment fails after a reset by an operator
                         ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
+                    resets += game.why == STUCK
+                    watch.moved()
                 between = False
                 this = next(rounds)
                 between = True
-                append(plain_row(columns_of(this), as_text), this.episode, timing_of(game, this))
-                resets, steps = resets + this.episode.reset, steps + len(this.episode.actions)
-                if changes is not None and (changed := changes(this.episode)):
+                row, episode = columns_of(this), this.episode
+                append(plain_row(row, as_text), episode, timing_of(game, this))
+                resets, steps = resets + episode.reset, steps + len(episode.actions)
+                if changes is not None and (changed := changes(episode)):
                     changes = None
                     problem.noted.append(change_note(changed))
+                if watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals):
+                    notice(watch, problem, asks)
+                    if asks:
+                        game.s1, game.why = None, STUCK
+                game.stuck = watch.words
                 if problem.noted:
                     ledger.note(this.k, problem.noted, problem.saved())
                     problem.noted.clear()
                 if progress is not None:
                     progress(game, this)
                 if callbacks:
-                    ended = watch(this)
+                    ended = calls(this)
                 if clock() >= due:
                     then = clock()
                     save(everything=True)
@@ -398,7 +425,8 @@ def _play_at_rate(
     *,
     clock: ByTheClock,
     shown: Path | None,
-    given: GivenData | None = None,
+    given: GivenData | None,
+    watch: Watch,
     **options: Any,
 ) -> Run:
     """As `_play_rounds`, by the clock.  shown: the file of the run that is returned, None for a temporary one."""
@@ -470,8 +498,10 @@ def _restore(
     game.k, game.s1 = checkpoint.k, checkpoint.s1
 
 
-def _replay(setup: Setup, ledger: Ledger) -> None:
+def _replay(setup: Setup, ledger: Ledger, asked: Collection[int]) -> None:
     """Replay the rounds after the checkpoint to the players, drawing the same random numbers.
+
+    asked: rounds after which a reset was asked for.
 
     The state of a persistent environment is unknown afterwards: it needs a reset.
     """
@@ -480,7 +510,8 @@ def _replay(setup: Setup, ledger: Ledger) -> None:
     oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
     rounds = rounds_of(setup, problem=replayed, episodes=ledger.last, oracle=oracle)
     try:
-        deque(rounds, maxlen=0)
+        for this in rounds:
+            game.s1 = None if this.k in asked else game.s1
     except InvalidInput as error:
         why = " ".join(str(error).split())
         raise RunError(f"The rounds in '{ledger.path}' do not fit this problem or these players: {why}") from error

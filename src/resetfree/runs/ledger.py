@@ -182,11 +182,12 @@ class Ledger(Closes):
         self._connection.execute("COMMIT")
 
     def totals(self) -> tuple[int, int]:
-        """The resets and the steps of the committed rounds."""
+        """The resets and the steps of the committed rounds, and of resets those that were asked for when it was stuck."""
         with runfile.sentences(self.path):
             found = self._connection.execute("SELECT coalesce(sum(reset), 0), coalesce(sum(steps), 0) FROM rounds")
             resets, steps = found.fetchone()
-        return int(resets), int(steps)
+            performed = self._connection.execute("SELECT json FROM interventions").fetchall()
+        return int(resets) + sum(bool(json.loads(text)["why"] == "stuck") for (text,) in performed), int(steps)
 
     def intervened(self, interventions: Iterable[Intervention]) -> None:
         """Commit resets by an operator at once, so that none is requested twice."""

@@ -35,6 +35,7 @@ from resetfree.runs.foresight import Foresight, foresight, meant, predicted_rese
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall
 from resetfree.runs.setup import player_from
 from resetfree.runs.statements import recomputed
+from resetfree.runs.stuck import asked_after
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit
@@ -57,7 +58,7 @@ class Run:
     path: Path | None
     seconds: float
     interventions: tuple[Intervention, ...] = ()  # resets by an operator
-    notes: tuple[Note, ...] = ()  # what the problem noticed about itself
+    notes: tuple[Note, ...] = ()  # what was noticed about the problem, and when the run stood still
     problem: Problem | None = field(default=None, repr=False)  # if available
     learned: TrainedPlayer | None = field(default=None, repr=False)  # of a run of this process
     pauses: Pauses | None = field(default=None, repr=False)  # in which its players computed; of a run of this process
@@ -132,6 +133,11 @@ class Run:
     def realised_resets(self) -> NDArray[np.int64]:
         """[K] cumulative number of resets that happened."""
         return np.asarray(self.columns["reset"].astype(np.int64).cumsum())
+
+    @property
+    def asked(self) -> list[int]:
+        """The rounds after which a reset was asked for because the run was stuck; they are no `realised_resets`."""
+        return asked_after(self.interventions)
 
     @property
     def goals(self) -> NDArray[np.int64]:

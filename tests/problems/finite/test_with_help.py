@@ -100,7 +100,7 @@ def test_at_a_price_that_no_call_can_earn_it_is_the_problem_without_help(seed: i
     good = alone.feasible
     assert original_value(answer.value[good], price, mdp.horizon) == pytest.approx(alone.value[good], abs=1e-9)
     at = answer.policy
-    walk = next(iter(np.flatnonzero(good)))
+    walk = int(np.flatnonzero(good)[0])
     for h in range(mdp.n_transitions):
         assert at[h, walk] < mdp.n_actions
         walk = int(mdp.transition.row(0 if mdp.transition.stationary else h, walk, int(at[h, walk]))[0][0])

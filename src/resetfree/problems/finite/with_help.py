@@ -6,7 +6,7 @@ distribution to a start, and the episode goes on. So nothing of the paper change
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from resetfree.core.settings import Range, check
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats, Transitions
 
+T = TypeVar("T", Floats, float)
 ASK = "ask for help"
 MOST = 30_000_000  # possible transitions of the new action
 Price: TypeAlias = Annotated[float, Range(0, 1_000_000)]
@@ -26,8 +27,8 @@ def with_help(problem: FiniteMDP, price: float) -> FiniteMDP:
     The start is drawn from `restart`, that of the present context if there are several. In units of the given problem
     asking earns -price. Rewards must lie in [0, 1], so all are scaled: (r + price) / (1 + price) for other actions, 0
     for asking. A policy without resets takes H actions, so its value is (V_r + H price) / (1 + price), and policies
-    are ordered as in units of the given problem (see `original_value` for the way back). What an episode loses when a reset
-    cuts it is worth more in these units, by `price` for every action that is not taken.
+    are ordered as in units of the given problem (see `original_value` for the way back). What an episode loses when a
+    reset cuts it is worth more in these units, by `price` for every action that is not taken.
 
     price: what a call costs, in units of rewards: 0.5 is half of the best reward of one step. Asking also takes a step.
 
@@ -62,13 +63,14 @@ def with_help(problem: FiniteMDP, price: float) -> FiniteMDP:
     )
 
 
-def original_value(value: Floats | float, price: float, horizon: int) -> Floats | float:
+def original_value(value: T, price: float, horizon: int) -> T:
     """Values of policies without resets in units of the problem without help: its rewards minus the price of calls.
 
     >>> original_value(4.0, price=0.25, horizon=8)
     3.0
     """
-    return value * (1 + price) - horizon * price
+    found: Any = value
+    return cast("T", found * (1 + price) - horizon * price)
 
 
 def _with_asking(problem: FiniteMDP) -> Transitions:
@@ -94,7 +96,7 @@ def _with_asking(problem: FiniteMDP) -> Transitions:
 
 
 def _with_coordinates(phi: Floats, n_contexts: int) -> Floats:
-    """phi with a coordinate for asking in each context, [S, A + 1, d + m]."""
+    """The features with a coordinate for asking in each context, [S, A + 1, d + m]."""
     n_states, n_actions, d = phi.shape
     wider = np.zeros((n_states, n_actions + 1, d + n_contexts))
     wider[:, :n_actions, :d] = phi

@@ -138,7 +138,8 @@ class GymProblem(SteppedProblem):
 
     def perform_reset(self, u: float, why: str, operator: Operator | None = None) -> State:
         """Wait for the operator (by default the problem's own), then reset the environment with a seed from `u`."""
-        request = Request(self.name, why, WHY.get(why, self._event or "a reset is due"))
+        event = f"at {_brief(self._state)}" if why == "stuck" else self._event
+        request = Request(self.name, why, WHY.get(why, event or "a reset is due"))
         self._performed.append(intervene(operator or self.operator, request))
         self._state = None
         try:

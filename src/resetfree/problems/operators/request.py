@@ -11,7 +11,7 @@ class Request:
     """A request for one reset."""
 
     problem: str  # its name
-    why: str  # "start", "reset" or "resume": see `Intervention.why`
+    why: str  # "start", "reset", "resume" or "stuck": see `Intervention.why`
     detail: str  # the cause in words
 
 

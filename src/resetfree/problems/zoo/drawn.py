@@ -27,7 +27,11 @@ def _size(rows: str, horizon: int, **_: object) -> int:
     return 5 * len(rows) * (horizon + 16) + STEP * horizon
 
 
-WHY = {"start": "put the agent on a start cell", "resume": "the position of the agent is unknown"}
+WHY = {
+    "start": "put the agent on a start cell",
+    "resume": "the position of the agent is unknown",
+    "stuck": "it stands still",
+}
 
 
 @register("drawn-v0", "A grid that you draw: walls, pits, goals, starts and restarts.", _size)

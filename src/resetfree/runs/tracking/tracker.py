@@ -105,6 +105,7 @@ def tracked(
             watch(game, this)
             progress(game, this)
 
+        both.stopping = getattr(progress, "stopping", None)  # type: ignore[attr-defined]
         yield both
 
 

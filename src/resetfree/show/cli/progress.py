@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from resetfree.core.errors import RunError
+from resetfree.core.interrupts import STOPPING, say_stopping
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.game.pauses import Pauses
@@ -178,9 +179,16 @@ class Display(OnTerminal):
             rate = (this.k - self._first) / max(now - self._began, 1e-9)
             seconds, width = self._before + now - self._began, min(self._console.width, WIDEST)
             self._progress.below = resets_line(self._tally, self._episodes - this.k, seconds, self._most, width)
-            self._progress.pauses = game.pauses
+            self._progress.pauses, self._progress.stuck = game.pauses, game.stuck
             self._progress.update(self._task, completed=this.k, rate=f"{rate:,.3g}", lam=f"{this.lam:.4g}")
             self._progress.refresh()
+
+    def stopping(self) -> None:
+        """Say that the first Ctrl-C was heard, also in the middle of a long plan."""
+        if self._progress is None:
+            say_stopping()
+        else:
+            self._progress.stops = True  # its thread draws it
 
     def watching(self, operator: Operator) -> Operator:
         """The same operator; while it works, the display is hidden and its clock stopped."""
@@ -247,13 +255,19 @@ class TrialsDisplay(OnTerminal):
 
 
 class _Lines(Progress):
-    """The bar, and below it a line about resets and one about pauses, also while one lasts."""
+    """The bar, and below it a line about resets and one about pauses, also while one lasts; loud ones if need be."""
 
     below = ""
+    stuck = ""  # what is wrong with its progress
+    stops = False  # whether it ends after this round
     pauses = Pauses()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
+        if self.stops:
+            yield Text(STOPPING, style="bold", no_wrap=True, overflow="ellipsis")
+        if self.stuck:
+            yield Text(self.stuck, style="bold red")
         for line in (self.below, pauses_line(self.pauses)):
             if line:
                 yield Text(line, no_wrap=True, overflow="ellipsis")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 import numpy as np
@@ -137,6 +137,11 @@ NOTES = 5  # latest notes about the problem that are shown
 )
 @click.option("--from", "start_from", type=FILE, metavar="OLD", help="Begin with data and policy of an old run file.")
 @click.option("--from-what", type=click.Choice(["data", "policy", "both"]), help="What to take; default: what fits.")
+@click.option(
+    "--ask",
+    type=click.Choice(["never", "when-stuck"]),
+    help="Whether to have the agent put back when the run stands still (docs/help.md); default: never.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -165,6 +170,7 @@ def run(
     data: Sequence[Path],
     start_from: Path | None,
     from_what: str | None,
+    ask: Literal["never", "when-stuck"] | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
     request = Trial(full_name(problem), {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
@@ -216,6 +222,7 @@ def run(
                 data=list(data) or None,
                 start_from=start_from,
                 from_what=from_what,
+                ask=ask,
             )
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Go on with: {shlex.join(again + budget)}", err=True)
@@ -274,6 +281,7 @@ def summary(run: rf.Run, max_resets: int | None = None) -> dict[str, Any]:
             "regret": regret,
             "resets": resets,
             "realised_resets": tally.resets,
+            "asked_resets": len(run.asked),
             "predicted_resets": foreseen.predicted,
             "goals": tally.goals if "goals" in run.columns else None,
             "after_goal": spec.get("after_goal") or None,
@@ -345,6 +353,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     ]
     if data["data"] is not None:
         rows.insert(2, ("began with", data_words(data["data"])))
+    if data["asked_resets"]:
+        total = data["realised_resets"] + data["asked_resets"]
+        rows.insert(6, ("resets, asked", f"{data['asked_resets']} besides, when it was stuck: {total} in all"))
     if data["goals"] or data["after_goal"]:
         then = "" if data["after_goal"] is None else f", after each: {data['after_goal']}"
         rows.append(("goals", f"{_per_episode(data['goals'], k)}{then}"))
@@ -352,7 +363,9 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
         apart = duration(data["mean_seconds_between_resets"])
         rows.append(("between resets", f"{data['mean_steps_between_resets']:.4g} steps, {apart} on average"))
     if data["interventions"]:
-        rows.append(("performed", f"{data['interventions']} times, waited {duration(data['seconds_waited'])} for"))
+        rows.append(
+            ("performed", f"{data['interventions']} times, {duration(data['seconds_waited'])} of waiting in all")
+        )
     if data["pauses"] is not None and data["pauses"]["longest"]:
         longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
         rows.append(("pauses", f"{longest} at the longest, {total} in all: what the players computed between episodes"))
@@ -385,10 +398,13 @@ def show(console: Console, data: Mapping[str, Any]) -> None:
     rows += [("decided" if i == 0 else "", f"after episode {one['k']}: {one['what']}") for i, one in enumerate(shown)]
     if data["warning"]:
         rows.append(("note", data["warning"]))
-    rows += [("note", f"episode {one['k']}: {one['what']}") for one in data["notes"][-NOTES:]]
+    rows += [
+        ("STUCK" if one["stuck"] else "note", f"episode {one['k']}: {one['what']}") for one in data["notes"][-NOTES:]
+    ]
     rows.append(("run file", data["run_file"]))
     for name, text in rows:
-        table.add_row(Text(name), Text(str(text)))
+        style = "bold red" if name == "STUCK" else ""
+        table.add_row(Text(name, style=style), Text(str(text), style=style))
     console.print(table)
 
 

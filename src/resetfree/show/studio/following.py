@@ -36,6 +36,7 @@ from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Distant
 from resetfree.show.studio.scenes import RunScene, scene_of
 
+LONGEST = 1000  # characters of a note
 EVERY = 0.5  # seconds between two reads of a file
 COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start"
 
@@ -46,7 +47,7 @@ class Followed:
     def __init__(self, path: Path) -> None:
         self.path, self._distant = path, Distant(path)
         self.scene: RunScene | None = None
-        self.error, self.k, self._stamp = "", 0, (0, 0, 0.0, 0, 0.0)
+        self.error, self.stuck, self.k, self._stamp = "", "", 0, (0, 0, 0.0, 0, 0.0)
         self._finite = self._timed = False
         self._episodes = 0
         self._request: dict[str, Any] | None = None
@@ -87,6 +88,7 @@ class Followed:
         result: dict[str, Any] = {
             "state": state,
             "error": self.error,
+            "stuck": self.stuck,
             "k": self.k,
             "rate": 0.0,
             "last": self._last,
@@ -143,6 +145,7 @@ class Followed:
             while batch := cursor.fetchmany(READ_BATCH):
                 for row in batch:
                     self._take(row)
+            self.stuck = _stuck(connection)
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
@@ -181,6 +184,16 @@ class Followed:
             arrays = {key: a for key, a in found.arrays.items() if key.startswith("primal.")}
             self._history.pairs = self._picture.learn(arrays, None)
             self._checkpoint = k
+
+
+def _stuck(connection: Any) -> str:
+    """The newest note that the run stood still, if it is one; a file may hold anything."""
+    (text,) = connection.execute("SELECT json FROM meta WHERE key = 'note' ORDER BY rowid DESC").fetchone() or ("{}",)
+    try:
+        note = json.loads(text)
+        return f"Episode {int(note['k']):,}: {note['what'][:LONGEST]}" if note["stuck"] is True else ""
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
+        return ""
 
 
 class Following:

@@ -94,6 +94,7 @@ class Live:
         self.trial, self.resumes = wanted
         self.path, self._gate, self._notify = path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
+        self.stuck = ""  # since when the run stands still, and where
         self.at_gate = False  # whether it waits between two episodes
         self.desk = Desk()
         self.made = False  # whether this lane created the file
@@ -125,6 +126,7 @@ class Live:
             result: dict[str, Any] = {
                 "state": state,
                 "error": self.error,
+                "stuck": self.stuck,
                 "k": self.k,
                 "rate": self._rate(),
                 "last": self.last,
@@ -187,7 +189,7 @@ class Live:
         self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c)
         if len(self.picture.visits):
             self.picture.note(episode.states, episode.reset)
-        self.k = this.k
+        self.k, self.stuck = this.k, game.stuck
         now = time.monotonic()
         if now >= self._due or this.k >= self.trial.episodes:  # the last one stays on the page
             self._due = now + 1.0 / limits.FRAMES

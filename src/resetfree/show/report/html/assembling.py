@@ -132,6 +132,8 @@ def _overview(found: Collection) -> Markup:
     parts: list[object] = []
     for sentence in tables.failures(found.groups):
         parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
+    for sentence in tables.stuck(found.groups):
+        parts.append(tag("p", tag("strong", "A run stood still: "), sentence, class_="alert"))
     if found.groups:
         parts.append(tables.overview(found.groups))
     parts += [tag("p", sentence, class_="note") for sentence in tables.unplayed(found)]

@@ -92,6 +92,8 @@ def settings(group: Group) -> Markup:
         rows.append(
             ("goals", f"{spread(goals)} reached; after each: {spec.get('after_goal') or 'as the environment says'}")
         )
+    asked = [len(run.asked) for run in group.runs]
+    rows += [("resets asked for when stuck", f"{spread(asked)}, besides those of reset states")] if any(asked) else []
     noted = [f"seed {run.spec['seed']}, episode {one.k}: {one.what}" for run in group.runs for one in run.notes]
     rows += [("notes", join([tag("div", line) for line in noted[:LISTED]]))] if noted else []
     return table(("setting", "value"), rows, caption="What was run")
@@ -147,6 +149,16 @@ def failures(groups: list[Group]) -> list[str]:
         for run, claims in zip(group.runs, group.certificates, strict=True)
         for c in claims
         if c.refuted
+    ]
+
+
+def stuck(groups: list[Group]) -> list[str]:
+    """The newest sentence of each run that stood still: with the failures, at the top of the page."""
+    return [
+        f"{group.label}, seed {run.spec['seed']}, episode {found[-1].k}: {found[-1].what}"
+        for group in groups
+        for run in group.runs
+        if (found := [one for one in run.notes if one.stuck])
     ]
 
 

@@ -91,7 +91,7 @@ export class Stage {
   lane(place, now, before, i) {
     place.badge.className = "badge " + now.state;
     place.badge.textContent = WORDS[now.state] + (now.state === "running" && now.rate ? ` · ${short(now.rate)} per s` : "");
-    place.wrong.hidden = !now.error, place.wrong.textContent = now.error;
+    place.wrong.hidden = !now.error && !now.stuck, place.wrong.textContent = now.error || now.stuck;
     place.bar.style.width = `${(100 * now.k) / place.spec.episodes}%`;
     const values = { k: now.k, ...now.now };
     for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
