@@ -96,7 +96,7 @@ class VectorWatch:
         self._choices = problem.actions.n if isinstance(problem.actions, Choices) else None
         rng = np.random.default_rng(0)
         order = rng.permutation(len(episodes))
-        fitted = [episodes[i] for i in order[::FITTED]]
+        fitted = [episodes[i] for i in order[::FITTED].tolist()]
         before, action, after = (np.concatenate(part) for part in zip(*map(_moves, fitted), strict=True))
         self._centre, self._scale = before.mean(axis=0), before.std(axis=0) + 1e-9
         self._low, self._high = before.min(axis=0), before.max(axis=0)
@@ -104,7 +104,9 @@ class VectorWatch:
         ridge = RIDGE * len(x) * np.eye(x.shape[1])
         self._weight = np.linalg.solve(x.T @ x + ridge, x.T @ y)
         self._errors = [
-            e for i in np.delete(order, slice(None, None, FITTED)) if (e := self._error(episodes[i])) is not None
+            e
+            for i in np.delete(order, slice(None, None, FITTED)).tolist()
+            if (e := self._error(episodes[i])) is not None
         ]
         self._rng, self._bets, self._usual = rng, Bets(len(POWERS)), float(np.median(self._errors or [0.0]))
         self._recent: list[float] = []
