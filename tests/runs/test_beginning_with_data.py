@@ -159,6 +159,12 @@ def test_rewards_come_in_the_units_of_the_new_problem(tmp_path: Path) -> None:
     assert [len(one.actions) for one in given.episodes] == [5] * 8
 
 
+def test_the_stated_range_of_an_old_run_is_known_where_all_rewards_are_equal(tmp_path: Path) -> None:
+    path = tmp_path / "old.rfrun"
+    rf.learn(rf.from_gym("gym:CartPole-v1", horizon=5, reward_range=(-1.0, 3.0)), "model-search", episodes=2, path=path)
+    assert set(rf.transitions(path)["reward"]) == {1.0}
+
+
 def test_a_finite_environment_knows_its_reset_state() -> None:
     problem = rf.from_gym("gym:FrozenLake-v1", horizon=20, is_slippery=False, reset_when="terminated")
     given = gather([[(0, 1, 0.0, False, False), (4, 2, 0.0, True, False)]], problem)
