@@ -80,7 +80,7 @@ DEPEND = [
 ]
 DO_NOT = [
     *(("primal", name, {}) for name in ("support-elimination", "uniform")),
-    *(("dual", name, {}) for name in ("projected-gradient", "adagrad", "counting")),
+    *(("dual", name, {}) for name in ("projected-gradient", "adagrad-norm", "counting")),
 ]
 
 

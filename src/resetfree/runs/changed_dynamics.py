@@ -5,8 +5,8 @@ that it ever reaches 1 / ALARM is then at most ALARM (Ville's inequality).
 
 Finite states: of a pair (s, a) whose n transitions in the data all led to one state, the first new one leads elsewhere,
 after n that did not, with probability at most (n / (n + 1))^n / (n + 1) <= 1 / (2 (n + 1)), whatever the dynamics: so
-2 (n + 1) is paid for it. Vectors: a model is fitted to half of the data, and the typical error of its one-step
-predictions in each episode is ranked among those of the other half and of the episodes so far (a conformal test): the
+2 (n + 1) is paid for it. Vectors: a model is fitted to a third of the data, and the typical error of its one-step
+predictions in each episode is ranked among those of the others and of the episodes so far (a conformal test): the
 ranks are uniform as long as episodes are exchangeable. Only steps from states within those of the data count.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import exp, log, sqrt
+from math import exp, log
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,25 +25,27 @@ from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.finite.transitions import Floats
 
 ALARM = 0.01  # the probability of a false alarm, at most
-STAKES = (0.3, 0.1, 0.03, 0.01)  # parts of the wealth that are bet; the wealth is the mean over them
+STAKES = (0.3, 0.1, 0.03, 0.01)  # parts of the wealth that are bet on a transition, an account for each
+POWERS = (0.2, 0.4, 0.6, 0.8)  # e of the factors e p^(e - 1) on a rank p in (0, 1), an account for each
 LEAST_TRIES = 5  # of a pair in the data, to be tested
-LEAST_EPISODES = 8  # of vectors in the data, half of which are ranked
+LEAST_EPISODES = 9  # of vectors in the data
+FITTED = 3  # the model is fitted to one episode of so many; the others are ranked
 LEAST_STEPS = 3  # of an episode within the data, to be ranked
 CURVED = 16  # numbers in state and action up to which products of them are in the model
 RIDGE = 1e-6
 
 
 class Bets:
-    """Wealth for several stakes, in logarithms: it neither overflows nor vanishes."""
+    """Wealth in several accounts, in logarithms: it neither overflows nor vanishes."""
 
-    def __init__(self) -> None:
-        self._logs = [0.0] * len(STAKES)
+    def __init__(self, accounts: int) -> None:
+        self._logs = [0.0] * accounts
 
-    def pay(self, e: float) -> bool:
-        """Bet on a number whose expectation is at most 1; returns whether the wealth reached 1 / ALARM."""
-        self._logs = [kept + log(1.0 - stake + stake * e) for kept, stake in zip(self._logs, STAKES, strict=True)]
+    def pay(self, factors: Sequence[float]) -> bool:
+        """Multiply each account by a factor whose expectation is at most 1; whether their mean reached 1 / ALARM."""
+        self._logs = [kept + log(factor) for kept, factor in zip(self._logs, factors, strict=True)]
         top = max(self._logs)
-        return top + log(sum(exp(one - top) for one in self._logs) / len(STAKES)) >= -log(ALARM)
+        return top + log(sum(exp(one - top) for one in self._logs) / len(self._logs)) >= -log(ALARM)
 
 
 class Watch(Protocol):
@@ -62,7 +64,7 @@ class FiniteWatch:
         for one in episodes:
             for pair, after in self._steps(one):
                 self._led[pair][after] += 1
-        self._bets, self._tested, self._odd = Bets(), set[tuple[int, int, int]](), 0
+        self._bets, self._tested, self._odd = Bets(len(STAKES)), set[tuple[int, int, int]](), 0
 
     def _steps(self, one: Episode) -> list[tuple[tuple[int, int, int], int]]:
         states, actions = one.states.tolist(), one.actions.tolist()
@@ -78,7 +80,7 @@ class FiniteWatch:
             self._tested.add(pair)
             odd = len(led) == 1 and after not in led
             self._odd += odd
-            if self._bets.pay(2.0 * (n + 1) if odd else 0.0):
+            if self._bets.pay([1.0 - stake + stake * 2.0 * (n + 1) * odd for stake in STAKES]):
                 _, s, a = pair
                 return (
                     f"{self._odd} of {len(self._tested)} pairs that were tried again led where they never led in the "
@@ -88,21 +90,25 @@ class FiniteWatch:
 
 
 class VectorWatch:
-    """Errors of the one-step predictions of a model that was fitted to half of the data."""
+    """Errors of the one-step predictions of a model that was fitted to a part of the data."""
 
     def __init__(self, episodes: Sequence[Episode], problem: Problem) -> None:
         self._choices = problem.actions.n if isinstance(problem.actions, Choices) else None
         rng = np.random.default_rng(0)
         order = rng.permutation(len(episodes))
-        fitted = [episodes[i] for i in order[::2]]
+        fitted = [episodes[i] for i in order[::FITTED].tolist()]
         before, action, after = (np.concatenate(part) for part in zip(*map(_moves, fitted), strict=True))
         self._centre, self._scale = before.mean(axis=0), before.std(axis=0) + 1e-9
         self._low, self._high = before.min(axis=0), before.max(axis=0)
         x, y = self._inputs(before, action), (after - before) / self._scale
         ridge = RIDGE * len(x) * np.eye(x.shape[1])
         self._weight = np.linalg.solve(x.T @ x + ridge, x.T @ y)
-        self._errors = [e for i in order[1::2] if (e := self._error(episodes[i])) is not None]
-        self._rng, self._bets, self._usual = rng, Bets(), float(np.median(self._errors or [0.0]))
+        self._errors = [
+            e
+            for i in np.delete(order, slice(None, None, FITTED)).tolist()
+            if (e := self._error(episodes[i])) is not None
+        ]
+        self._rng, self._bets, self._usual = rng, Bets(len(POWERS)), float(np.median(self._errors or [0.0]))
         self._recent: list[float] = []
 
     def _inputs(self, before: Floats, action: Any) -> Floats:
@@ -135,7 +141,7 @@ class VectorWatch:
         p = (above + self._rng.random() * (equal + 1)) / (len(pool) + 1)
         self._errors.append(error)
         self._recent = [*self._recent, error][-10:]
-        if self._bets.pay(0.5 / sqrt(max(p, 1e-12))):
+        if self._bets.pay([power * max(p, 1e-12) ** (power - 1.0) for power in POWERS]):
             now = float(np.median(self._recent))
             return f"a model of the data predicts steps with {now / max(self._usual, 1e-12):.3g} times its usual error"
         return ""

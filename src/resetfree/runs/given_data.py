@@ -21,7 +21,7 @@ from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Note, Problem
-from resetfree.problems.gym.rewards import learned, scaled
+from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled
 from resetfree.runs.all_transitions import unscaled_episodes
 from resetfree.runs.known_data import GivenData, check_fit
 from resetfree.runs.result import Run
@@ -56,12 +56,12 @@ def gather(data: Any, problem: Problem) -> GivenData:
         least, most = (float(end([end(one.rewards) for one in found])) for end in (np.min, np.max))
         units = learned(least, most, final=False)
         problem.restore({"units": np.array(units)})
-        problem.noted.append(
-            Note(0, f"Rewards from {units[0]:g} to {units[1]:g} are scaled to [0, 1], as in the data.")
-        )
+        if units != AS_THEY_ARE:
+            words = f"Rewards from {units[0]:g} to {units[1]:g} are scaled to [0, 1], as the data suggest."
+            problem.noted.append(Note(0, words))
     kept = []
     for one in found:
-        rewards = one.rewards if units == (0.0, 1.0) else np.array([scaled(r, units) for r in one.rewards.tolist()])
+        rewards = one.rewards if units == AS_THEY_ARE else np.array([scaled(r, units) for r in one.rewards.tolist()])
         kept += list(_cut(replace(one, rewards=rewards), problem))
     check_fit(kept, problem)
     return GivenData(kept, [_named(source) for source in sources], None if known else units)

@@ -127,6 +127,7 @@ def prepare(
         "chosen": why,
         "persistent": world.problem.persistent,
         "after_goal": world.problem.after_goal,
+        "units": None if world.problem.units is None else [float(end) for end in world.problem.units],
         "blueprint": blueprint(world.problem, game.s1),
     }
     named = ":" in world.name or PROBLEMS.knows(world.name)
