@@ -92,6 +92,7 @@ def main() -> None:
     parser.add_argument("--rates", type=lambda text: tuple(map(float, text.split(","))), help="in Hz, of lateness")
     parser.add_argument("--seeds", type=lambda text: range(*map(int, text.split(":"))), help="first:end, of falls")
     parser.add_argument("--kills", type=int)
+    parser.add_argument("--learner", help="the scheduling class of the process that learns: lowest or usual")
     parser.add_argument("--short", action="store_true", help="everything, as short as it can be")
     parser.add_argument("--out", type=Path, default=Path("real_time.jsonl"), help="lines are added to it")
     parser.add_argument("--table", nargs="+", type=Path, help="results files to make tables of")

@@ -55,9 +55,10 @@ class Sizes:
     kills: int = 50
     plans: int = 2_000  # that are handed over
     rates: tuple[float, ...] = RATES
+    learner: str = acting.LOWEST  # the scheduling class of the process that learns
 
 
-SHORT = Sizes(seconds=4.0, repeats=1, seeds=range(1), steps=200, most=600, every=3.0, kills=3, plans=100)
+SHORT = Sizes(seconds=4.0, repeats=1, seeds=range(1), steps=200, most=600, every=10.0, kills=3, plans=100)
 
 
 @contextmanager
@@ -156,7 +157,7 @@ def learned(problem: Any, **options: Any) -> None:
     problem.close()
 
 
-def act(url: str, key: Path, rate: float, seconds: float, real_time: bool, seed: int) -> dict[str, Any]:
+def act(where: tuple[str, Path], rate: float, real_time: bool, seed: int, sizes: Sizes) -> dict[str, Any]:
     """Act at a rate for so long, with a learner that never rests."""
     got = [USUAL]
 
@@ -168,10 +169,10 @@ def act(url: str, key: Path, rate: float, seconds: float, real_time: bool, seed:
     ends: list[float] = []  # counted from the first episode
 
     def over(this: rf.Round) -> bool:
-        ends[:] = ends or [time.monotonic() + seconds]
+        ends[:] = ends or [time.monotonic() + sizes.seconds]
         return time.monotonic() > ends[0]
 
-    learned(problem_at(url, key), rate=rate, seed=seed, progress=stop_when(over))
+    learned(problem_at(*where), rate=rate, seed=seed, learner=sizes.learner, progress=stop_when(over))
     late = np.array(Recorded.late) / 1_000
     found = {name: round(float(np.percentile(late, share)), 1) for name, share in QUANTILES.items()}
     return {"class": got[0].name, "commands": len(late), "skipped": Recorded.skipped, **found}
@@ -183,7 +184,7 @@ def lateness(sizes: Sizes, folder: Path) -> Iterator[dict[str, Any]]:
         for real_time in (False, True):
             for repeat in range(sizes.repeats):
                 with machine(folder, rate) as (url, key, counts):
-                    found = apart(act, url, key, rate, sizes.seconds, real_time, repeat)
+                    found = apart(act, (url, key), rate, real_time, repeat, sizes)
                 in_time = {name: counts[name] for name in ("due", "in_time", "falls", "watchdog", "skipped", "lost")}
                 yield {"rate": rate, "repeat": repeat, **found, "machine": in_time}
 
@@ -270,7 +271,7 @@ def fall(world: str, where: tuple[str, Path] | None, seed: int, sizes: Sizes) ->
     if world == "learner killed":
         threading.Thread(target=kill, daemon=True).start()
     problem = rf.from_gym(switch_on("cartpole", rate=SLOW)[0], horizon=HORIZON) if where is None else problem_at(*where)
-    timing: dict[str, Any] = {"rate": SLOW} if world in WORLDS[1:3] else {}
+    timing: dict[str, Any] = {"rate": SLOW, "learner": sizes.learner} if world in WORLDS[1:3] else {}
     began = time.monotonic()
     learned(problem, seed=seed, progress=stop_when(enough), **timing)
     seconds = round(time.monotonic() - began, 1)
