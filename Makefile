@@ -9,7 +9,8 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
-.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines bench-real-time mutants clean
+.PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
+.PHONY: bench-real-time bench-danger mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -91,6 +92,11 @@ bench-sweep: $(VENV)/.dev
 bench-gym: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_falls.py > falls.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_resets.py > resets.jsonl
+
+# Resets where one fall can teach about others: rule elimination beside support elimination, one JSON line per seed.
+bench-danger: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/danger.py --seeds 0:10 > danger.jsonl
+	$(BIN)/python benchmarks/danger.py --table danger.jsonl
 
 # Falls and earnings on machines with continuous actions, in processes on all cores (days on two of them; stop it with
 # Ctrl-C and go on later). OPTIONS="--tasks Hopper-v5 --learners ours --jobs 2" plays a part.

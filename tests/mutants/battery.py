@@ -31,6 +31,7 @@ from resetfree.players.primal.best_response import BestResponse
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.primal.ucbvi import UCBVI
+from resetfree.players.shared.rule_class import Rules
 from resetfree.problems.finite.safe_sets import SafeSets
 from resetfree.runs import runfile
 from resetfree.runs.replay_whole import whole_run
@@ -241,7 +242,14 @@ def _() -> list[Certificate]:
 
 @mutant("resets made up")
 def _() -> list[Certificate]:
-    return [*forged("best response, penalty", reset=True), *forged("support elimination, without oracle", reset=True)]
+    names = ("best response, penalty", "support elimination, without oracle", "rule elimination")
+    return [found for name in names for found in forged(name, reset=True)]
+
+
+@mutant("too few bits for the rules")
+def _() -> list[Certificate]:
+    with patch.object(Rules, "bits", lambda self, fatal: (-10.0, 0)):
+        return certify(run("rule elimination"))
 
 
 @mutant("rewards made up")

@@ -51,6 +51,12 @@ def one_hot() -> rf.FiniteMDP:
     return mdp
 
 
+def dry() -> rf.FiniteMDP:
+    """The grid without slips: what falls always falls."""
+    mdp: rf.FiniteMDP = rf.make("grid-v0", slip=0.0)
+    return mdp
+
+
 def gym(name: str, **asked: Any) -> rf.Run:
     """A run on an environment that keeps its own state."""
     problem = rf.from_gym(name, horizon=4)
@@ -84,6 +90,7 @@ RUNS: dict[str, Made] = {
     "ucbvi": lambda: learn("ucbvi", settings=THEORY),
     "support elimination": lambda: learn("support-elimination", feedback="realised"),
     "support elimination, without oracle": lambda: without_oracle(learn("support-elimination", feedback="realised")),
+    "rule elimination": lambda: learn("rule-elimination", problem=dry(), feedback="realised"),
     "politex": lambda: learn(
         "politex", problem="politex-trap-v0", settings={"primal": {"model": "exact", "copies": True}}
     ),

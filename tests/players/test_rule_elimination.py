@@ -75,7 +75,7 @@ def test_beliefs_are_those_of_every_labelling(seed: int) -> None:
         note(cells, r, 0, int(stays[r]), n_falls, n_stays)
     weights, (fatal, fall) = np.empty((4, n_rules)), np.empty((2, n_rows))
     believe(cells, first, np.log(prior), n_falls, n_stays, weights, fatal, fall)
-    expected = naive_beliefs(cells, prior, falls, stays)
+    expected = naive_beliefs(local, prior, falls, stays)
     np.testing.assert_allclose(fatal, expected[0], atol=1e-8)
     np.testing.assert_allclose(fall, expected[1], atol=1e-8)
 
@@ -137,7 +137,7 @@ def test_a_rule_saves_resets_and_is_said_in_words() -> None:
     assert plain.realised_resets[-1] == n * n - n
     assert run.realised_resets[-1] <= 12
     assert run.columns["reward"][-30:].mean() >= 0.9 * plain.columns["reward"][-30:].mean()
-    assert [one.what for one in run.decisions] == ["action 2 is fatal where mine and yours differ"]
+    assert [one.what for one in run.decisions] == ["action 2 is fatal unless mine and yours are the same"]
 
 
 def test_without_factors_it_is_support_elimination() -> None:
@@ -184,7 +184,9 @@ def test_a_player_that_forgets_a_reset_breaks_both_bounds() -> None:
     known = np.zeros((1, n * n + 1, 3), dtype=np.bool_)
     known[0, : n * n, 2] = mine != yours
     resets = learned(problem, Forgetful(), 100).realised_resets[-1]
-    assert resets > RuleElimination().rule_bound(problem, known, 100)  # type: ignore[operator]
+    bound = RuleElimination().rule_bound(problem, known, 100)
+    assert bound is not None
+    assert resets > bound
     assert resets > n * n - n
 
 

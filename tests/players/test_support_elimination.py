@@ -13,7 +13,8 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal.support_elimination import EliminationState, SupportElimination
+from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.players.shared.elimination_sets import EliminationState
 from resetfree.problems.finite.safe_sets import safe_sets
 from resetfree.theory.assumptions import largest_closed_set, unsafe_pairs
 

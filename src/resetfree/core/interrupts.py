@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import _thread
 import multiprocessing
+import os
 import signal
 import socket
 import sys

@@ -162,14 +162,16 @@ def learn(
         raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
     if rate is not None and watching:
         raise InvalidInput(
-            "Callbacks need the players, and at a 'rate' these are in another process. Got both instead: give progress=..."
+            "Callbacks need the players, which are in another process at a 'rate'. Got both instead: give progress=..."
         )
     timing: dict[str, Any] | None = None
     if delay is not None:
         timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     check(ask, Literal["never", "when-stuck"] | None, "'ask' of learn")
     if ask == WHEN_STUCK and (rate is not None or delay is not None):
-        raise InvalidInput("A run that asks when it is stuck cannot be played at a rate or with a delay. Got both instead.")
+        raise InvalidInput(
+            "A run that asks when it is stuck cannot be played at a rate or with a delay. Got both instead."
+        )
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
     expect(from_what in (None, *FROM), "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
@@ -296,7 +298,6 @@ def _play_rounds(
     setup: Setup,
     ledger: Ledger,
     before: float,
-    watch: Watch,
     *,
     progress: Progress | None,
     every: float,

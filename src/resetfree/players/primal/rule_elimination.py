@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.capabilities import Decision, Partner, Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.primal.support_elimination import EliminationState, LargeEliminationState, SupportElimination
-from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of
+from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of, union_bound
+from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState, is_endless, no_sets
 from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import (
     RHO,
@@ -29,6 +29,8 @@ from resetfree.players.shared.kernels.rule_beliefs import (
     least_suspect,
     note,
 )
+from resetfree.players.shared.large_problems import begin
+from resetfree.players.shared.requirements import check_episodes
 from resetfree.players.shared.rule_class import Rules, in_words, rows_of, rules_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.factors import Factors
@@ -217,18 +219,29 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
     noise: NonNegative = 0.0
     p: Probability = 0.05
 
-    @property
-    def _pairwise(self) -> SupportElimination:
-        """The player that this one is without rules."""
-        return SupportElimination(self.scale, self.width, self.pooled, self.ties, self.noise, p=self.p)
-
     def init(self, problem: Problem, episodes: int, seed: int) -> RuleState | LargeEliminationState:
         """No data yet: every action can be safe, and nothing is believed."""
-        plain = self._pairwise.init(problem, episodes, seed)
+        check_episodes(episodes, self.name)
+        pooled = problem.stationary if self.pooled is None else self.pooled
+        noise = noise_of(problem, self.noise, self.width)
+        log_term = 2.0 * self.scale**2
+        if self.width == "theory":
+            log_term = union_bound(problem, episodes, pooled, 2 if noise > 0 else 1, self.p)
+        data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
+        plain = no_sets(data, problem, is_endless(problem, self.pooled))
         if isinstance(plain, LargeEliminationState):
             return plain
-        known = {"idle": 0, "confirmed": 0, "cautious": plain.allowed.copy(), "beliefs": None}
-        return RuleState(plain.data, plain.allowed, plain.endless, **known, factors=problem.factors, known_factors=-1)
+        return RuleState(
+            plain.data,
+            plain.allowed,
+            plain.endless,
+            idle=0,
+            confirmed=0,
+            cautious=plain.allowed.copy(),
+            beliefs=None,
+            factors=problem.factors,
+            known_factors=-1,
+        )
 
     def plan(self, state: RuleState | LargeEliminationState, s1: State, lam: float) -> Plan:
         """The optimistic plan inside the cautious actions, whose estimated cost is zero under any multiplier."""
@@ -252,13 +265,17 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
 
     def keeps_steps_apart(self, problem: Problem) -> bool:
         """Whether what is unsafe at one step may be safe at another."""
-        return self._pairwise.keeps_steps_apart(problem)
+        return not is_endless(problem, self.pooled)
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bounds on resets hold with any constants; nothing is claimed about regret."""
-        plain = self._pairwise.statement(problem, episodes)
-        why = f"{plain.why.split(';')[0]}; its regret is tuned"
-        return Statement(plain.constants, False, why, plain.most_resets)
+        endless, pairs = is_endless(problem, self.pooled), (problem.n_states or 0) * problem.n_actions
+        most = float(pairs * (1 if endless else problem.horizon))
+        eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
+        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
+        constants |= {"eliminates": eliminates, "noise": noise_of(problem, self.noise, self.width)}
+        why = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
+        return Statement(constants, False, f"{why}; its regret is tuned", most)
 
     def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
         """Bits of the rules that describe which pairs fall [L, S, A], and the tests of a run; None without rules."""
@@ -279,7 +296,10 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
             return []
         name: Callable[[int], str] = (lambda a: f"action {a}") if state.factors is None else state.factors.action
         return [
-            Decision(state.data.k, in_words(found.rules, found.heaviest(a), name(a), found.n_falls[a] > 0))
+            Decision(
+                state.data.k,
+                in_words(found.rules, found.heaviest(a), name(a), found.n_falls[a] > 0, found.n_stays[a] > 0),
+            )
             for a in range(len(found.n_falls))
             if found.recorded[0, :, a].any()
         ]

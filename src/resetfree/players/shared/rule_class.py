@@ -24,6 +24,7 @@ from resetfree.problems.finite.transitions import Bools, Floats
 
 Values = NDArray[np.int64]
 LARGEST = 3_000_000  # entries of all partitions: a group of rules that does not fit is left out
+SHOWN = 4  # cells that a sentence names
 FEW = 2  # values of a factor for which "has this value" says no more than the factor
 
 
@@ -166,23 +167,26 @@ def _test(holds: Bools, name: str, yes: str, no: str = "") -> Feature:
     return Feature(holds.astype(np.int64), {1: name + yes, 0: name + (no or f"not {yes}")})
 
 
-def in_words(rules: Rules, j: int, action: str, fallen: Bools) -> str:
-    """A rule with the cells where an action fell, as one sentence; fallen: [C].
+def in_words(rules: Rules, j: int, action: str, fallen: Bools, survived: Bools) -> str:
+    """A rule with the cells where an action fell and where it survived ([C] both), as one sentence.
 
     >>> same = Feature(np.array([0, 1]), {0: "taxi and passenger differ", 1: "taxi and passenger are the same"})
     >>> cell, first = np.array([[0, 1]], dtype=np.int32), np.array([0, 2], dtype=np.int32)
-    >>> in_words(Rules(cell, first, np.zeros(1), ((same,),)), 0, "pick-up", np.array([True, False]))
-    'pick-up is fatal where taxi and passenger differ'
+    >>> fell, rules = np.array([True, False]), Rules(cell, first, np.zeros(1), ((same,),))
+    >>> in_words(rules, 0, "pick-up", fell, ~fell), in_words(rules, 0, "pick-up", fell, fell & ~fell)
+    ('pick-up is fatal unless taxi and passenger are the same', 'pick-up is fatal where taxi and passenger differ')
     """
     features, cell = rules.features[j], rules.cell[j]
-    rows = np.flatnonzero(fallen[cell])
+    fatal, safe = np.unique(cell[fallen[cell]]), np.unique(cell[(survived & ~fallen)[cell]])
     if not features:
-        return f"{action} is fatal" + ("" if j == 0 else f" in {len(rows)} states, by no simpler rule")
-    cases: dict[tuple[int, ...], str] = {}
-    for r in rows:
-        key = tuple(int(feature.values[r]) for feature in features)
-        if key not in cases:
-            cases[key] = " and ".join(f.words.get(v, "?") for f, v in zip(features, key, strict=True))
-    shown = list(cases.values())
-    more = f", and {len(shown) - 4} more cases" if len(shown) > 4 else ""
-    return f"{action} is fatal where " + "; or where ".join(shown[:4]) + more
+        return f"{action} is fatal" + ("" if j == 0 else f" in {len(fatal)} states, by no simpler rule")
+    # Where nothing is known about a cell, "unless" would say too much; the rows without factors are no cell of a rule.
+    known = np.unique(cell[np.all([feature.values != NONE for feature in features], axis=0)])
+    unless = len(safe) <= len(fatal) and np.isin(known, np.concatenate([fatal, safe])).all() and len(safe) > 0
+    cases = []
+    for c in safe if unless else fatal:
+        r = int(np.flatnonzero(cell == c)[0])
+        cases.append(" and ".join(f.words.get(int(f.values[r]), "?") for f in features))
+    more = f", and {len(cases) - SHOWN} more cases" if len(cases) > SHOWN else ""
+    word = "unless" if unless else "where"
+    return f"{action} is fatal {word} " + f"; or {word} ".join(cases[:SHOWN]) + more

@@ -165,7 +165,7 @@ class GymProblem(SteppedProblem):
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """The numbers and factors of observations that are numbered, and the units of rewards that were learned."""
-        seen = {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
+        seen: dict[str, NDArray[Any]] = {"seen": self._observer.seen} if isinstance(self._observer, Numbered) else {}
         if seen and self.factors is not None and self.factors.parts:
             seen["factors"] = self.factors.values
         learns = not self.reward_range_known and self.units is not None

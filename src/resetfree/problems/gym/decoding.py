@@ -32,8 +32,8 @@ Decode = Callable[[Any], Any]
 class Decoder:
     """The factors of a problem's states, filled in as observations come up unless all are known at once."""
 
-    def __init__(self, decode: Decode, n_states: int, like: tuple[Factor, ...], actions: tuple[str, ...], who: str):
-        self._decode, self._like, self._who = decode, like, who
+    def __init__(self, decode: Decode, n_states: int, like: tuple[Factor, ...], actions: tuple[str, ...]):
+        self._decode, self._like = decode, like
         self.factors = Factors((), np.full((n_states, 0), NONE, dtype=np.int64), actions)
 
     def __call__(self, state: int, observation: Any) -> None:
@@ -50,7 +50,7 @@ class Decoder:
             if known.parts and len(row) != len(known.parts):
                 raise ValueError(f"must return {len(known.parts)} numbers as before, and returned {len(row)}")
         except Exception as error:
-            raise Unusable(f"could not be decoded: {self._who} raised {one_line(error)}") from error
+            raise Unusable(f"could not be decoded: its 'decode' raised {one_line(error)}") from error
         if not known.parts:
             known.parts = self._like or tuple(n if isinstance(n, Factor) else Factor(str(n)) for n in names)
             known.values = np.full((len(known.values), len(row)), NONE, dtype=np.int64)
@@ -81,7 +81,8 @@ def decoder_for(env: Env, decode: Any, observer: Observer, problem: str) -> Deco
         )
     if not isinstance(observer, CountedObservations | Numbered):
         return None
-    like, actions, who = (), (), "its 'decode'"
+    like: tuple[Factor, ...] = ()
+    actions: tuple[str, ...] = ()
     if decode is not None:
         must = f"The 'decode' of '{problem}' must be a function of the observation, or module:function."
         function = imported(decode, must) if isinstance(decode, str) and ":" in decode else decode
@@ -92,7 +93,7 @@ def decoder_for(env: Env, decode: Any, observer: Observer, problem: str) -> Deco
         if found is None:
             return None
         function, like, actions = found
-    made = Decoder(function, int(observer.n_states or 0), like, actions, who)
+    made = Decoder(function, int(observer.n_states or 0), like, actions)
     if isinstance(observer, CountedObservations):
         space = env.observation_space
         assert isinstance(space, spaces.Discrete)

@@ -52,7 +52,6 @@ def on_every_path(run: Record) -> list[Certificate]:
     return [Certificate(claim, resets, most, 0.0)]
 
 
-
 BY_RULES = "no more resets happened than the rules about danger allow: their bits, and log2(K) + 1"
 
 
@@ -62,7 +61,7 @@ def by_rules(run: Record) -> list[Certificate]:
     Some action must never fall: then there is always something to do that no rule holds back, and no dead end.
     """
     player = known_player(run, "primal")
-    if not isinstance(player, LearnsRules) or run.mdp is None:
+    if not isinstance(player, LearnsRules) or not isinstance(player, Eliminates) or run.mdp is None:
         return []
     mdp, problem = run.mdp, run.problem_again()
     chance = _chance_of_a_fall(mdp) if mdp.stationary and not problem.end_resets else None

@@ -33,8 +33,8 @@ LOG_CLEAR = np.log(1.0 - P0[:, None] + _SURVIVED)  # [P, MOST] of the survivals 
 def _term(p: int, falls: int, stays: int) -> float:
     """The logarithm of the probability of what was seen in one cell."""
     if falls > 0:
-        return LOG_P0[p] + falls * LOG_RHO[p] + stays * LOG_STAY[p]
-    return LOG_CLEAR[p, min(stays, MOST - 1)]
+        return float(LOG_P0[p] + falls * LOG_RHO[p] + stays * LOG_STAY[p])
+    return float(LOG_CLEAR[p, min(stays, MOST - 1)])
 
 
 @jit
