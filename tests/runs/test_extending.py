@@ -78,7 +78,7 @@ DEPEND = [
     *(("primal", name, {}) for name in ("mdp-exp2", "triple-q")),
     *(("dual", name, {}) for name in ("constant-step", "optimistic-gradient", "virtual-queue", "search")),
 ]
-DO_NOT = [
+DO_NOT: list[tuple[str, str, dict[str, Any]]] = [
     *(("primal", name, {}) for name in ("support-elimination", "uniform")),
     *(("dual", name, {}) for name in ("projected-gradient", "adagrad-norm", "counting")),
 ]
@@ -104,7 +104,9 @@ def test_claims_that_need_the_plan_end_with_it(tmp_path: Path) -> None:
     assert before[RATES[0]].status == "proved"
     run = rf.learn("grid-v0", "linear-ucb", "constant-step", **{**theory, "episodes": 31}, resume=True)
     after = {c.claim: c for c in run.certificates()}
-    assert all(c.status == "not applicable" and "tuned from episode 31 on" in c.why for c in map(after.get, RATES))
+    assert all(
+        c.status == "not applicable" and "tuned from episode 31 on" in c.why for c in (after[claim] for claim in RATES)
+    )
     gone = [claim for claim, c in before.items() if c.status == "proved" and after[claim].status == "tuned"]
     assert any("V* is at most" in claim for claim in gone)
     assert not any(c.refuted for c in after.values())

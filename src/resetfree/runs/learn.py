@@ -9,69 +9,43 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from resetfree.core import arguments, state
+from resetfree.core import arguments
 from resetfree.core.arguments import flag, real, whole
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
-from resetfree.core.interrupts import held
+from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check, expect
-from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer, Round
-from resetfree.game.loop import Game, reset_if_due
-from resetfree.players import Role
-from resetfree.problems.blueprint import check_start
-from resetfree.problems.contract import Problem
+from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
 from resetfree.problems.model_data import model_from
 from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
-from resetfree.runs.changed_dynamics import change_note, watch_for
-from resetfree.runs.columns import COLUMNS, columns_of
-from resetfree.runs.ending import STOPPED, Budget, Ending
+from resetfree.runs.ending import Budget
 from resetfree.runs.extension import check_more, extension_note
 from resetfree.runs.followed import followed
-from resetfree.runs.known_data import GivenData
-from resetfree.runs.ledger import Contents, Ledger, read
-from resetfree.runs.live.acting import ByTheClock, act, by_the_clock, go_on, temporary_file
-from resetfree.runs.newfile import raise_unsaved
-from resetfree.runs.recall import TrainedPlayer
-from resetfree.runs.recorded import ReplayedProblem, checked
+from resetfree.runs.ledger import Ledger, read
+from resetfree.runs.live.acting import by_the_clock, go_on, temporary_file
+from resetfree.runs.playing import Progress, Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.result import Run
-from resetfree.runs.runfile import Checkpoint, encode_start, plain_row
-from resetfree.runs.session import IN_CALLBACK, Callback, Callbacks, Session, check_callbacks
-from resetfree.runs.setup import Setup, check_settings, prepare
+from resetfree.runs.resuming import checkpoint_of, nonsense_refused, replay_since, restore, start_type
+from resetfree.runs.session import Callback, check_callbacks
+from resetfree.runs.setup import check_settings, prepare
 from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
-from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, asked_after, check_asking, notice
+from resetfree.runs.stuck import WHEN_STUCK, Watch, asked_after, check_asking
 from resetfree.runs.teaching import taught_again, taught_anew
-from resetfree.runs.timed import as_timed, restore_plans, rounds_of, saved_plans, timing_of
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.runs.timed import as_timed
 
-Progress: TypeAlias = Callable[[Game, Round], object]
-REWARD = COLUMNS.index("reward")
+__all__ = ["Progress", "Stopped", "learn", "load"]
 EPISODES = 2000  # of a run for which no number is given
 FROM = ("data", "policy", "both")  # what a run takes from an old one
-LEAST_REST = 20  # checkpoints of a large state take at most 1 / LEAST_REST of the time
-FIRST = 0.1  # seconds to the first checkpoint, so that a young run can be read
-
-
-class Stopped(ResetFreeError):
-    """The user stopped a run (Ctrl-C). It is saved, and `run` holds its rounds."""
-
-    def __init__(self, run: Run) -> None:
-        where = "" if run.path is None else f", saved in '{run.path}'"
-        super().__init__(f"Stopped after {len(run)} of {run.episodes} episodes{where}.")
-        self.run = run
 
 
 def learn(
@@ -180,7 +154,9 @@ def learn(
     old = load(start_from) if isinstance(start_from, str | Path) else start_from
     expect(old is None or isinstance(old, Run), "'start_from' of learn", "be a run or its file", start_from)
     file = None if path is None else arguments.path(path, "'path' of learn")
-    played = partial(_play_rounds, progress=progress, every=every, operator=operator, budget=budget, callbacks=watching)
+    played: Callable[..., Run] = partial(
+        play_rounds, progress=progress, every=every, operator=operator, budget=budget, callbacks=watching
+    )
     with find_world(problem, given.get("problem")) as world:  # closed when the run ends, if it was made here
         if operator is not None:
             _check_operator(world)
@@ -189,8 +165,15 @@ def learn(
         if rate is not None:
             clock = by_the_clock(world, rate, max_staleness, learner)
             timing = {"rate": clock.deadlines.rate}
-            options = {"progress": progress, "every": every, "operator": operator, "budget": budget}
-            played = partial(_play_at_rate, clock=clock, shown=file, **options)
+            played = partial(
+                play_at_rate,
+                clock=clock,
+                shown=file,
+                progress=progress,
+                every=every,
+                operator=operator,
+                budget=budget,
+            )
         if ask == WHEN_STUCK:
             check_asking(world.problem)
         prepared = partial(
@@ -203,9 +186,9 @@ def learn(
                 rows = known.rows()
                 setup.spec["data"] = known.about(rows)
             setup.spec.update({"ask": ask} if ask == WHEN_STUCK else {})
-            _checkpoint(setup.game, 0.0)  # what cannot be saved is refused before the first round
+            checkpoint_of(setup.game, 0.0)  # what cannot be saved is refused before the first round
             with nullcontext(file) if rate is None or file is not None else temporary_file() as kept:
-                ledger = Ledger.create(kept, setup.spec, starts=_start_type(setup), overwrite=overwrite, data=rows)
+                ledger = Ledger.create(kept, setup.spec, starts=start_type(setup), overwrite=overwrite, data=rows)
                 return played(setup, ledger, 0.0, given=known, watch=Watch.of(world.problem))
         ledger = Ledger.reopen(file)
         try:
@@ -218,7 +201,7 @@ def learn(
             check_more(file, ledger.episodes, ledger.last, wanted)
             k, before = ledger.saved()
             if k >= wanted:
-                run = _run(world, ledger.contents(), file)
+                run = run_of(world, ledger.contents(), file)
                 ledger.close()
                 return run
             known = taught_again(setup, ledger, data, old, from_what)
@@ -228,15 +211,15 @@ def learn(
                 world.problem.units = (0.0, 1.0)  # a run from before they were learned
             watch = Watch.of(world.problem)
             if rate is None:
-                _restore(world.problem, setup.game, checkpoint, saved, ledger)
+                restore(world.problem, setup.game, checkpoint, saved, ledger)
                 contents = ledger.contents()
-                with _nonsense_refused(setup, file):
-                    _replay(setup, ledger, asked_after(contents.interventions) if world.problem.persistent else ())
+                with nonsense_refused(setup, file):
+                    replay_since(setup, ledger, asked_after(contents.interventions) if world.problem.persistent else ())
                     watch.replay(contents.columns, contents.interventions)
-                checkpoint = _checkpoint(setup.game, before)
+                checkpoint = checkpoint_of(setup.game, before)
             else:  # its learner replays them
-                checkpoint = checkpoint or _checkpoint(setup.game, before)
-                _restore(world.problem, setup.game, None, saved, ledger)
+                checkpoint = checkpoint or checkpoint_of(setup.game, before)
+                restore(world.problem, setup.game, None, saved, ledger)
                 go_on(setup, ledger)
             setup.game.why = "resume"
             ledger.resume(checkpoint)
@@ -245,7 +228,7 @@ def learn(
         except BaseException:
             ledger.close()
             raise
-        with _nonsense_refused(setup, file):
+        with nonsense_refused(setup, file):
             return played(setup, ledger, before, given=known, watch=watch)
 
 
@@ -269,7 +252,7 @@ def load(
     contents = read(file)
     spec = contents.spec
     players = classes_of(spec, {"primal": primal, "dual": dual}, file)
-    made = partial(_run, contents=contents, file=file, players=players)
+    made = partial(run_of, contents=contents, file=file, players=players)
     if problem is not None:
         if isinstance(problem, str):
             options = followed({**spec, "problem": problem}, options, Path(path))
@@ -294,279 +277,9 @@ def _own_table(spec: Mapping[str, Any]) -> World | None:
     return None if mdp is None else World(mdp.problem(), mdp, spec["problem"], {})
 
 
-def _play_rounds(
-    setup: Setup,
-    ledger: Ledger,
-    before: float,
-    *,
-    progress: Progress | None,
-    every: float,
-    operator: Operator | None,
-    budget: Budget,
-    callbacks: tuple[Callback, ...],
-    given: GivenData | None,
-    watch: Watch,
-) -> Run:
-    """The loop of a run, after `before` seconds in earlier sessions; closes the ledger.
-
-    given: what it began with.  watch: for standing still, after the rounds so far.
-    """
-    world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
-    as_text = _start_type(setup) == "TEXT"
-    episodes = ledger.episodes
-    rounds = rounds_of(setup, episodes=episodes, oracle=None if world.mdp is None else Evaluator(world.mdp))
-    problem, (resets, steps) = world.problem, ledger.totals()
-    limited, ended = any(limit is not None for limit in budget), None
-    asks = setup.spec.get("ask") == WHEN_STUCK
-    append, start = ledger.append, clock()
-    began, due = start - before, start + min(every, FIRST)
-    changes = None if given is None else watch_for(given.episodes, problem)
-    between = True  # whether the game is between two rounds: only then is its state consistent
-
-    names = _checkpoint(game, 0.0).arrays.keys()
-
-    def save(*, everything: bool) -> None:
-        """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""
-        checkpoint = _checkpoint(game, clock() - began) if everything else None
-        if checkpoint is not None and checkpoint.arrays.keys() != names:
-            other = min(checkpoint.arrays.keys() ^ names)
-            raise InvalidInput(
-                f"The state of a player must keep its structure. Got '{other}' in round {game.k} or at the start only: "
-                "keep the same fields, keys and lengths, and let arrays grow instead."
-            )
-        ledger.commit(checkpoint, problem.saved())
-
-    session = Session(
-        setup,
-        path=file,
-        save=lambda: save(everything=True),
-        contents=ledger.contents,
-        operator=operator,
-        began=began,
-    )
-    calls = Callbacks(callbacks, session)
-
-    with held(getattr(progress, "stopping", None)) as stop, ledger, ExitStack() as opened:
-        try:
-            opened.enter_context(calls.open())
-            while game.k < episodes and ended is None and not stop:
-                if limited and (ended := budget.spent(game.k, resets, steps, clock() - began)) is not None:
-                    break
-                if game.s1 is None:
-                    if game.k > 0:  # an operator may take long: the rounds so far must be safe by then
-                        save(everything=False)
-                    try:
-                        with stop.at_once():
-                            reset_if_due(problem, game, operator)
-                    finally:  # also if the environment fails after a reset by an operator
-                        ledger.intervened(dataclasses.replace(one, k=game.k) for one in problem.interventions())
-                    resets += game.why == STUCK
-                    watch.moved()
-                between = False
-                this = next(rounds)
-                between = True
-                row, episode = columns_of(this), this.episode
-                append(plain_row(row, as_text), episode, timing_of(game, this))
-                resets, steps = resets + episode.reset, steps + len(episode.actions)
-                if changes is not None and (changed := changes(episode)):
-                    changes = None
-                    problem.noted.append(change_note(changed))
-                if watch.see(this.k, this.s1, row[REWARD], episode.reset, episode.next_start, goals=episode.goals):
-                    notice(watch, problem, asks)
-                    if asks:
-                        game.s1, game.why = None, STUCK
-                game.stuck = watch.words
-                if problem.noted:
-                    ledger.note(this.k, problem.noted, problem.saved())
-                    problem.noted.clear()
-                if progress is not None:
-                    progress(game, this)
-                if callbacks:
-                    ended = calls(this)
-                if clock() >= due:
-                    then = clock()
-                    save(everything=True)
-                    due = clock() + max(min(every, then - start), LEAST_REST * (clock() - then))
-            save(everything=True)
-            if stop and game.k < episodes:
-                ended = ended or Ending(game.k, "stopped", STOPPED)
-            if ended is not None:
-                ledger.ended(ended)
-        except BaseException as error:
-            if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
-                if ledger.empty:
-                    ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
-                    if isinstance(error, RunError):
-                        raise_unsaved(file, error)
-                raise
-            try:
-                whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
-                if whole or problem.persistent or not problem.saved():
-                    save(everything=whole and _checkpoint(game, 0.0).arrays.keys() == names)
-                else:  # the problem is ahead of the rounds: those since the last commit are played again
-                    ledger.abandon()
-            except ResetFreeError as failure:
-                error.add_note(f"The last rounds could not be saved: {failure}")
-                raise error from None
-            if isinstance(error, KeyboardInterrupt):
-                if not ledger.broken:
-                    ledger.ended(Ending(ledger.last, "stopped", STOPPED))
-                raise Stopped(_run(world, ledger.contents(), file, setup if whole else None)) from None
-            raise
-        run = _run(world, ledger.contents(), file, setup)
-        if stop and ended is not None and ended.kind == "stopped":
-            raise Stopped(run)
-        return run
-
-
-def _play_at_rate(
-    setup: Setup,
-    ledger: Ledger,
-    before: float,
-    *,
-    clock: ByTheClock,
-    shown: Path | None,
-    given: GivenData | None,
-    watch: Watch,
-    **options: Any,
-) -> Run:
-    """As `_play_rounds`, by the clock.  shown: the file of the run that is returned, None for a temporary one."""
-    world = setup.world
-    with ledger:
-        try:
-            ended, newest = act(setup, ledger, before, clock, as_text=_start_type(setup) == "TEXT", **options)
-        except BaseException as error:
-            if ledger.untouched and ledger.empty and not isinstance(error, KeyboardInterrupt):
-                ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
-                if isinstance(error, RunError):
-                    raise_unsaved(shown, error)
-            if not isinstance(error, KeyboardInterrupt) or ledger.broken:
-                raise
-            ledger.ended(Ending(ledger.last, "stopped", STOPPED))
-            raise Stopped(_run(world, ledger.contents(), shown)) from None
-        if ended is not None:
-            ledger.ended(ended)
-        is_known = newest is not None and newest.k == ledger.last
-        if is_known:
-            _restore(world.problem, setup.game, newest, {}, ledger)
-        run = _run(world, ledger.contents(), shown, setup if is_known else None)
-        if ended is not None and ended.kind == "stopped":
-            raise Stopped(run)
-        return run
-
-
-def _start_type(setup: Setup) -> str:
-    """The SQL type of the starts of this problem, see `runfile.START_TYPES`."""
-    if setup.world.problem.n_states is not None:
-        return "INTEGER"
-    if setup.game.s1 is None:
-        return "TEXT"
-    if isinstance(setup.game.s1, float | np.floating):
-        return "REAL"
-    encode_start(setup.game.s1)  # raises if it cannot be kept
-    return "TEXT"
-
-
-def _checkpoint(game: Game, seconds: float) -> Checkpoint:
-    arrays = state.dump(game.primal, "primal.") | state.dump(game.dual, "dual.") | saved_plans(game)
-    state.check_arrays(arrays)
-    return Checkpoint(game.k, seconds, dict(game.rng.bit_generator.state), game.s1, arrays)
-
-
-def _restore(
-    problem: Problem, game: Game, checkpoint: Checkpoint | None, own: dict[str, NDArray[Any]], ledger: Ledger
-) -> None:
-    """Restore a fresh game from the checkpoint, and the problem's own state `own` from after the last round."""
-    try:
-        if own:
-            problem.restore(own)
-        if checkpoint is None:
-            return
-        game.rng.bit_generator.state = checkpoint.rng
-        for side in ("primal", "dual"):
-            fresh = getattr(game, side)
-            if state.is_replayed(fresh):
-                state.replay(fresh, (one.episode for one in checked(problem, ledger.played(1, checkpoint.k))))
-            setattr(game, side, state.load(fresh, checkpoint.arrays, f"{side}."))
-        if checkpoint.s1 is not None or not problem.persistent:
-            check_start(problem, checkpoint.s1)
-        restore_plans(problem, game, checkpoint.k, checkpoint.arrays)
-    except (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        why = " ".join(str(error).split())
-        raise RunError(
-            f"The checkpoint in '{ledger.path}' does not fit this problem or these players: {why}"
-        ) from error
-    game.k, game.s1 = checkpoint.k, checkpoint.s1
-
-
-def _replay(setup: Setup, ledger: Ledger, asked: Collection[int]) -> None:
-    """Replay the rounds after the checkpoint to the players, drawing the same random numbers.
-
-    asked: rounds after which a reset was asked for.
-
-    The state of a persistent environment is unknown afterwards: it needs a reset.
-    """
-    world, game = setup.world, setup.game
-    replayed = ReplayedProblem(world.problem, ledger.played(game.k + 1, ledger.last))
-    oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
-    rounds = rounds_of(setup, problem=replayed, episodes=ledger.last, oracle=oracle)
-    try:
-        for this in rounds:
-            game.s1 = None if this.k in asked else game.s1
-    except InvalidInput as error:
-        why = " ".join(str(error).split())
-        raise RunError(f"The rounds in '{ledger.path}' do not fit this problem or these players: {why}") from error
-    if world.problem.persistent:
-        game.s1 = None
-
-
-@contextmanager
-def _nonsense_refused(setup: Setup, file: Path) -> Iterator[None]:
-    """Raise RunError where our own code fails on numbers of a file that pass every check."""
-    try:
-        yield
-    except (ArithmeticError, LookupError, ValueError) as error:
-        # Exceptions of a user's own code propagate as they are.
-        if any(note.startswith(IN_CALLBACK) for note in getattr(error, "__notes__", ())):
-            raise
-        if not all(type(x).__module__.startswith(state.OWN) for x in (setup.primal, setup.dual, setup.world.problem)):
-            raise
-        raise RunError(
-            f"The run in '{file}' cannot be resumed: its players fail on the numbers in its checkpoint "
-            f"({type(error).__name__}: {' '.join(str(error).split())})."
-        ) from error
-
-
 def _check_operator(world: World) -> None:
     """Refuse an operator for a problem that resets itself, or whose `perform_reset` takes none."""
     if not world.problem.persistent:
         raise InvalidInput(f"The problem '{world.name}' resets itself: it takes no operator.")
     if len(inspect.signature(world.problem.perform_reset).parameters) < 3:
         raise InvalidInput(f"The method 'perform_reset' of the problem '{world.name}' must take (u, why, operator).")
-
-
-def _run(
-    world: World | None,
-    contents: Contents,
-    file: Path | None,
-    setup: Setup | None = None,
-    *,
-    players: Mapping[Role, type] = MappingProxyType({}),
-) -> Run:
-    """The run of a file's contents; `setup`, if it was played here and its game is after the last round."""
-    return Run(
-        spec=contents.spec,
-        columns=contents.columns,
-        mdp=None if world is None else world.mdp,
-        path=file,
-        seconds=contents.seconds,
-        interventions=contents.interventions,
-        notes=contents.notes,
-        problem=None if world is None else world.problem,
-        learned=None if setup is None else TrainedPlayer(setup.primal, setup.game.primal),
-        pauses=None if setup is None else setup.game.pauses,
-        fit=contents.fit,
-        players=players,
-        ended=contents.ended,
-        extended=contents.episodes if contents.episodes > contents.spec["episodes"] else None,
-    )
