@@ -121,7 +121,9 @@ class StickyMaze(gymnasium.Env[Any, Any]):
 
 
 def test_a_sticky_maze_is_noticed_and_left_by_asking() -> None:
-    for seed in range(3):
+    """A random walk seldom finds the way around it; without help it never does, on any of these seeds."""
+    earned = {"never": 0.0, "when-stuck": 0.0}
+    for seed in range(4):
         maze: dict[str, Any] = {"horizon": 30, "reset_when": "never", "reward_range": (0, 1)}
         runs = []
         for ask in ("never", "when-stuck"):
@@ -131,8 +133,10 @@ def test_a_sticky_maze_is_noticed_and_left_by_asking() -> None:
         alone, helped = runs
         stuck = [one for one in alone.notes if one.stuck]
         assert (alone.columns["s1"][stuck[0].k - 1 :] == 12).all()  # every alarm is true
-        assert helped.columns["reward"].sum() > alone.columns["reward"].sum()
+        for run, ask in ((alone, "never"), (helped, "when-stuck")):
+            earned[ask] += float(run.columns["reward"].sum())
         assert all(helped.columns["next_start"][k - 1] == 12 and helped.columns["s1"][k] == 0 for k in helped.asked)
+    assert earned["never"] == 0 < earned["when-stuck"]
 
 
 def test_asked_resets_count_among_those_that_are_allowed(tmp_path: Path) -> None:
