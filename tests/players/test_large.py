@@ -25,9 +25,9 @@ from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.primal.rlsvi import RLSVI
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.primal.ucbvi import UCBVI
-from resetfree.players.shared import elimination_sets
 from resetfree.players.shared import large_problems as _large
 from resetfree.players.shared.counts import Counted
+from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.shared.sparse_counts import SeenCounts
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
@@ -283,8 +283,8 @@ def test_sets_that_follow_the_news_are_the_sets_of_all_counts() -> None:
             whole = player.init(problem, 10, 0)
             patch.setattr(_large, "SMALL", -1)
             large = player.init(problem, 10, 0)
-        assert isinstance(whole, elimination_sets.EliminationState)
-        assert isinstance(large, elimination_sets.LargeEliminationState)
+        assert isinstance(whole, EliminationState)
+        assert isinstance(large, LargeEliminationState)
         s1: Any = problem.first_start(rng.random())
         for k in range(25):
             episode: Episode = problem.rollout(sparse_policy(mdp, rng), s1, rng.random(problem.n_uniforms))
