@@ -22,11 +22,11 @@ studio: $(VENV)/.studio
 test: lint types browser $(VENV)/.dev
 	$(BIN)/pytest -m "not slow" -n 2 --dist worksteal
 
-test-all: lint types browser wheel $(VENV)/.dev
+test-all: lint types browser wheel $(VENV)/.all
 	$(BIN)/pytest -n 2 --dist worksteal
 
 # What others would install: built, installed with its dependencies into a fresh environment, and used from there.
-wheel: $(VENV)/.dev
+wheel: $(VENV)/.all
 	rm -rf build/wheel && mkdir -p build/wheel/used
 	$(BIN)/python -m build --outdir build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
@@ -140,6 +140,10 @@ $(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -e ".[dev]"
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.all: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -e ".[all]"
+	@touch $@ $(VENV)/.core $(VENV)/.dev
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
