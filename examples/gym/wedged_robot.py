@@ -43,12 +43,16 @@ class WedgedRobot(gym.Env[Any, Any]):
         return np.array([self.x, 1.0 if self.x <= self.worn else 0.9 + 0.001 * self.np_random.random()])
 
 
+def problem() -> Any:
+    """Nothing is a fall; the distance of a step is its reward."""
+    return rf.from_gym(WedgedRobot(), horizon=25, reset_when="never", reward_range=(0, 1))
+
+
 def main() -> None:
     """One run that only notices it, and one that asks."""
     warnings.simplefilter("ignore")  # what is noticed is printed below
     for ask in ("never", "when-stuck"):
-        robot = rf.from_gym(WedgedRobot(), horizon=25, reset_when="never", reward_range=(0, 1))
-        run = rf.learn(robot, "uniform", "counting", feedback="realised", episodes=200, seed=1, ask=ask)
+        run = rf.learn(problem(), "uniform", "counting", feedback="realised", episodes=200, seed=1, ask=ask)
         earned = float(run.columns["reward"].sum())
         print(f"ask={ask}: {earned:.0f} m in units of 0.5 m, {len(run.asked)} resets asked for")
         print("   ", run.notes[0].what)

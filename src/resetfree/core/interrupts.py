@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeAlias, TypeVar
 
-from resetfree.core.system import send_to_self
+from resetfree.core.system import block, send_to_self
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], Any]
@@ -170,6 +170,7 @@ def _answered(stop: Stop, numbers: Collection[int], say: Callable[[], object]) -
     ended = threading.Event()
 
     def listen() -> None:
+        block()  # signals are for the main thread, which may have them wait
         while found := reader.recv(64):
             if stop.now or not any(number in numbers for number in found):
                 continue

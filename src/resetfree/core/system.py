@@ -52,6 +52,12 @@ def undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def block() -> None:
+    """Leave signals to the other threads of this process."""
+    if BLOCKS:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
 def unblock() -> None:
     """Let signals through that were blocked by `undisturbed`."""
     if BLOCKS:

@@ -41,7 +41,7 @@ def transitions(run: Run | str | Path) -> Columns:
     ...     run = rf.learn("grid-v0", episodes=3, path=Path(folder) / "a.rfrun")
     ...     found = rf.transitions(run)
     >>> {name: column[:4].tolist() for name, column in found.items() if name in ("round", "step", "state")}
-    {'round': [1, 1, 1, 1], 'step': [1, 2, 3, 4], 'state': [8, 8, 8, 8]}
+    {'round': [1, 1, 1, 2], 'step': [1, 2, 3, 1], 'state': [11, 11, 10, 0]}
     """
     path = run.path if isinstance(run, Run) else arguments.path(run, "'run' of transitions")
     if path is None:

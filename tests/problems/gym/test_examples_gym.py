@@ -20,9 +20,9 @@ SAYS = {
     "cartpole": "long enough", "pendulum": "long enough", "inverted_pendulum": "long enough",
     "frozen_lake": "feasibility: FAILS", "cliff_walking": "at most 76 possible", "taxi": "at most 968 possible",
     "lava": "lava crossing, support-elimination", "rooms": "one-world: resets task by task",
-    "highway": "model-search: crashes",
+    "highway": "model-search: crashes", "wedged_robot": "resets asked for",
 }  # fmt: skip
-VECTORS = ("cartpole", "pendulum", "inverted_pendulum", "highway")
+VECTORS = ("cartpole", "pendulum", "inverted_pendulum", "highway", "wedged_robot")
 COUNTED = ("frozen_lake", "cliff_walking", "taxi", "lava", "rooms")
 
 

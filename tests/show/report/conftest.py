@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import resetfree as rf
+from resetfree.runs import setup
 
 EPISODES = 400
 EVIL = "<script>alert('x')</script> & \"$y_{$\" </style>"
@@ -40,7 +41,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     rf.learn(
         "random-linear-v0", "linear-ucb", "projected-gradient", episodes=100, path=made["theory"][0], settings=theory
     )
-    rf.learn(pump(), episodes=200, path=made["no_oracle"][0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "plain_model", lambda problem: None)  # as of a table that is too large for a file
+        rf.learn(pump(), episodes=200, path=made["no_oracle"][0])
     rf.learn("grid-v0", episodes=1, path=made["one"][0])
     rf.learn(pump(EVIL, [EVIL, "=1+1", "c"]), episodes=50, path=made["evil"][0])
     return made

@@ -142,7 +142,7 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
     notes: list[str] = []
     for path in dict.fromkeys(Path(p) for p in paths):
         run = load(path, options=options if problem is None else None)
-        if run.mdp is None and problem is not None:
+        if problem is not None and (run.mdp is None or "model" in run.spec):  # names of states are not in a file
             run = load(path, problem, options)
         if run.fit is not None and not run.fit.whole:
             notes.append(f"{path} was damaged or edited after it was written: {run.fit.what} does not fit its digest.")
