@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import state
+from resetfree.core import arguments, state
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Box
@@ -36,16 +37,17 @@ KEYS = {
     "terminated": ("terminated", "terminations", "terminals"),
 }
 ROLLOUT = "a list of (observation, action, reward, terminated, truncated, next_observation), or arrays by name"
+SOURCE = f"a file, a run, {ROLLOUT}"
 
 
-def gather(data: Any, problem: Problem) -> GivenData:
+def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
     """The data for a run on a problem: one source, or a list of them; raises InvalidInput.
 
-    Rewards that have no known range are learned to be in the range of the data.
+    Rewards that have no known range are learned to be in the range of the data.  more: runs whose data come after.
     """
-    sources = [data] if _is_one(data) else list(data) if isinstance(data, Sequence) else None
+    sources = [*_sources(data), *more]
     if not sources:
-        raise InvalidInput(f"The 'data' of learn must be a file, a run, {ROLLOUT}, or a list of those.")
+        raise InvalidInput(f"The 'data' of learn must be {SOURCE}, or a list of those. Got an empty list instead.")
     found = [one for source in sources for one in _episodes(source, problem)]
     if sum(len(one.actions) for one in found) > MOST_STEPS:
         raise InvalidInput(f"The 'data' of learn must have at most {MOST_STEPS:,} steps.")
@@ -100,9 +102,8 @@ def data_of(
     """
     if data is None and old is None:
         return None
-    sources = [] if data is None else [data] if _is_one(data) else list(data)
-    sources += [] if old is None or what == "policy" else [old]
-    given = gather(sources, problem) if sources else GivenData([], [])
+    more = [] if old is None or what == "policy" else [old]
+    given = GivenData([], []) if data is None and not more else gather(data, problem, *more)
     policy = None if old is None else starting(old, what, player, fresh)
     names = [*given.sources, *([] if old is None or what != "policy" else [_named(old)])]
     return replace(given, policy=policy, sources=names)
@@ -120,6 +121,15 @@ def _cut(one: Episode, problem: Problem) -> Iterator[Episode]:
         states = one.states[first : last + 1]
         reset = one.reset and last == n
         yield Episode(states, one.actions[part], one.rewards[part], reset, None)
+
+
+def _sources(data: Any) -> list[Any]:
+    """The sources that data are made of, which are not yet checked; none if there are no data."""
+    if data is None:
+        return []
+    one = _is_one(data)
+    expect(one or isinstance(data, list | tuple), "'data' of learn", f"be {SOURCE}, or a list of those", data)
+    return [data] if one else list(data)
 
 
 def _is_one(data: Any) -> bool:
@@ -147,7 +157,7 @@ def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
             raise InvalidInput("Only a run file holds transitions: give the run a 'path' when it is made.")
         source = source.path
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = arguments.path(source, "'data' of learn")
         episodes = read_npz(path) if path.suffix.lower() == ".npz" else unscaled_episodes(path)
         if problem.n_states is not None and "seen" in problem.saved():
             raise InvalidInput(f"The states of '{problem.name}' are numbered as they appear: it takes no data.")
@@ -162,9 +172,7 @@ def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
         for one in source:
             yield from _rollout(one if isinstance(one, Mapping) else _arrays(one), problem)
     else:
-        raise InvalidInput(
-            f"The 'data' of learn must be a file, a run, {ROLLOUT}. Got {type(source).__name__} instead."
-        )
+        raise InvalidInput(f"The 'data' of learn must be {SOURCE}. Got {type(source).__name__} instead.")
 
 
 def _arrays(steps: Sequence[Any]) -> dict[str, Any]:
