@@ -61,6 +61,7 @@ def base() -> dict[str, dict[str, Any]]:
         "simulate": {"problem": mdp.problem(), "policy": np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64),
                      "episodes": 2, "seed": 0, "starts": "adaptive"},
         "solve": {"mdp": mdp, "starts": None},
+        "transitions": {"run": "auto.rfrun"},
         "with_help": {"problem": mdp, "price": 0.5},
         "policy.predict": {"observation": 0, "state": None, "episode_start": None, "deterministic": True},
         "policy.probabilities": {"observation": 0, "h": 1},
