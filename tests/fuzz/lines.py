@@ -38,6 +38,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("certify",): {"runfile": ["auto.rfrun"]},
     ("evaluate",): {"file": ["auto.rfrun"], "episodes": ["--episodes", "2"]},
     ("export",): {"runfile": ["auto.rfrun"]},
+    ("transitions",): {"runfile": ["auto.rfrun"]},
     ("bench",): {
         "suite": ["smoke"], "seeds": ["--seeds", "1"], "chosen": ["--methods", "uniform"],
         "problems": ["--problems", "grid-v0"], "jobs": ["--jobs", "1"],

@@ -57,6 +57,13 @@ def dry() -> rf.FiniteMDP:
     return mdp
 
 
+def with_data() -> rf.Run:
+    """A run that began with what another one saw of the same problem."""
+    path = Path(_folder().name) / "data.rfrun"
+    before = learn("uniform", feedback="realised", episodes=5, path=path, overwrite=path.exists())
+    return learn("support-elimination", feedback="realised", data=before)
+
+
 def gym(name: str, **asked: Any) -> rf.Run:
     """A run on an environment that keeps its own state."""
     problem = rf.from_gym(name, horizon=4)
@@ -90,6 +97,7 @@ RUNS: dict[str, Made] = {
     "ucbvi": lambda: learn("ucbvi", settings=THEORY),
     "support elimination": lambda: learn("support-elimination", feedback="realised"),
     "support elimination, without oracle": lambda: without_oracle(learn("support-elimination", feedback="realised")),
+    "support elimination, with data": with_data,
     "rule elimination": lambda: learn("rule-elimination", problem=dry(), feedback="realised"),
     "politex": lambda: learn(
         "politex", problem="politex-trap-v0", settings={"primal": {"model": "exact", "copies": True}}

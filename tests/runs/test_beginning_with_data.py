@@ -195,6 +195,35 @@ def test_bad_data_are_refused_in_one_sentence(data: Any, sentence: str) -> None:
         gather(data, rf.from_gym("gym:CartPole-v1", horizon=8))
 
 
+EPISODE = {"observations": [8, 8, 8], "actions": (0, 0), "rewards": (0.0, 0.0), "terminated": (False, False)}
+NO_NUMBERS = {"number": 5, "text": "xy", "no axes": np.array(None), "range": range(10**9), "function": len}
+NO_NUMBERS |= {"nothing": [None] * 2, "texts": ["x"] * 3, "ragged": [[1], [1, 2]], "objects": [object()] * 2}
+NO_NUMBERS |= {"tables": [{}] * 3, "complex": [1j] * 2, "nan": [np.nan] * 2, "large": [10**30] * 3}
+NO_NUMBERS |= {"matrix": np.zeros((2, 2)), "words": np.full((3, 1), "x")}
+
+
+@pytest.mark.parametrize("part", EPISODE)
+@pytest.mark.parametrize("bad", NO_NUMBERS)
+def test_parts_of_an_episode_are_refused_in_one_sentence(part: str, bad: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^[^\n]*data[^\n]*\.$"):
+        gather({**EPISODE, part: NO_NUMBERS[bad]}, rf.make("grid-v0").problem())
+
+
+def test_numbers_of_states_are_not_rounded() -> None:
+    with pytest.raises(InvalidInput, match="The observations of the data must be integers"):
+        gather({**EPISODE, "observations": [8, 8.5, 8]}, rf.make("grid-v0").problem())
+
+
+def test_data_by_name_can_be_joined_with_an_old_run(tmp_path: Path) -> None:
+    old = rf.learn("grid-v0", "ucbvi", episodes=3, path=tmp_path / "old.rfrun")
+    for data in (EPISODE, [EPISODE]):
+        run = rf.learn(
+            "grid-v0", "ucbvi", episodes=1, data=data, start_from=old, path=tmp_path / "a.rfrun", overwrite=True
+        )
+        assert run.spec["data"]["from"] == ["rollouts", "old.rfrun"]
+        assert run.spec["data"]["episodes"] == 4
+
+
 def test_data_of_another_problem_are_refused(old: rf.Run, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="The data do not fit 'grid-v0'"):
         rf.learn("grid-v0", "support-elimination", episodes=2, data=old, path=tmp_path / "a.rfrun")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,14 @@ def test_what_cannot_be_written_is_said(
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert main(["transitions", str(grid.path), "-o", str(tmp_path / "a.parquet")]) == 2
     assert "needs PyArrow: install resetfree with the extra 'sweep', or write .npz." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.parquet"])
+def test_a_pipe_is_not_written_to(name: str, grid: rf.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Looking whether it may be replaced would wait for ever."""
+    os.mkfifo(tmp_path / name)
+    assert main(["transitions", str(grid.path), "-o", str(tmp_path / name)]) == 2
+    assert "a pipe or a device, instead" in capsys.readouterr().err
 
 
 def test_a_file_of_transitions_is_read_as_untrusted_input(grid: rf.Run, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core import state
+from resetfree.core import arguments, state
+from resetfree.core.arguments import shown
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.settings import expect
 from resetfree.game.capabilities import StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Box
@@ -36,16 +38,17 @@ KEYS = {
     "terminated": ("terminated", "terminations", "terminals"),
 }
 ROLLOUT = "a list of (observation, action, reward, terminated, truncated, next_observation), or arrays by name"
+SOURCE = f"a file, a run, {ROLLOUT}"
 
 
-def gather(data: Any, problem: Problem) -> GivenData:
+def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
     """The data for a run on a problem: one source, or a list of them; raises InvalidInput.
 
-    Rewards that have no known range are learned to be in the range of the data.
+    Rewards that have no known range are learned to be in the range of the data.  more: runs whose data come after.
     """
-    sources = [data] if _is_one(data) else list(data) if isinstance(data, Sequence) else None
+    sources = [*_sources(data), *more]
     if not sources:
-        raise InvalidInput(f"The 'data' of learn must be a file, a run, {ROLLOUT}, or a list of those.")
+        raise InvalidInput(f"The 'data' of learn must be {SOURCE}, or a list of those. Got an empty list instead.")
     found = [one for source in sources for one in _episodes(source, problem)]
     if sum(len(one.actions) for one in found) > MOST_STEPS:
         raise InvalidInput(f"The 'data' of learn must have at most {MOST_STEPS:,} steps.")
@@ -100,9 +103,8 @@ def data_of(
     """
     if data is None and old is None:
         return None
-    sources = [] if data is None else [data] if _is_one(data) else list(data)
-    sources += [] if old is None or what == "policy" else [old]
-    given = gather(sources, problem) if sources else GivenData([], [])
+    more = [] if old is None or what == "policy" else [old]
+    given = GivenData([], []) if data is None and not more else gather(data, problem, *more)
     policy = None if old is None else starting(old, what, player, fresh)
     names = [*given.sources, *([] if old is None or what != "policy" else [_named(old)])]
     return replace(given, policy=policy, sources=names)
@@ -120,6 +122,15 @@ def _cut(one: Episode, problem: Problem) -> Iterator[Episode]:
         states = one.states[first : last + 1]
         reset = one.reset and last == n
         yield Episode(states, one.actions[part], one.rewards[part], reset, None)
+
+
+def _sources(data: Any) -> list[Any]:
+    """The sources that data are made of, which are not yet checked; none if there are no data."""
+    if data is None:
+        return []
+    one = _is_one(data)
+    expect(one or isinstance(data, list | tuple), "'data' of learn", f"be {SOURCE}, or a list of those", data)
+    return [data] if one else list(data)
 
 
 def _is_one(data: Any) -> bool:
@@ -147,7 +158,7 @@ def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
             raise InvalidInput("Only a run file holds transitions: give the run a 'path' when it is made.")
         source = source.path
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = arguments.path(source, "'data' of learn")
         episodes = read_npz(path) if path.suffix.lower() == ".npz" else unscaled_episodes(path)
         if problem.n_states is not None and "seen" in problem.saved():
             raise InvalidInput(f"The states of '{problem.name}' are numbered as they appear: it takes no data.")
@@ -162,14 +173,12 @@ def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
         for one in source:
             yield from _rollout(one if isinstance(one, Mapping) else _arrays(one), problem)
     else:
-        raise InvalidInput(
-            f"The 'data' of learn must be a file, a run, {ROLLOUT}. Got {type(source).__name__} instead."
-        )
+        raise InvalidInput(f"The 'data' of learn must be {SOURCE}. Got {type(source).__name__} instead.")
 
 
 def _arrays(steps: Sequence[Any]) -> dict[str, Any]:
     """A list of steps by name: observations are those before the action, and the last one after it, if it is there."""
-    if not all(isinstance(step, tuple) and len(step) in (5, 6) for step in steps):
+    if not isinstance(steps, Sequence) or not all(isinstance(step, tuple) and len(step) in (5, 6) for step in steps):
         raise InvalidInput(f"An episode of the data must be {ROLLOUT}.")
     after = [step[5] for step in steps[-1:] if len(step) == 6]
     names = ("observations", "actions", "rewards", "terminated")
@@ -187,14 +196,21 @@ def _rollout(arrays: Mapping[str, Any], problem: Problem) -> Iterator[Episode]:
     missing = [name for name, part in parts.items() if part is None]
     if missing:
         raise InvalidInput(f"An episode of the data must have {', '.join(KEYS)}. Got none of '{missing[0]}' instead.")
-    observations, n = parts["observations"], len(parts["actions"])
+    observations, n = parts["observations"], _count(parts["actions"])
     length = _length(observations)
-    if n == 0 or {len(parts["rewards"]), len(parts["terminated"])} != {n} or length - n not in (0, 1):
+    if n == 0 or {_count(parts["rewards"]), _count(parts["terminated"])} != {n} or length - n not in (0, 1):
         raise InvalidInput(
             "An episode of the data must have one reward and one end per action, and one more observation."
         )
-    ended, finite = bool(parts["terminated"][-1]), problem.n_states is not None
-    if length == n and ended and not finite:
+    given, ends = (arguments.array(parts[name], f"{name} of the data") for name in ("rewards", "terminated"))
+    expect(given.shape == (n,), "rewards of the data", "be one number per action", parts["rewards"])
+    expect(
+        ends.shape == (n,) and np.isin(ends, (0, 1)).all(),
+        "'terminated' of the data",
+        "be True or False for each action",
+        parts["terminated"],
+    )
+    if length == n and ends[-1] and problem.n_states is None:
         raise InvalidInput(
             "The last observation of an episode that terminated must be there: it is where the danger is. "
             "Give it as the sixth entry of its last step, or n + 1 observations."
@@ -202,7 +218,7 @@ def _rollout(arrays: Mapping[str, Any], problem: Problem) -> Iterator[Episode]:
     states, actions, rewards = [problem.recorded(_at(observations, 0), None, False, {}).state], [], []
     for h in range(n):
         seen = _at(observations, min(h + 1, length - 1))
-        step = problem.recorded(seen, parts["rewards"][h], bool(parts["terminated"][h]), {})
+        step = problem.recorded(seen, float(given[h]), bool(ends[h]), {})
         actions.append(_action(parts["actions"][h], problem))
         rewards.append(step.reward)
         states.append(step.state)
@@ -217,7 +233,8 @@ def _rollout(arrays: Mapping[str, Any], problem: Problem) -> Iterator[Episode]:
 
 def _made(states: list[Any], actions: list[Any], rewards: list[float], reset: bool, problem: Problem) -> Episode:
     dtype: Any = np.int64 if problem.n_states is not None else np.float64
-    return Episode(np.array(states, dtype=dtype), problem.actions.stack(actions), np.array(rewards), reset, None)
+    seen = arguments.array(states, "observations of the data", dtype)
+    return Episode(seen, problem.actions.stack(actions), np.array(rewards), reset, None)
 
 
 def _at(observations: Any, i: int) -> Any:
@@ -232,14 +249,22 @@ def _at(observations: Any, i: int) -> Any:
 def _length(observations: Any) -> int:
     if isinstance(observations, Mapping):
         return min(map(_length, observations.values()), default=0)
-    return min(map(_length, observations), default=0) if isinstance(observations, tuple) else len(observations)
+    return min(map(_length, observations), default=0) if isinstance(observations, tuple) else _count(observations)
+
+
+def _count(part: Any) -> int:
+    """The length of a list, an array or what else has one; raises InvalidInput."""
+    try:
+        return len(part)
+    except TypeError as error:
+        raise InvalidInput(f"An episode of the data must be {ROLLOUT}. Got {shown(part)} in it instead.") from error
 
 
 def _action(native: Any, problem: Problem) -> Any:
     """The action of the problem for one as the environment takes it."""
     space = problem.actions
     if isinstance(space, Box):
-        vector = np.asarray(native, dtype=np.float64).ravel()
+        vector = arguments.array(native, "actions of the data").ravel()
         if vector.shape != (space.size,) or not np.isfinite(vector).all():
             raise InvalidInput(f"An action of the data must be {space}. Got {str(native)[:40]} instead.")
         return space.clip(vector)

@@ -148,7 +148,8 @@ def learn(
         )
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
-    expect(from_what in (None, *FROM), "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
+    named = from_what is None or (isinstance(from_what, str) and from_what in FROM)
+    expect(named, "'from_what' of learn", f"be one of {', '.join(FROM)}", from_what)
     if from_what is not None and start_from is None:
         raise InvalidInput("The 'from_what' of learn needs a 'start_from'. Got none instead.")
     old = load(start_from) if isinstance(start_from, str | Path) else start_from

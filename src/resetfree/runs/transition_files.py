@@ -33,6 +33,8 @@ def write_transitions(runfile: Path, out: Path) -> Columns:
             f"Transitions are written as {', '.join(WRITERS)}. Got '{out.name}' instead: name it data.npz, "
             "data.parquet or data.minari."
         )
+    if is_special(out):
+        raise InvalidInput(f"Transitions are written to a regular file. Got '{out}', a pipe or a device, instead.")
     columns, about = transitions(runfile), about_file(runfile)
     WRITERS[ending](columns, about, out)
     return columns

@@ -26,6 +26,7 @@ CALLS = {
     "problems": {},
     "simulate": {"problem": f"{MDP}.problem()", "policy": "np.zeros(12, dtype=int)", "episodes": "2"},
     "solve": {"mdp": MDP},
+    "transitions": {"run": "'none.rfrun'"},
     "with_help": {"problem": MDP, "price": "0.5"},
     "FiniteMDP": {
         "transition": "[[[1, 0], [0, 1]], [[0, 0], [0, 0]]]",

@@ -54,6 +54,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "certify": ("RUNFILE",),
     "evaluate": ("RUNFILE",),
     "export": ("RUNFILE",),
+    "transitions": ("RUNFILE",),
     "bench": ("smoke", "--jobs", "1"),
     "report": ("RUNFILE",),
     "machine": ("cartpole", "--seconds", "0.05"),
