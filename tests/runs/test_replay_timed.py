@@ -56,6 +56,16 @@ def test_an_honest_run_is_played_again_from_its_file(place: str, files: dict[str
     assert found[ACTIONS].detail == {"compared": 40, "left_out": 0}
 
 
+def test_what_the_file_says_of_an_environment_suffices(files: dict[str, Path], tmp_path: Path) -> None:
+    again = {one.claim: one for one in whole_run(rf.load(files["a search"]))}
+    assert all(again[claim].holds for claim in (ROUNDS, ACTIONS, CHECKPOINT))
+    assert "the problem is not given" in again[ASKED].why
+    forged = tmp_path / "forged.rfrun"
+    shutil.copy(files["a search"], forged)
+    forge(forged, flip_action)
+    assert not {one.claim: one for one in whole_run(rf.load(forged))}[ACTIONS].holds
+
+
 def test_a_run_that_was_killed_and_resumed_is_played_again_from_its_file(tmp_path: Path) -> None:
     path, case = tmp_path / "killed.rfrun", "a search with delay"
     assert run_driver(DRIVER, path, 60, 4, 3, case) == "4"

@@ -22,6 +22,7 @@ from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, RecordedDelays
 from resetfree.game.loop import Game
 from resetfree.problems.action_spaces import Choices
+from resetfree.problems.blueprint import Blueprint
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import playable
@@ -67,6 +68,9 @@ def whole_run(run: Run) -> list[Certificate]:
         found.append(Certificate.not_applicable(CHECKPOINT, "there is none, or it is not of a round that was played"))
     else:
         found.append(_entries(CHECKPOINT, _checkpoint_differs(run, kept, played.then)))
+    if isinstance(setup.world.problem, Blueprint):
+        why = "the problem is not given: its players were played again with what the file says of it"
+        return [*found, Certificate.not_applicable(ASKED, why)]
     return [*found, _entries(ASKED, _spec_differs(run, setup))]
 
 
@@ -85,7 +89,7 @@ def _setup(run: Run) -> Setup:
     spec = run.spec
     if spec["persistent"] and "timing" not in spec:
         raise NotCertifiable("A persistent environment keeps its own state, so that its rounds cannot be played again.")
-    world = World(run.problem_again(), run.mdp, spec["problem"], spec["problem_options"])
+    world = World(_problem(run), run.mdp, spec["problem"], spec["problem_options"])
     primal, dual = run.player_again("primal"), run.player_again("dual")
     episodes, seed, feedback = spec["episodes"], spec["seed"], spec["feedback"]
     setup = prepare(world, primal, dual, episodes=episodes, seed=seed, feedback=feedback, before=spec)
@@ -94,6 +98,19 @@ def _setup(run: Run) -> Setup:
             given = read_data(connection, spec, run.path)
         setup.game.primal = taught(setup.primal, setup.game.primal, world.problem, given)
     return as_timed(setup, spec.get("timing"))
+
+
+def _problem(run: Run) -> Problem:
+    """The problem, or what the file says of it, which suffices where episodes are those of the record."""
+    try:
+        problem: Problem = run.problem_again()
+        return problem
+    except NotCertifiable:
+        if not run.spec["persistent"]:
+            raise
+    described = Blueprint(run.spec["problem"], run.spec.get("blueprint"))
+    described.persistent = True
+    return described
 
 
 def _checkpoint(path: Path) -> runfile.Checkpoint | None:
@@ -123,7 +140,7 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
     if run.path is None:
         raise NotCertifiable("A run without a file keeps no episodes, which a timed run is replayed from.")
     assert isinstance(game, DelayedGame)
-    has_rate, last = "rate" in run.spec["timing"], min(len(run), run.spec["episodes"])
+    has_rate, last = "rate" in run.spec["timing"], min(len(run), run.episodes)
     schedule = RecordedDelays(c["based_on"]) if has_rate else None
     waits = not (problem.persistent or has_rate)  # then also what followed the actions is played again
     differ: list[int] = []
@@ -137,7 +154,7 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
         for k in range(last):
             if problem.persistent and not np.array_equal(c["s1"][k], game.s1):
                 game.s1 = None  # a session began here, with a reset
-            u = game.chance(problem.n_uniforms)
+            u = game.chance(max(problem.n_uniforms, problem.actions.n_uniforms * problem.horizon))
             try:
                 this = next(rounds)
             except InvalidInput:  # the record contradicts itself

@@ -48,7 +48,7 @@ MEANS = ("with_reset", "without_reset")  # of what was predicted
 DECISIONS = 5  # latest decisions of the primal player that are shown
 # What ends a run, and what a run has spent of it.
 LIMITS: dict[str, Callable[[rf.Run], float]] = {
-    "max_resets": lambda run: int(run.realised_resets[-1]) if len(run) else 0,
+    "max_resets": lambda run: (int(run.realised_resets[-1]) if len(run) else 0) + len(run.asked),
     "steps": lambda run: int(run.columns["steps"].sum()),
     "seconds": lambda run: round(run.seconds, 1),
 }
