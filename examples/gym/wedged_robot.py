@@ -18,7 +18,7 @@ import resetfree as rf
 
 
 class WedgedRobot(gym.Env[Any, Any]):
-    """Position and battery; the actions are back, wait and forth. Beyond 9 m it is wedged until somebody comes."""
+    """Position and battery; the actions are back, wait and forth. Beyond 9 m it is wedged until a person frees it."""
 
     observation_space = gym.spaces.Box(np.array([0.0, 0.0]), np.array([10.0, 1.0]), dtype=np.float64)
     action_space = gym.spaces.Discrete(3)
@@ -27,7 +27,7 @@ class WedgedRobot(gym.Env[Any, Any]):
         self.worn = worn
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Somebody puts it back to the middle."""
+        """Put back to the middle by hand."""
         super().reset(seed=seed)
         self.x = 5.0 + self.np_random.uniform(-0.5, 0.5)
         return self._seen(), {}

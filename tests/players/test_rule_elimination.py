@@ -222,7 +222,7 @@ def test_a_state_is_made_again_from_its_counts() -> None:
     n = 4
     mdp = board(n, np.random.default_rng(2).random(n * n) < 0.5)
     problem, player = with_factors(mdp, n), RuleElimination()
-    state = player.init(problem, 100, 0)
+    state: Any = player.init(problem, 100, 0)
     rng, s1 = np.random.default_rng(0), 0
     for k in range(40):
         plan = player.plan(state, s1, 0.0)

@@ -179,7 +179,7 @@ def _answered(stop: Stop, numbers: Collection[int], say: Callable[[], object]) -
             return
 
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    if before >= 0:  # somebody else's, such as an event loop's: it stays, and nothing is said
+    if before >= 0:  # set by other code, such as an event loop: leave it, and write nothing
         signal.set_wakeup_fd(before)
         numbers = ()
     thread = threading.Thread(target=listen, name="signals", daemon=True)

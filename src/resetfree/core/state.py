@@ -106,6 +106,15 @@ def check_arrays(saved: Saved) -> None:
             )
 
 
+def check_structure(saved: Saved, first: Iterable[str], k: int) -> None:
+    """Refuse the state of round k if its names are not those it began with: no fresh state could take it back."""
+    if changed := saved.keys() ^ set(first):
+        raise InvalidInput(
+            f"The state of a player must keep its structure. Got '{min(changed)}' in round {k} or at the start only: "
+            "keep the same fields, keys and lengths, and let arrays grow instead."
+        )
+
+
 def _is_jax(leaf: Any) -> bool:
     """Whether this is an array of JAX; false unless JAX has been imported."""
     jax = sys.modules.get("jax")

@@ -28,7 +28,7 @@ class StopWhen:
 
     column: a name of docs/columns.md: "reward", "original_return" (in the environment's own rewards), "reset", ...
     at_least, at_most: what is good enough; one of them, or both.
-    over: the number of latest episodes, all of this session, over which the mean is taken.
+    over: the number of latest episodes over which the mean is taken, all of them played since `learn` was called.
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=2000, seed=1, callbacks=[StopWhen("reset", at_most=0, over=200)])

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from resetfree.core.errors import EnvironmentFailed, InvalidInput, ResetFreeError, RunError
+from resetfree.core.errors import EnvironmentFailed, ResetFreeError, RunError
 from resetfree.core.interrupts import held
+from resetfree.core.state import check_structure
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
@@ -83,12 +84,8 @@ def play_rounds(
     def save(*, everything: bool) -> None:
         """Commit all rounds and the problem's own state, with a checkpoint if `everything`."""
         checkpoint = checkpoint_of(game, clock() - began) if everything else None
-        if checkpoint is not None and checkpoint.arrays.keys() != names:
-            other = min(checkpoint.arrays.keys() ^ names)
-            raise InvalidInput(
-                f"The state of a player must keep its structure. Got '{other}' in round {game.k} or at the start only: "
-                "keep the same fields, keys and lengths, and let arrays grow instead."
-            )
+        if checkpoint is not None:
+            check_structure(checkpoint.arrays, names, game.k)
         ledger.commit(checkpoint, problem.saved())
 
     session = Session(
@@ -150,9 +147,7 @@ def play_rounds(
         except BaseException as error:
             if ledger.broken or (ledger.untouched and not isinstance(error, KeyboardInterrupt)):
                 if ledger.empty:
-                    ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
-                    if isinstance(error, RunError):
-                        raise_unsaved(file, error)
+                    _discard(ledger, file, error)
                 raise
             try:
                 whole = (between or isinstance(error, EnvironmentFailed)) and ledger.last == game.k
@@ -192,9 +187,7 @@ def play_at_rate(
             ended, newest = act(setup, ledger, before, clock, as_text=start_type(setup) == "TEXT", **options)
         except BaseException as error:
             if ledger.untouched and ledger.empty and not isinstance(error, KeyboardInterrupt):
-                ledger.discard()  # nothing was played or saved: do not leave an empty file in the way
-                if isinstance(error, RunError):
-                    raise_unsaved(shown, error)
+                _discard(ledger, shown, error)
             if not isinstance(error, KeyboardInterrupt) or ledger.broken:
                 raise
             ledger.ended(Ending(ledger.last, "stopped", STOPPED))
@@ -208,6 +201,13 @@ def play_at_rate(
         if ended is not None and ended.kind == "stopped":
             raise Stopped(run)
         return run
+
+
+def _discard(ledger: Ledger, shown: Path | None, error: BaseException) -> None:
+    """Leave no empty file in the way of a run of which nothing was saved, and say why nothing was."""
+    ledger.discard()
+    if isinstance(error, RunError):
+        raise_unsaved(shown, error)
 
 
 def run_of(

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log2
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.settings import NonNegative, Probability
-from resetfree.game.capabilities import Decision, Partner, Proof
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.shared.count_players import CountState, Ties, multiplier, noise_of, union_bound
-from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState, is_endless, no_sets
-from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, TIE, Bonus
+from resetfree.game.capabilities import Decision, Partner
+from resetfree.game.contract import Plan, Round
+from resetfree.players.shared.count_players import CountState
+from resetfree.players.shared.elimination_players import EliminationPlayer
+from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
+from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import (
     RHO,
     Cells,
@@ -29,8 +29,6 @@ from resetfree.players.shared.kernels.rule_beliefs import (
     least_suspect,
     note,
 )
-from resetfree.players.shared.large_problems import begin
-from resetfree.players.shared.requirements import check_episodes
 from resetfree.players.shared.rule_class import Rules, in_words, rows_of, rules_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.factors import Factors
@@ -190,14 +188,13 @@ class RuleState(EliminationState):
 
 
 @dataclass(frozen=True)
-class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
+class RuleElimination(EliminationPlayer):
     """Elimination over a class of rules: what one fall teaches about all the others.
 
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe pairs.
-    Where a pair that can fall always does, they are at most the sum over actions of bits(a), plus log2(K) + 1:
-    bits(a) = log2(1 / weight) + 2 n + 0.42 m + 1 for the rule of least bits under which the action is fatal in n of its
-    n + m cells and in no other. Proof: docs/rules.md. It needs an action that never falls and no dead ends: otherwise
-    add the falls in states where all that is allowed is believed to be fatal.
+    Where a pair that can fall always does, and some action never falls, they are at most the sum over actions of
+    bits(a), plus log2(K) + 1: bits(a) = log2(1 / weight) of the lightest description of where the action is fatal, by
+    a rule and its cells. Definition and proof: docs/rules.md.
 
     Without factors (`problem.factors` None, counts pooled), and on problems that are too large for tables, it is
     support elimination.
@@ -211,24 +208,10 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
     """
 
     name: ClassVar[str] = "rule-elimination"
-    prediction: ClassVar[Prediction] = "low"
-    scale: NonNegative = 0.05
-    width: Literal["tuned", "theory"] = "tuned"
-    pooled: bool | None = None
-    ties: Ties = "learned"
-    noise: NonNegative = 0.0
-    p: Probability = 0.05
 
     def init(self, problem: Problem, episodes: int, seed: int) -> RuleState | LargeEliminationState:
         """No data yet: every action can be safe, and nothing is believed."""
-        check_episodes(episodes, self.name)
-        pooled = problem.stationary if self.pooled is None else self.pooled
-        noise = noise_of(problem, self.noise, self.width)
-        log_term = 2.0 * self.scale**2
-        if self.width == "theory":
-            log_term = union_bound(problem, episodes, pooled, 2 if noise > 0 else 1, self.p)
-        data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
-        plain = no_sets(data, problem, is_endless(problem, self.pooled))
+        plain = super().init(problem, episodes, seed)
         if isinstance(plain, LargeEliminationState):
             return plain
         return RuleState(
@@ -243,39 +226,10 @@ class RuleElimination(PrimalPlayer[RuleState | LargeEliminationState]):
             known_factors=-1,
         )
 
-    def plan(self, state: RuleState | LargeEliminationState, s1: State, lam: float) -> Plan:
-        """The optimistic plan inside the cautious actions, whose estimated cost is zero under any multiplier."""
-        multiplier(state.data, lam, False)
-        form = BERNSTEIN if self.width == "tuned" else HOEFFDING
-        return state.plan(s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0))
-
-    def update(self, state: RuleState | LargeEliminationState, round: Round) -> RuleState | LargeEliminationState:
-        """Count the steps, and believe what follows from them."""
-        state.learn(round)
-        return state
-
     @classmethod
     def partner(cls) -> Partner:
         """None is needed: no penalty."""
         return Partner("constant-penalty", "realised", {"C": 0.0})
-
-    def proof(self, problem: Problem) -> Proof:
-        """Rewards no noisier than the width counts on."""
-        return Proof(failure=self.p, noise=noise_of(problem, self.noise, self.width))
-
-    def keeps_steps_apart(self, problem: Problem) -> bool:
-        """Whether what is unsafe at one step may be safe at another."""
-        return not is_endless(problem, self.pooled)
-
-    def statement(self, problem: Problem, episodes: int) -> Statement:
-        """The bounds on resets hold with any constants; nothing is claimed about regret."""
-        endless, pairs = is_endless(problem, self.pooled), (problem.n_states or 0) * problem.n_actions
-        most = float(pairs * (1 if endless else problem.horizon))
-        eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
-        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
-        constants |= {"eliminates": eliminates, "noise": noise_of(problem, self.noise, self.width)}
-        why = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
-        return Statement(constants, False, f"{why}; its regret is tuned", most)
 
     def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
         """Bits of the rules that describe which pairs fall [L, S, A], and the tests of a run; None without rules."""

@@ -7,24 +7,19 @@ observed successors all lie in W. The true safe sets lie inside the learned ones
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
-from resetfree.core.settings import NonNegative, Probability
-from resetfree.game.capabilities import Partner, Proof, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.capabilities import Partner, Suited
 from resetfree.players.shared.batched.form import BatchedForm
-from resetfree.players.shared.count_players import Ties, multiplier, noise_of, union_bound
-from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState, is_endless, no_sets
+from resetfree.players.shared.elimination_players import EliminationPlayer
+from resetfree.players.shared.elimination_sets import EliminationState
 from resetfree.players.shared.given_episodes import TakesEpisodes
-from resetfree.players.shared.kernels.count_planning import BERNSTEIN, HOEFFDING, Bonus
-from resetfree.players.shared.large_problems import begin
 from resetfree.players.shared.method import Method, penalised
-from resetfree.players.shared.requirements import check_episodes
-from resetfree.problems.contract import Problem, State
+from resetfree.problems.contract import Problem
 
 
 @dataclass(frozen=True)
-class SupportElimination(TakesEpisodes, PrimalPlayer[EliminationState | LargeEliminationState]):
+class SupportElimination(TakesEpisodes, EliminationPlayer):
     """An optimistic reward learner (UCBVI) that only takes actions which can still be safe; it needs no multiplier.
 
     On every path, whatever the constants: each reset removes at least one unsafe pair for good, so resets never exceed
@@ -53,34 +48,6 @@ class SupportElimination(TakesEpisodes, PrimalPlayer[EliminationState | LargeEli
     """
 
     name: ClassVar[str] = "support-elimination"
-    prediction: ClassVar[Prediction] = "low"
-    scale: NonNegative = 0.05
-    width: Literal["tuned", "theory"] = "tuned"
-    pooled: bool | None = None
-    ties: Ties = "learned"
-    noise: NonNegative = 0.0
-    p: Probability = 0.05
-
-    def init(self, problem: Problem, episodes: int, seed: int) -> EliminationState | LargeEliminationState:
-        """No data yet: every action can be safe."""
-        check_episodes(episodes, self.name)
-        pooled = problem.stationary if self.pooled is None else self.pooled
-        log_term, noise = self._log_term(problem, episodes, pooled), noise_of(problem, self.noise, self.width)
-        data = begin(problem, self.name, pooled, self.ties, log_term, noise=noise, seed=seed)
-        return no_sets(data, problem, self._endless(problem))
-
-    def plan(self, state: EliminationState | LargeEliminationState, s1: State, lam: float) -> Plan:
-        """The optimistic plan inside the allowed actions, whose estimated cost is zero under any multiplier."""
-        multiplier(state.data, lam, False)
-        form = BERNSTEIN if self.width == "tuned" else HOEFFDING
-        return state.plan(s1, Bonus(form, state.data.log_term, state.data.noise, 0.0, 0.0))
-
-    def update(
-        self, state: EliminationState | LargeEliminationState, round: Round
-    ) -> EliminationState | LargeEliminationState:
-        """Count the steps; after a new edge or a new reset state compute again which actions can be safe."""
-        state.learn(round)
-        return state
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
@@ -93,22 +60,14 @@ class SupportElimination(TakesEpisodes, PrimalPlayer[EliminationState | LargeEli
         )
         return Suited(1, why, Partner("constant-penalty", "realised", {"C": 0.0}))
 
-    def proof(self, problem: Problem) -> Proof:
-        """Of its optimism: rewards no noisier than the width counts on."""
-        return Proof(failure=self.p, noise=noise_of(problem, self.noise, self.width))
-
-    def keeps_steps_apart(self, problem: Problem) -> bool:
-        """Whether what is unsafe at one step may be safe at another."""
-        return not self._endless(problem)
-
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same counts and sets in every row."""
         from resetfree.players.shared.batched.batched_optimistic import Optimistic, learned_ties
 
         ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
-        form, data = BERNSTEIN if self.width == "tuned" else HOEFFDING, fresh.data
-        noisy, layers = data.noise > 0, len(fresh.allowed)
-        program = Optimistic(len(data.tried), form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
+        data, layers = fresh.data, len(fresh.allowed)
+        noisy = data.noise > 0
+        program = Optimistic(len(data.tried), self._form, ties, noisy, allowed_layers=layers, endless=fresh.endless)
         return BatchedForm(program, {"log_term": data.log_term, "noise": data.noise, "cost_part": 0.0})
 
     @staticmethod
@@ -123,26 +82,6 @@ class SupportElimination(TakesEpisodes, PrimalPlayer[EliminationState | LargeEli
             Method(name, "ours", same, proved, rank=31, widths=(), guaranteed=True),
         ]
 
-    def statement(self, problem: Problem, episodes: int) -> Statement:
-        """The bound on resets holds with any constants; optimism only with the proved width."""
-        endless, pairs = self._endless(problem), (problem.n_states or 0) * problem.n_actions
-        most = float(pairs * (1 if endless else problem.horizon))
-        eliminates, what = ("(s, a)", "pair") if endless else ("(h, s, a)", "triple")
-        noise = noise_of(problem, self.noise, self.width)
-        constants: dict[str, float | str | bool] = {"scale": self.scale, "width": self.width, "p": self.p}
-        constants |= {"eliminates": eliminates, "noise": noise}
-        path = f"on every path at most one reset for each unsafe {what} {eliminates}, where Assumption 1 holds"
-        if self.width == "theory":
-            return Statement(constants, True, f"{path}; optimistic with probability 1 - p", most)
-        return Statement(constants, False, f"{path}; its regret is tuned", most)
-
-    def _endless(self, problem: Problem) -> bool:
-        """Whether safety may mean a life without end: nothing changes with the step, the context or at the end."""
-        return is_endless(problem, self.pooled)
-
-    def _log_term(self, problem: Problem, episodes: int, pooled: bool) -> float:
-        """L, the logarithm in the widths."""
-        if self.width == "tuned":
-            return 2.0 * self.scale**2
-        m = 2 if noise_of(problem, self.noise, self.width) > 0 else 1
-        return union_bound(problem, episodes, pooled, m, self.p)
+    def _claim(self) -> tuple[bool, str]:
+        """Optimism is proved with the proved width only."""
+        return (True, "optimistic with probability 1 - p") if self.width == "theory" else super()._claim()

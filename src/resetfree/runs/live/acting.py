@@ -122,7 +122,7 @@ def act(
 
     as_text: whether starts are text in its file.
 
-    Returns what ended it before its last episode, and the newest checkpoint of this session. Whatever is raised, the
+    Returns what ended it before its last episode, and the newest checkpoint of this call. Whatever is raised, the
     rounds so far are committed.
     """
     game, began, file = setup.game, time.monotonic() - before, ledger.path

@@ -15,7 +15,7 @@ from typing import Any
 
 from resetfree.core import state
 from resetfree.core.closing import Closes
-from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.errors import RunError
 from resetfree.core.plain_tree import encode
 from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_for_plan
@@ -86,11 +86,7 @@ class Learner(Closes):
     def save(self) -> None:
         """Hand over a checkpoint."""
         arrays = self._arrays()
-        if arrays.keys() != self._names:
-            raise InvalidInput(
-                f"The state of a player must keep its structure. Got '{min(arrays.keys() ^ self._names)}' in round "
-                f"{self._game.k} or at the start only: keep the same fields, keys and lengths, and let arrays grow."
-            )
+        state.check_structure(arrays, self._names, self._game.k)
         tree = {"k": self._game.k, "s1": self._game.s1, "arrays": {**arrays, **saved_plans(self._game)}}
         self._checkpoints.post(encode(tree), self._game.k)
         self._saved = self._game.k

@@ -13,7 +13,7 @@ from resetfree.runs.result import Run
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group, clock
-from resetfree.show.report.html.series import Curve, curve, shown
+from resetfree.show.report.html.series import curve, shown
 from resetfree.show.report.style import BLUE, GREEN, GREY, ORANGE
 
 TIMED = ("based_on", "missed", "lateness")  # columns of such runs
@@ -52,58 +52,66 @@ def summary(group: Group) -> str:
 def ages(group: Group) -> Drawing:
     """How old plans were: mean so far, and the oldest so far."""
     each = [_ages(run) for run in group.runs]
-    curves = _curves(group, {"age_mean": [_mean(x) for x in each], "oldest": [np.maximum.accumulate(x) for x in each]})
-    figure, axes = draw.canvas()
-    draw.plot(axes, curves["age_mean"], "mean so far", BLUE)
-    draw.plot(axes, curves["oldest"], "oldest so far", GREY, ls=":")
-    draw.dress(axes, "Age of the plans", "rounds", log="x")
-    draw.legend_above(axes)
+    values = {"age_mean": [_mean(x) for x in each], "oldest": [np.maximum.accumulate(x) for x in each]}
     caption = (
         "Rounds that were over when an episode began and that its plan did not rest on yet; 0 in a world that waits. "
-        f"After a reset the next plan always rests on it. {draw.over_seeds(group.n)}"
+        "After a reset the next plan always rests on it."
     )
-    alt = (
-        f"Age of the plans in rounds, {curves['age_mean'].mean[-1]:.3g} on average, at most {_last(curves, 'oldest')}."
-    )
-    words = (f"{group.name}-plan-ages", "Age of the plans", caption, alt)
-    return Drawing(*words, data=draw.columns(curves), figure=figure)
+    alt = "Age of the plans in rounds, {age_mean:.3g} on average, at most {oldest:.4g}."
+    lines = [("mean so far", BLUE, "-"), ("oldest so far", GREY, ":")]
+    return _drawn(group, "plan-ages", ("Age of the plans", "rounds"), values, lines, caption=caption, alt=alt)
 
 
 def deadlines(group: Group) -> Drawing:
     """Deadlines missed so far beside the resets that happened."""
     missed = [np.cumsum(run.columns["missed"].astype(np.float64)) for run in group.runs]
-    curves = _curves(group, {"missed": missed, "realised": group.measures["realised"]})
-    figure, axes = draw.canvas()
-    draw.plot(axes, curves["missed"], "deadlines missed", BLUE)
-    draw.plot(axes, curves["realised"], "resets", ORANGE, ls="--")
-    draw.dress(axes, "Deadlines missed and resets", "count so far", log="x")
-    draw.legend_above(axes)
-    caption = (
-        "Ticks of the clock that passed without a command of their own, beside the resets that happened. "
-        f"{draw.over_seeds(group.n)}"
-    )
-    alt = f"{_last(curves, 'missed')} deadlines missed, {_last(curves, 'realised')} resets."
-    words = (f"{group.name}-deadlines", "Deadlines missed and resets", caption, alt)
-    return Drawing(*words, data=draw.columns(curves), figure=figure)
+    values = {"missed": missed, "realised": group.measures["realised"]}
+    caption = "Ticks of the clock that passed without a command of their own, beside the resets that happened."
+    alt = "{missed:.4g} deadlines missed, {realised:.4g} resets."
+    lines = [("deadlines missed", BLUE, "-"), ("resets", ORANGE, "--")]
+    titles = ("Deadlines missed and resets", "count so far")
+    return _drawn(group, "deadlines", titles, values, lines, caption=caption, alt=alt)
 
 
 def lateness(group: Group) -> Drawing:
     """The latest command of each episode: mean so far, and the largest so far."""
     late = [1000 * np.nan_to_num(run.columns["lateness"].astype(np.float64)) for run in group.runs]
-    each = {"late_mean": [_mean(x) for x in late], "latest": [np.maximum.accumulate(x) for x in late]}
-    curves = _curves(group, each)
-    figure, axes = draw.canvas()
-    draw.plot(axes, curves["late_mean"], "mean so far", GREEN)
-    draw.plot(axes, curves["latest"], "latest so far", GREY, ls=":")
-    draw.dress(axes, "Latest command of an episode", "milliseconds", log="x")
-    draw.legend_above(axes)
+    values = {"late_mean": [_mean(x) for x in late], "latest": [np.maximum.accumulate(x) for x in late]}
     caption = (
-        "How long after its tick the latest command of an episode went out, in milliseconds of the monotonic clock. "
-        f"{draw.over_seeds(group.n)}"
+        "How long after its tick the latest command of an episode went out, in milliseconds of the monotonic clock."
     )
-    alt = f"Lateness, {curves['late_mean'].mean[-1]:.3g} ms on average, at most {_last(curves, 'latest')} ms."
-    words = (f"{group.name}-lateness", "Latest command of an episode", caption, alt)
-    return Drawing(*words, data=draw.columns(curves), figure=figure)
+    alt = "Lateness, {late_mean:.3g} ms on average, at most {latest:.4g} ms."
+    lines = [("mean so far", GREEN, "-"), ("latest so far", GREY, ":")]
+    titles = ("Latest command of an episode", "milliseconds")
+    return _drawn(group, "lateness", titles, values, lines, caption=caption, alt=alt)
+
+
+def _drawn(
+    group: Group,
+    name: str,
+    titles: tuple[str, str],
+    values: dict[str, list[Floats]],
+    lines: list[tuple[str, str, str]],
+    *,
+    caption: str,
+    alt: str,
+) -> Drawing:
+    """Curves over the episodes.
+
+    titles: of the figure and of its axis.  values: of every run, by name.  lines: label, colour and style of each.
+    alt: with the last mean of each by its name.
+    """
+    k = shown(group.rounds, log=True)
+    curves = {name: curve([v[: group.rounds] for v in each], k) for name, each in values.items()}
+    figure, axes = draw.canvas()
+    for one, (label, colour, style) in zip(curves.values(), lines, strict=True):
+        draw.plot(axes, one, label, colour, ls=style)
+    title, axis = titles
+    draw.dress(axes, title, axis, log="x")
+    draw.legend_above(axes)
+    words = alt.format_map({name: float(one.mean[-1]) for name, one in curves.items()})
+    caption = f"{caption} {draw.over_seeds(group.n)}"
+    return Drawing(f"{group.name}-{name}", title, caption, words, data=draw.columns(curves), figure=figure)
 
 
 def _ages(run: Run) -> Floats:
@@ -112,12 +120,3 @@ def _ages(run: Run) -> Floats:
 
 def _mean(values: Floats) -> Floats:
     return np.asarray(np.cumsum(values) / np.arange(1, len(values) + 1))
-
-
-def _curves(group: Group, values: dict[str, list[Floats]]) -> dict[str, Curve]:
-    k = shown(group.rounds, log=True)
-    return {name: curve([v[: group.rounds] for v in each], k) for name, each in values.items()}
-
-
-def _last(curves: dict[str, Curve], name: str) -> str:
-    return f"{curves[name].mean[-1]:.4g}"
