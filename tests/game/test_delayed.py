@@ -27,6 +27,7 @@ from resetfree.players.shared.choice_search import LinearScores
 from resetfree.players.testing import trial_problems as trial
 from resetfree.problems.contract import Problem
 
+BOX = "model-search, box"
 FEW = {"population": 4, "rounds": 1, "planning": 5, "starts": 1}  # a search that takes no time
 PAIRS: dict[str, tuple[str, tuple[str, dict[str, Any]], tuple[str, dict[str, Any]]]] = {
     "ucbvi": ("physical", ("ucbvi", {}), ("projected-gradient", {"B": 3.0})),
@@ -34,7 +35,7 @@ PAIRS: dict[str, tuple[str, tuple[str, dict[str, Any]], tuple[str, dict[str, Any
     "support-elimination": ("physical", ("support-elimination", {}), ("constant-penalty", {"C": 1.0})),
     "politex": ("physical", ("politex", {"B": 3.0}), ("search", {"B": 3.0})),
     "model-search": (trial.VECTORS, ("model-search", FEW), ("constant-penalty", {"C": 5.0})),
-    "model-search, box": (trial.BOX, ("model-search", FEW), ("constant-penalty", {"C": 5.0})),
+    BOX: (trial.BOX, ("model-search", FEW), ("constant-penalty", {"C": 5.0})),
 }
 
 
@@ -76,7 +77,7 @@ def test_without_delay_it_is_the_game_of_the_loop(name: str) -> None:
     assert [this.based_on for this in rounds] == [this.k - 1 for this in rounds]
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", [*(name for name in PAIRS if name != BOX), pytest.param(BOX, marks=pytest.mark.slow)])
 @given(data=st.data())
 @settings(max_examples=12, deadline=None)
 def test_any_delays_give_the_rounds_of_a_game_that_keeps_all_states(name: str, data: st.DataObject) -> None:

@@ -27,7 +27,7 @@ print(hashlib.sha256(b"".join(run.columns[name].tobytes() for name in ("v_r_hat"
 """
 
 
-@pytest.mark.parametrize("settings", ["", "switching='every'"])
+@pytest.mark.parametrize("settings", ["", pytest.param("switching='every'", marks=pytest.mark.slow)])
 def test_a_run_has_the_same_bits_on_any_number_of_threads(settings: str) -> None:
     if not libraries():
         pytest.skip("NumPy and SciPy bring no OpenBLAS of their own here")

@@ -121,6 +121,7 @@ def test_targets_by_hand() -> None:
                 assert found[:, t, e, i] == pytest.approx([earned, cost], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_an_actor_avoids_danger_beyond_the_end_of_imagined_lives() -> None:
     drifting = toy(0.2, 0.2, judge=(-8.0, 0.0, 0.0, 2.0, 0.0), push=0.4)  # beyond 2 it falls; the push can stop it
     spread = [(0.4 * i, 0.0) for i in range(8)]

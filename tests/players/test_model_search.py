@@ -241,13 +241,13 @@ def test_it_keeps_an_unstable_world_in_place() -> None:
     assert steady(found) == [1000] * 5
 
 
-def test_it_learns_within_a_few_resets() -> None:
-    """Three seeds of 60 episodes; uniform play is reset in nearly every one of them."""
-    for seed in range(3):
-        run = rf.learn(Unstable(), episodes=60, seed=seed)
-        assert run.spec["primal"]["name"] == "model-search"
-        assert run.realised_resets[-1] <= 6
-        assert run.columns["reset"][-40:].sum() == 0
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_it_learns_within_a_few_resets(seed: int) -> None:
+    """Uniform play is reset in nearly every one of 60 episodes."""
+    run = rf.learn(Unstable(), episodes=60, seed=seed)
+    assert run.spec["primal"]["name"] == "model-search"
+    assert run.realised_resets[-1] <= 6
+    assert run.columns["reset"][-40:].sum() == 0
 
 
 def test_planning_twice_gives_the_same_and_changes_nothing() -> None:

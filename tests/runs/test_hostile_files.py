@@ -214,7 +214,7 @@ def run_mutants(*names: str) -> None:
 
 def test_crafted_arrays_never_reach_compiled_code() -> None:
     """Counts, a player that eliminates, vector states: the kinds of state that compiled code indexes with."""
-    run_mutants("ucbvi", "mdp-exp2", "model-search", "model-search-box")
+    run_mutants("ucbvi", "mdp-exp2", "model-search")
 
 
 @pytest.mark.slow

@@ -293,9 +293,10 @@ SMALL = {
     **{"stored rows": 150, "a search": 60, "a search in a box": 60, "numbered observations": 200},
     **{"rewards outside": 150, "rewards learned": 60},
 }
+LONG = {"a search in a box", "rewards learned"}  # seconds of planning: killed often only
 
 
-@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("case", [case for case in SMALL if case not in LONG])
 def test_a_run_on_an_environment_survives_being_killed(case: str, tmp_path: Path) -> None:
     check_killed(killed(tmp_path, case, SMALL[case], 4), case, SMALL[case], 4)
 

@@ -102,7 +102,8 @@ def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], Swee
     return process, parse_plan(text), SweepFolder(tmp_path / "s"), command
 
 
-@pytest.mark.parametrize("part", ["raylet", pytest.param("gcs_server", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["raylet", "gcs_server"])
 def test_a_cluster_that_dies_is_started_again_and_one_object_is_printed(tmp_path: Path, part: str) -> None:
     process, plan, folder, _ = sweep_on_ray(tmp_path, SMALL.replace("60", "3000"))
     while not any(folder.is_finished(trial.id, trial.episodes) for trial in plan.trials):

@@ -13,8 +13,8 @@ from math import log, sqrt
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
+import scipy  # loads its optimisers when they are used: every command imports this module, few solve a program
 from scipy import sparse
-from scipy.optimize import linprog
 from scipy.special import ndtri
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
@@ -221,7 +221,7 @@ def optimal_gain(mdp: FiniteMDP) -> Gain:
     left = sparse.vstack([sparse.hstack([less, sparse.csr_array((len(pairs), n))]), sparse.hstack([here, less])])
     right = np.concatenate([np.zeros(len(pairs)), mdp.reward[0].ravel()[pairs]])
     goal = np.concatenate([np.ones(n), np.zeros(n)])
-    found = linprog(goal, A_ub=-left.tocsr(), b_ub=-right, bounds=(None, None), method="highs")
+    found = scipy.optimize.linprog(goal, A_ub=-left.tocsr(), b_ub=-right, bounds=(None, None), method="highs")
     if not found.success:
         raise NotCertifiable(f"The linear program of the gain was not solved: {found.message}")
     gain[inside] = found.x[:n]

@@ -16,11 +16,13 @@ from resetfree.problems.registry import make
 SEARCH: dict[str, Any] = {"population": 8, "rounds": 2, "planning": 10, "waves": 5}
 SMALL: dict[str, dict[str, Any]] = {**small_networks.SMALL, "model-search": SEARCH}
 CHECKS: dict[Role, dict[str, Check]] = {"primal": primal_checks(), "dual": dual_checks()}
+LONG = {"neural-search-learns", "neural-search-same-seed"}  # programs are compiled for every size of data
 PAIRS = [
-    pytest.param(cls(**SMALL.get(name, {})), check, id=f"{name}-{check.name}")
+    pytest.param(cls(**SMALL.get(name, {})), check, id=id, marks=[pytest.mark.slow] if id in LONG else [])
     for role, checks in CHECKS.items()
     for name, cls in discover(role).items()
     for check in checks.values()
+    for id in [f"{name}-{check.name}"]
 ]
 
 
