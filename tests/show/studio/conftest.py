@@ -1,22 +1,12 @@
-"""What the studio's tests share: one server for those that only ask, and a real browser."""
+"""What the studio's tests share: one server for those that only ask."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.show.studio.serving import Here, Served, served
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(scope="module")
@@ -30,32 +20,3 @@ def here(tmp_path: Path) -> Iterator[Here]:
     one = Here(tmp_path)
     yield one
     one.close()
-
-
-def chromium() -> str | None:
-    """The browser: RESETFREE_CHROMIUM, or one of the usual names."""
-    named = os.environ.get("RESETFREE_CHROMIUM")
-    return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    try:
-        from playwright.sync_api import Error, sync_playwright
-    except ImportError:
-        path = None
-    if path is None:
-        loud = (
-            "NO BROWSER: the studio's page was NOT tested. Install chromium and playwright, or set RESETFREE_CHROMIUM."
-        )
-        print(f"\n{'!' * len(loud)}\n{loud}\n{'!' * len(loud)}", file=sys.__stderr__, flush=True)
-        pytest.skip(loud)
-    with warnings.catch_warnings(), sync_playwright() as playwright:
-        warnings.simplefilter("ignore")  # those of the driver, which are not ours
-        try:
-            found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except Error as error:
-            pytest.skip(f"NO BROWSER: '{path}' does not start, so the studio's page was NOT tested: {error}")
-        yield found
-        found.close()

@@ -11,11 +11,12 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import comparing, maps, page, players, timing
+from resetfree.show.report.html import comparing, falls, maps, page, players, timing
 from resetfree.show.report.html import html_tables as tables
 from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Collection, Group, collect
+from resetfree.show.report.html.headline import headline, number
 from resetfree.show.report.html.phrases import Markup, join, tag
 
 MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
@@ -56,7 +57,8 @@ def write_report(
 ) -> WrittenReport:
     """Write one self-contained HTML file about run files, and return what it holds.
 
-    runs: run files, of one or several problems and players; those that differ by the seed only are taken together.
+    runs: run files, or folders of them such as that of a sweep, of one or several problems and players; those that
+        differ by the seed only are taken together.
     path: the page; a file that is there is replaced only if it is such a page.
     problem, options: for runs whose problem is not registered, see `resetfree.load`.
     figures: a folder for every figure as SVG, PDF and PNG and its data as CSV.
@@ -65,7 +67,7 @@ def write_report(
     """
     began, target = time.perf_counter(), Path(path)
     check_target(target)
-    found = collect([Path(run) for run in runs], problem, options)
+    found = collect(run_files(runs), problem, options)
     try:
         with style.look():
             drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details)
@@ -79,6 +81,23 @@ def write_report(
         draft.write_bytes(content)
     n = sum(group.n for group in found.groups) + len(found.empty)
     return WrittenReport(target, n, tuple(d.name for d in drawn), len(content), time.perf_counter() - began)
+
+
+def run_files(given: Sequence[str | Path]) -> list[Path]:
+    """The files that are meant: a folder, such as that of a sweep, stands for every run file in it."""
+    found: list[Path] = []
+    for path in map(Path, given):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        try:
+            inside = sorted(one for one in path.rglob("*.rfrun") if one.is_file())
+        except OSError as error:
+            raise RunError(f"The folder '{path}' cannot be read: {error.strerror}.") from error
+        if not inside:
+            raise RunError(f"There is no run file (*.rfrun) in the folder '{path}'.")
+        found += inside
+    return found
 
 
 def check_target(target: Path) -> None:
@@ -111,7 +130,7 @@ def build(found: Collection, details: bool) -> tuple[list[Drawing], str]:
         body.append(_comparison(comparable, drawn))
     for group in groups:
         contents[group.name] = group.label
-        body.append(_group(group, drawn, details))
+        body.append(_group(group, drawn, details, alone=len(groups) == 1))
     performed = tables.interventions(found)
     if performed is not None:
         contents["interventions"] = "Interventions"
@@ -125,17 +144,21 @@ def build(found: Collection, details: bool) -> tuple[list[Drawing], str]:
     if len(title) > LONGEST_TITLE:
         title = f"{title[: LONGEST_TITLE - 1]}…"
     footer = "Made from the run files alone; certificates were computed anew. This file needs no network."
-    return drawn, page.page(title, summary, contents, body, footer)
+    return drawn, page.page(title, summary, _lead(groups), contents, body=body, footer=footer)
+
+
+def _lead(groups: list[Group]) -> Markup:
+    """What is wrong, if anything is, and then what came out."""
+    parts: list[object] = []
+    for sentence in tables.failures(groups):
+        parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
+    for sentence in tables.stuck(groups):
+        parts.append(tag("p", tag("strong", "A run stood still: "), sentence, class_="alert"))
+    return join([*parts, headline(groups)])
 
 
 def _overview(found: Collection) -> Markup:
-    parts: list[object] = []
-    for sentence in tables.failures(found.groups):
-        parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
-    for sentence in tables.stuck(found.groups):
-        parts.append(tag("p", tag("strong", "A run stood still: "), sentence, class_="alert"))
-    if found.groups:
-        parts.append(tables.overview(found.groups))
+    parts: list[object] = [tables.overview(found.groups)] if found.groups else []
     parts += [tag("p", sentence, class_="note") for sentence in tables.unplayed(found)]
     parts += [tag("details", tag("summary", "How to read this page"), page.glossary())]
     return page.section("overview", "Runs and results", *parts)
@@ -143,16 +166,17 @@ def _overview(found: Collection) -> Markup:
 
 def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:
     parts: list[object] = []
-    for number, members in enumerate(comparable, 1):
-        new = comparing.figures(members, number)
+    for which, members in enumerate(comparable, 1):
+        new = comparing.figures(members, which)
         drawn += new
-        parts += [tag("h3", members[0].spec["problem"]), page.figures(new)]
+        parts += [tag("h3", members[0].spec["problem"]), comparing.standings(members), page.figures(new)]
     return page.section("comparison", "Comparison", *parts)
 
 
-def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
+def _group(group: Group, drawn: list[Drawing], details: bool, *, alone: bool) -> Markup:
     sets = {
         "What was learned": learning,
+        "Before the resets": falls,
         "The clock and the age of plans": timing,
         "The game between the players": players,
         "The map": maps,
@@ -162,6 +186,9 @@ def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
     ]
     if isinstance(group.truths, str):
         parts.append(tag("p", f"Regret is not shown: {group.truths}.", class_="note"))
+    same = players.constant_multiplier(group)
+    if same is not None:
+        parts.append(tag("p", f"The multiplier was {number(same)} in every episode.", class_="note"))
     if timing.is_timed(group):
         parts.append(tag("p", timing.summary(group), class_="note"))
     for title, module in sets.items():
@@ -181,4 +208,4 @@ def _group(group: Group, drawn: list[Drawing], details: bool) -> Markup:
         )
         parts.append(tag("p", words, class_="soft"))
     parts += [tag("h3", "Certificates: what is guaranteed and what is tuned"), tables.certificates(group)]
-    return page.section(group.name, group.label, join(parts))
+    return (page.section if alone else page.folded)(group.name, group.label, join(parts))

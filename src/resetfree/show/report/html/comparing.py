@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from resetfree.show.report.comparison import span
 from resetfree.show.report.html.figures import HEIGHT, LONGEST, Drawing, canvas, dress, plain_text
 from resetfree.show.report.html.groups import Group
+from resetfree.show.report.html.headline import late_reward, name, number
+from resetfree.show.report.html.phrases import Markup, table, tag
 from resetfree.show.report.html.series import curve, shown
 from resetfree.show.report.style import GREY, line
-from resetfree.studies.statistics import interval
+from resetfree.studies.statistics import Interval, chance_of_less, interval, trimmed
 
 MARKS = "os^Dvp*X"
+MANY = 3  # runs of every group from which on their distribution is drawn
 TITLES = {  # and units
     "regret": ("Regret", "reward"),
     "resets": ("Resets, expected", "resets"),
@@ -24,19 +30,77 @@ def by_problem(groups: list[Group]) -> list[list[Group]]:
     return [members for members in found.values() if len(members) > 1]
 
 
-def figures(groups: list[Group], number: int) -> list[Drawing]:
+def figures(groups: list[Group], which: int) -> list[Drawing]:
     """Figures for the groups of one problem."""
     with_regret = [g for g in groups if "regret" in g.measures]
     drawn = []
     if with_regret:
-        drawn.append(_curves(groups, with_regret, "regret", number))
+        drawn.append(_curves(groups, with_regret, "regret", which))
     exact = [g for g in groups if "resets" in g.measures]
     if len(exact) == len(groups):
-        drawn.append(_curves(groups, exact, "resets", number))
-    drawn.append(_curves(groups, groups, "realised", number))
+        drawn.append(_curves(groups, exact, "resets", which))
+    drawn.append(_curves(groups, groups, "realised", which))
     if len(with_regret) > 1:
-        drawn.append(_pairs(groups, with_regret, number))
+        drawn.append(_pairs(groups, with_regret, which))
+    if min(group.n for group in groups) >= MANY:
+        drawn.append(_profile(groups, which))
     return drawn
+
+
+def standings(groups: list[Group]) -> Markup:
+    """The groups of one problem from the fewest resets on: interquartile means, and how surely the first is ahead."""
+    resets = {group.name: trimmed(group.final("realised")) for group in groups}
+    order = sorted(groups, key=lambda group: resets[group.name].mean)
+    first, rows = order[0], []
+    for group in order:
+        ahead: object = "–"
+        if group is not first and min(first.n, group.n) > 1:
+            chance = chance_of_less(first.final("realised"), group.final("realised"))
+            ahead = f"{chance.mean:.0%} [{chance.low:.0%}, {chance.high:.0%}]"
+        regret = group.final("regret")
+        ends = [_cell(resets[group.name]), _cell(trimmed(regret)) if regret else "–"]
+        rows.append((tag("a", name(group), href=f"#{group.name}"), group.n, *ends, number(late_reward(group)), ahead))
+    head = (
+        "group",
+        "n",
+        "Resets, realised",
+        "Regret",
+        "reward per episode at the end",
+        "chance that the first has fewer resets",
+    )
+    caption = (
+        "Interquartile means over seeds (without the least and the largest quarter) and 95 % bootstrap intervals; the "
+        "chance that a run of the first line has fewer resets than a run of this line, ties counted half"
+    )
+    return table(head, rows, numbers=range(1, 6), caption=caption)
+
+
+def _cell(x: Interval) -> str:
+    return span(x).replace(" [", "\n[")
+
+
+def _profile(groups: list[Group], which: int) -> Drawing:
+    """The share of the runs of each group that had at most so many resets."""
+    height = _tall(groups)
+    figure, axes = canvas(height)
+    rows: list[tuple[object, ...]] = []
+    most = max(max(group.final("realised")) for group in groups)
+    for i, (group, name_of) in enumerate(zip(groups, names(groups), strict=True)):
+        ends = np.unique(group.final("realised"))
+        x = np.concatenate([[0.0], ends, [most]])
+        share = np.array([np.mean(np.array(group.final("realised")) <= at) for at in x])
+        axes.step(x, share, where="post", label=f"{name_of}, n = {group.n}", **line(i))
+        rows += [(group.label, group.n, *row) for row in zip(x.tolist(), share.tolist(), strict=True)]
+    dress(axes, "Share of runs with at most so many resets", "share of runs", x="resets, realised")
+    axes.set_ylim(-0.03, 1.03)
+    _below(axes, height, len(groups))
+    caption = (
+        "Left and high is good: how many of the runs of a group (n in the legend) had at most x resets in all. A curve "
+        "above another throughout is better on every quantile."
+    )
+    alt = f"Profiles of the resets of {len(groups)} groups, between 0 and {most:.4g}."
+    data = dict(zip(("group", "n", "resets", "share"), zip(*rows, strict=True), strict=True))
+    return Drawing(f"comparison{which}-profile", "Profiles of Resets", caption, alt, data=data, figure=figure)
 
 
 def names(groups: list[Group]) -> list[str]:
@@ -57,7 +121,7 @@ def _tall(groups: list[Group]) -> float:
     return HEIGHT + 0.17 * len(groups) + 0.1
 
 
-def _curves(all_groups: list[Group], groups: list[Group], name: str, number: int) -> Drawing:
+def _curves(all_groups: list[Group], groups: list[Group], name: str, which: int) -> Drawing:
     """One measure of all groups over the episodes, the episodes on a logarithmic axis."""
     title, unit = TITLES[name]
     height = _tall(groups)
@@ -82,10 +146,10 @@ def _curves(all_groups: list[Group], groups: list[Group], name: str, number: int
     )
     alt = f"{title} of {len(groups)} groups over the episodes."
     data = dict(zip(("group", "n", "k", "mean", "low", "high"), zip(*rows, strict=True), strict=True))
-    return Drawing(f"comparison{number}-{name}", title, caption, alt, data=data, figure=figure)
+    return Drawing(f"comparison{which}-{name}", title, caption, alt, data=data, figure=figure)
 
 
-def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing:
+def _pairs(all_groups: list[Group], groups: list[Group], which: int) -> Drawing:
     """Regret(K) against Resets(K): the trade-off between them."""
     height = _tall(groups)
     figure, axes = canvas(height)
@@ -111,7 +175,7 @@ def _pairs(all_groups: list[Group], groups: list[Group], number: int) -> Drawing
     alt = f"Regret against Resets of {len(groups)} groups."
     sides = [f"{what}{side}" for what in ("regret", "resets") for side in ("", "_low", "_high")]
     data = dict(zip(("group", "n", "episodes", *sides), zip(*rows, strict=True), strict=True))
-    return Drawing(f"comparison{number}-pairs", "Regret against Resets", caption, alt, data=data, figure=figure)
+    return Drawing(f"comparison{which}-pairs", "Regret against Resets", caption, alt, data=data, figure=figure)
 
 
 def _below(axes: object, height: float, n: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import warnings
 from collections.abc import Mapping
@@ -73,6 +74,12 @@ class Drawing:
             writer.writerow([_cell(value) for value in row])
         return buffer.getvalue()
 
+    @property
+    def points(self) -> str:
+        """What a pointer over the drawing reads: every labelled line of every pair of axes, as JSON; empty if none."""
+        found = [read for axes in self.figure.axes if (read := readable(axes))]
+        return json.dumps(found, separators=(",", ":"), allow_nan=False) if found else ""
+
     def write(self, folder: Path) -> None:
         """The figure in every format and its data, as files in a folder."""
         contents = {
@@ -106,6 +113,30 @@ def _cell(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else repr(float(value))
     return str(value)
+
+
+def readable(axes: Any) -> dict[str, Any] | None:
+    """Where axes lie in the drawing (points from the top left), how they scale, and their labelled lines."""
+    lines = [one for one in axes.get_lines() if not one.get_label().startswith("_") and len(one.get_xdata()) > 2]
+    if not lines or axes.get_xscale() not in ("linear", "log"):
+        return None
+    width, height = (72.0 * side for side in axes.figure.get_size_inches())
+    (left, bottom), (right, top) = axes.get_position().get_points()
+    box = [left * width, (1 - top) * height, right * width, (1 - bottom) * height]
+    return {
+        "box": [round(float(side), 2) for side in box],
+        "x": [float(end) for end in axes.get_xlim()],
+        "log": axes.get_xscale() == "log",
+        "lines": [[one.get_label(), _brief(one.get_xdata()), _brief(one.get_ydata())] for one in lines],
+    }
+
+
+def _brief(values: Any) -> list[float | None]:
+    """Four digits, whole numbers whole; None for what is not drawn."""
+    exact = np.asarray(values, dtype=np.float64)
+    return [
+        None if not np.isfinite(v) else int(v) if v == round(v) and abs(v) < 1e15 else float(f"{v:.4g}") for v in exact
+    ]
 
 
 def canvas(height: float = HEIGHT, bottom: float = BOTTOM) -> tuple[Any, Any]:

@@ -15,12 +15,13 @@ from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.bounds import every_path, rate
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.series import Curve, Growth, curve, growth, shown
+from resetfree.show.report.html.series import Curve, Growth, curve, early, growth, shown
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 from resetfree.theory.certificates import RATES, anytime
 
 TICKS = 3000  # resets of a time line that are drawn one by one
 BINS = 240  # of a time line with more
+EARLY = " The episodes are on a logarithmic axis, since nearly all change is in the first tenth."
 
 
 def figures(group: Group) -> list[Drawing]:
@@ -33,50 +34,53 @@ def figures(group: Group) -> list[Drawing]:
 
 
 def linear_regret(group: Group) -> Drawing:
-    """Regret(k), linear axes."""
-    curves = _curves(group, ("regret",), log=False)
+    """Regret(k)."""
+    log = early(group.measures["regret"], group.rounds)
+    curves = _curves(group, ("regret",), log=log)
     figure, axes = draw.canvas()
     axes.axhline(0, color=GREY, lw=0.8)
     draw.plot(axes, curves["regret"], "Regret", BLUE)
-    draw.dress(axes, "Regret", "reward")
+    draw.dress(axes, "Regret", "reward", log="x" * log)
     caption = (
         "Regret(k): what the best policy that is never reset would have earned more, summed over k episodes, exact and "
-        f"never clipped. Below zero it was bought with resets. Unit: reward. {draw.over_seeds(group.n)}"
+        f"never clipped. Below zero it was bought with resets.{EARLY * log} Unit: reward. {draw.over_seeds(group.n)}"
     )
     alt = f"Regret over {group.rounds:,} episodes, ending at {curves['regret'].mean[-1]:.4g}."
-    return Drawing(f"{group.name}-regret", "Regret, linear", caption, alt, data=draw.columns(curves), figure=figure)
+    return Drawing(f"{group.name}-regret", "Regret", caption, alt, data=draw.columns(curves), figure=figure)
 
 
 def linear_resets(group: Group) -> Drawing:
-    """Expected and realised Resets(k) and the bounds that need no model, linear axes."""
+    """Expected and realised Resets(k) and the bounds that need no model."""
     names = [name for name in ("resets", "realised", "upper", "lower") if name in group.measures]
-    curves = _curves(group, names, log=False)
+    log = early(group.measures["realised"], group.rounds)
+    curves = _curves(group, names, log=log)
     figure, axes = draw.canvas()
     if "resets" in curves:
         draw.plot(axes, curves["resets"], "expected, exact", BLUE)
     draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
     axes.plot(curves["upper"].k, curves["upper"].mean, color=GREY, ls=":", label="certified bounds, no model")
     axes.plot(curves["lower"].k, curves["lower"].mean, color=GREY, ls=":")
-    draw.dress(axes, "Resets", "resets")
+    draw.dress(axes, "Resets", "resets", log="x" * log)
     draw.legend_above(axes)
     caption = (
         f"{_expected(group)} Realised: resets that happened. Dotted: between these the expected resets lie after every "
-        f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds). "
-        f"Unit: resets. {draw.over_seeds(group.n)}"
+        f"episode at once with probability {1 - anytime.DELTA:g}, from the realised resets alone (mean over seeds)."
+        f"{EARLY * log} Unit: resets. {draw.over_seeds(group.n)}"
     )
     alt = f"Resets over {group.rounds:,} episodes: {curves['realised'].mean[-1]:.4g} realised."
-    return Drawing(f"{group.name}-resets", "Resets, linear", caption, alt, data=draw.columns(curves), figure=figure)
+    return Drawing(f"{group.name}-resets", "Resets", caption, alt, data=draw.columns(curves), figure=figure)
 
 
 def foreseen(group: Group) -> Drawing:
     """Resets that the primal player predicted, those that happened, and what these say of their expectation."""
-    curves = _curves(group, ("predicted", "realised", "upper", "lower"), log=False)
+    log = early(group.measures["realised"], group.rounds)
+    curves = _curves(group, ("predicted", "realised", "upper", "lower"), log=log)
     figure, axes = draw.canvas()
     bounds = curves["upper"], curves["lower"]
     axes.fill_between(bounds[0].k, bounds[1].mean, bounds[0].mean, color=GREY, alpha=0.2, lw=0, label="plausible")
     draw.plot(axes, curves["predicted"], "predicted by the player", PINK)
     draw.plot(axes, curves["realised"], "realised", ORANGE, ls="--")
-    draw.dress(axes, "Resets, predicted and realised", "resets")
+    draw.dress(axes, "Resets, predicted and realised", "resets", log="x" * log)
     draw.legend_above(axes)
     said = [run.foresight for run in group.runs]
     off = {verdict: sum(one.verdict == verdict for one in said) for verdict in ("too low", "too high")}

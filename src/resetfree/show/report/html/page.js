@@ -1,10 +1,11 @@
 "use strict";
-// Saves figures, and switches between light and dark. Without it the page reads the same, and PDF and CSV are plain links.
+// Reads values off figures, saves them, and switches between light and dark. Without it the page reads the same, and PDF and CSV are plain links.
 const root = document.documentElement;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function drawing(figure) {
   const svg = figure.querySelector("svg").cloneNode(true);
+  for (const line of svg.querySelectorAll(".crosshair")) line.remove();
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
   svg.setAttribute("width", width + "pt");
   svg.setAttribute("height", height + "pt");
@@ -55,3 +56,70 @@ theme.addEventListener("click", () => {
   const now = root.dataset.theme || (dark.matches ? "dark" : "light");
   root.dataset.theme = now === "dark" ? "light" : "dark";
 });
+
+// The nearest point of each line to the pointer: x, then one row per line.
+const short = (value) => (value === null ? "–" : Number.isInteger(value) ? value.toLocaleString("en") : String(value));
+
+function nearest(xs, x) {
+  let best = 0;
+  for (let i = 1; i < xs.length; i++) if (xs[i] !== null && Math.abs(xs[i] - x) < Math.abs(xs[best] - x)) best = i;
+  return best;
+}
+
+function readable(figure) {
+  const panels = JSON.parse(figure.dataset.points);
+  const svg = figure.querySelector("svg");
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const line = document.createElementNS(svg.namespaceURI, "line");
+  const box = document.createElement("div");
+  line.setAttribute("class", "crosshair");
+  box.className = "reading";
+  box.setAttribute("aria-hidden", "true");
+
+  function leave() {
+    line.remove();
+    box.remove();
+  }
+
+  svg.addEventListener("pointerleave", leave);
+  svg.addEventListener("pointermove", (event) => {
+    const at = svg.getBoundingClientRect();
+    const px = ((event.clientX - at.left) / at.width) * width;
+    const py = ((event.clientY - at.top) / at.height) * height;
+    const panel = panels.find(({ box: [l, t, r, b] }) => px >= l && px <= r && py >= t && py <= b);
+    if (!panel) return leave();
+    const [left, top, right, bottom] = panel.box;
+    const [low, high] = panel.log ? panel.x.map(Math.log) : panel.x;
+    const place = low + ((px - left) / (right - left)) * (high - low);
+    const x = panel.log ? Math.exp(place) : place;
+    const xs = panel.lines[0][1];
+    const shown = xs[nearest(xs, x)];
+    const rows = panel.lines.map(([name, ks, ys]) => `${name}: ${short(ys[nearest(ks, shown)])}`);
+    box.textContent = [`at ${short(shown)}`, ...rows].join("\n");
+    const drawn = left + (((panel.log ? Math.log(shown) : shown) - low) / (high - low)) * (right - left);
+    for (const [name, value] of Object.entries({ x1: drawn, x2: drawn, y1: top, y2: bottom })) line.setAttribute(name, value);
+    if (!line.isConnected) {
+      svg.append(line);
+      figure.append(box);
+    }
+    const frame = figure.getBoundingClientRect();
+    const room = frame.width - box.offsetWidth - 8;
+    box.style.left = Math.max(4, Math.min(event.clientX - frame.left + 14, room)) + "px";
+    box.style.top = event.clientY - frame.top + 14 + "px";
+  });
+}
+
+document.querySelectorAll("figure[data-points]").forEach(readable);
+
+// A link into a folded group opens it, and paper shows everything.
+function unfold() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const group = target && target.closest("details.group");
+  if (group) {
+    group.open = true;
+    target.scrollIntoView();
+  }
+}
+addEventListener("hashchange", unfold);
+addEventListener("beforeprint", () => document.querySelectorAll("details.group").forEach((group) => (group.open = true)));
+unfold();

@@ -61,7 +61,9 @@ def figure(drawing: Drawing) -> Markup:
         tag("a", "CSV", href=data, download=f"{name}.csv", aria_label=f"Save the data of {drawing.title} as CSV"),
     ]
     caption = tag("figcaption", tag("strong", f"{drawing.title}. "), drawing.caption)
-    return tag("figure", picture, caption, tag("div", *links, class_="save"), id=name)
+    return tag(
+        "figure", picture, caption, tag("div", *links, class_="save"), id=name, data_points=drawing.points or None
+    )
 
 
 def figures(drawings: Sequence[Drawing]) -> Markup:
@@ -80,8 +82,19 @@ def glossary() -> Markup:
     return tag("dl", *pairs, class_="words")
 
 
-def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[Markup], footer: str) -> str:
-    """The whole file. Scripts and styles are named by their hashes, and nothing else may run or load."""
+def folded(name: str, title: object, *inside: object) -> Markup:
+    """A section whose content is shown on demand; a link to anything in it opens it."""
+    summary = tag("summary", tag("h2", title, id=name))
+    return tag("section", tag("details", summary, *inside, class_="group"), aria_labelledby=name)
+
+
+def page(
+    title: str, summary: str, lead: Markup, contents: Mapping[str, str], *, body: Sequence[Markup], footer: str
+) -> str:
+    """The whole file; `lead` comes before the list of contents.
+
+    Scripts and styles are named by their hashes, and nothing else may run or load.
+    """
     sheet, script = palette(PALETTE, "screen and ") + _file("page.css"), _file("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(sheet)}'; script-src '{_hash(script)}'; img-src data: blob:; "
@@ -100,6 +113,7 @@ def page(title: str, summary: str, contents: Mapping[str, str], body: Sequence[M
     inner = [
         tag("a", "Skip to the content", href="#content", class_="skip"),
         tag("header", tag("h1", title), switch, tag("p", summary)),
+        lead,
         tag("nav", tag("ol", *items), aria_label="Contents"),
         tag("main", *body, id="content"),
         tag("footer", tag("p", footer)),

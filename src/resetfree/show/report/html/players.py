@@ -14,7 +14,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.show.report.html import figures as draw
 from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.series import Curve, curve, shown
+from resetfree.show.report.html.series import Curve, curve, early, shown
 from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PINK
 
 DOTS = 600  # multipliers that are drawn
@@ -26,10 +26,19 @@ def figures(group: Group) -> list[Drawing]:
     drawn = []
     if "regret" in group.measures:
         drawn += [regret_side(group), resets_side(group)]
-    drawn.append(multipliers(group))
+    if constant_multiplier(group) is None:
+        drawn.append(multipliers(group))
+    elif isinstance(group.truths, str):
+        return drawn  # the same number at every start, and nothing to compare it with
     if group.runs[0].columns["s1"].dtype.kind in "iu":
         drawn.append(by_start(group))
     return drawn
+
+
+def constant_multiplier(group: Group) -> float | None:
+    """The multiplier of every episode of every run, where it is always the same."""
+    values = np.unique(np.concatenate([run.columns["lam"] for run in group.runs]))
+    return float(values[0]) if len(values) == 1 else None
 
 
 def regret_side(group: Group) -> Drawing:
@@ -41,7 +50,7 @@ def regret_side(group: Group) -> Drawing:
     draw.plot(axes, curves["dual_zero"], "R_d(0), dual player", PINK)
     draw.plot(axes, curves["sum"], "their sum", BLUE)
     axes.plot(curves["regret"].k, curves["regret"].mean, color=INK, ls=(0, (1, 2.5)), lw=2.2, label="Regret")
-    draw.dress(axes, "The game: Regret is the sum of both regrets", "reward")
+    draw.dress(axes, "The game: Regret is the sum of both regrets", "reward", log=_axis(group))
     draw.legend_above(axes)
     apart = max(float(np.abs(gap).max()) for gap in gaps)
     caption = (
@@ -64,7 +73,7 @@ def resets_side(group: Group) -> Drawing:
     draw.plot(axes, resets, "Resets, expected", BLUE)
     axes.fill_between(k, resets.mean, total.mean, color=GREY, alpha=0.12, lw=0, label="slack")
     axes.axhline(0, color=GREY, lw=0.8)
-    draw.dress(axes, "The game: what bounds Resets", "resets (bound: reward)")
+    draw.dress(axes, "The game: what bounds Resets", "resets (bound: reward)", log=_axis(group))
     draw.legend_above(axes)
     least = min(float(gap.min()) for gap in gaps)
     caption = (
@@ -76,12 +85,17 @@ def resets_side(group: Group) -> Drawing:
     return Drawing(*words, data=draw.columns(curves), figure=figure)
 
 
+def _axis(group: Group) -> str:
+    return "x" if early(group.measures["regret"], group.rounds) else ""
+
+
 def _sides(group: Group, bounded: str, **dual: str) -> tuple[dict[str, Curve], list[Floats]]:
     """Curves of both regrets, of their sum and of what it bounds; and the gap between these two, [K] per run.
 
     dual: the name of the dual player's curve, and of its measure.
     """
-    k, m = shown(group.rounds, log=False), group.measures
+    m = group.measures
+    k = shown(group.rounds, log=bool(_axis(group)))
     ((name, measure),) = dual.items()
     sums = [p + d for p, d in zip(m["r_p"], m[measure], strict=True)]
     series = {"primal": m["r_p"], name: m[measure], "sum": sums, bounded: m[bounded]}

@@ -17,6 +17,7 @@ from resetfree.studies.statistics import Interval, interval, mean_intervals
 
 POINTS = 160  # of a curve: more cannot be seen, and would only make the file large
 FIRST = 4  # exponents are fitted on the last three quarters, K/4 .. K
+EARLIEST = 100  # rounds below which an axis is always linear
 FEWEST = 16  # rounds below which nothing is fitted
 
 
@@ -30,6 +31,19 @@ def shown(n_rounds: int, log: bool) -> NDArray[np.int64]:
         return np.arange(1, n_rounds + 1)
     spread = np.geomspace if log else np.linspace
     return np.unique(np.rint(spread(1, n_rounds, POINTS)).astype(np.int64))
+
+
+def early(values: Sequence[Floats], n_rounds: int) -> bool:
+    """Whether nearly all change lies in the first tenth of the episodes: a linear axis would show a cliff and a line.
+
+    >>> early([np.minimum(np.arange(1000.0), 20.0)], 1000), early([np.arange(1000.0)], 1000)
+    (True, False)
+    """
+    if n_rounds < EARLIEST:
+        return False
+    mean = np.mean([v[:n_rounds] for v in values], axis=0)
+    change = float(np.ptp(mean))
+    return change > 0 and float(np.abs(mean[n_rounds // 10 :] - mean[-1]).max()) <= 0.1 * change
 
 
 @dataclass(frozen=True, eq=False)
