@@ -23,6 +23,7 @@ from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import same_bits
 from resetfree.core.certificate import Certificate
 from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
@@ -177,7 +178,7 @@ class Ledger(Closes):
         if checkpoint is not None:
             runfile.write_checkpoint(self._connection, checkpoint)
             written.append("checkpoint")
-        if problem and not _same(problem, self._problem):
+        if problem and not same_bits(problem, self._problem):
             runfile.write_problem(self._connection, problem)
             written.append("problem")
             self._problem = {name: array.copy() for name, array in problem.items()}
@@ -235,7 +236,7 @@ class Ledger(Closes):
         with runfile.sentences(self.path):
             fit = self.contents().fit
             if not fit.whole:
-                raise unfit(self.path, fit)
+                raise runfile.unfit(self.path, fit)
             self._problem = runfile.read_problem(self._connection, self.path)
             return runfile.read_checkpoint(self._connection, self.path), self._problem
 
@@ -425,21 +426,6 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         )
     except runfile.BROKEN as error:
         raise runfile.damaged(path, error) from error
-
-
-def unfit(path: Path | None, fit: Fit) -> RunError:
-    """The error for a file that was changed after it was written."""
-    return RunError(
-        f"{runfile.named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
-        "(`resetfree certify` gives details; the same seed makes the run again)."
-    )
-
-
-def _same(one: Arrays, other: Arrays) -> bool:
-    return one.keys() == other.keys() and all(
-        a.dtype == other[name].dtype and a.shape == other[name].shape and a.tobytes() == other[name].tobytes()
-        for name, a in one.items()
-    )
 
 
 def _chain(connection: sqlite3.Connection, path: Path | None) -> Chain:

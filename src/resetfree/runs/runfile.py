@@ -264,6 +264,14 @@ def damaged(path: Path | None, error: BaseException) -> RunError:
     return RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.")
 
 
+def unfit(path: Path | None, fit: Fit) -> RunError:
+    """The error for a file that was changed after it was written."""
+    return RunError(
+        f"{named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
+        "(`resetfree certify` gives details; the same seed makes the run again)."
+    )
+
+
 def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dict[str, NDArray[Any]], Fit]:
     """One array [K] per column, and whether the file fits its digest; read in batches to save memory."""
     (n,) = connection.execute("SELECT count(*) FROM rounds").fetchone()
