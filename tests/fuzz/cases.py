@@ -43,7 +43,10 @@ def _bytes(rng: random.Random, corpus: Corpus, _: Any) -> Made:
         shutil.copy(corpus.folder / entry.file, file)
         ending = rng.choice(("-wal", "-shm", "-journal", ".lock"))
         data, words = damage((corpus.folder / entry.file).read_bytes(), rng)
-        Path(f"{file}{ending}").write_bytes(rng.choice((data, rng.randbytes(5000), b"")))
+        strange = rng.choice((data, rng.randbytes(5000), b""))
+        if ending == ".lock" and not strange:  # a killed process leaves it like that, and the next takes it away
+            strange = b"x"
+        Path(f"{file}{ending}").write_bytes(strange)
         words = [f"a strange file beside it, {ending}", *words]
     else:
         words = _damaged(corpus.folder / entry.file, file, rng)

@@ -96,6 +96,7 @@ PATHS = {
     "under a device": "/dev/null/x", "300 characters": "x" * 300, "5000 characters": "x/" * 2500,
     "odd bytes": "\udcff\udcfe.rfrun", "a dash": "-", "an option": "--nothing", "somebody else's": "precious.txt",
     "a letter too far": "precious.txt/", "a question mark": "a?mode=memory#x", "a newline": "a\nb",
+    "a pipe with an ending": "paths/pipe.npz",
 }  # fmt: skip
 DEVICES = {  # and other places that are only ever read
     "an endless device": "/dev/zero", "an empty device": "/dev/null", "standard input": "/dev/stdin", "a slash": "/",
@@ -107,6 +108,7 @@ def lay_out(folder: Path) -> None:
     kept = folder / "paths"
     (kept / "folder").mkdir(parents=True)
     (kept / "loop").symlink_to("loop")
-    os.mkfifo(kept / "pipe")
+    for name in ("pipe", "pipe.npz"):
+        os.mkfifo(kept / name)
     for name, data in (("text", b"Not a run file.\n"), ("empty", b""), ("zeros", bytes(100_000))):
         (kept / name).write_bytes(data)

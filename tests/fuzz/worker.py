@@ -137,15 +137,8 @@ def _files(folder: Path) -> dict[str, str]:
             if path.is_symlink() or not path.is_file():
                 found[key] = "special"
             else:
-                found[key] = _digest(path.read_bytes())
+                found[key] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
-
-
-def _digest(data: bytes) -> str:
-    """Of a file's contents; a database without what SQLite notes in its header when it is opened for writing."""
-    if data.startswith(b"SQLite format 3\0"):
-        data = data[:18] + data[20:24] + data[28:92] + data[96:]
-    return hashlib.sha256(data).hexdigest()
 
 
 def _processor_time() -> float:

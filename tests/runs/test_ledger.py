@@ -129,6 +129,7 @@ def test_rounds_after_the_checkpoint_are_kept_with_their_episodes(file: Path) ->
 def test_what_the_problem_knows_is_kept_with_the_rounds_and_written_when_it_changes(file: Path) -> None:
     written: list[str] = []
     with Ledger.reopen(file) as writer:
+        writer.certify([])  # the first write opens the file for writing
         writer._connection.set_trace_callback(written.append)
         known = {"seen": np.arange(6, dtype=np.uint8)}
         for k in (11, 12, 13):
@@ -223,8 +224,9 @@ def test_an_existing_file_is_only_replaced_when_asked(file: Path, tmp_path: Path
 
 def test_a_crash_while_it_is_created_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
-    for leftover in ("a.rfrun.new", "a.rfrun.new-journal", "a.rfrun.lock", "a.rfrun-wal"):
+    for leftover in ("a.rfrun.new", "a.rfrun.new-journal", "a.rfrun-wal"):
         (tmp_path / leftover).write_bytes(b"half")
+    (tmp_path / "a.rfrun.lock").write_bytes(b"\n12345")
     Ledger.create(path, SPEC).close()
     assert ledger.read(path).spec == SPEC
     assert [p.name for p in tmp_path.iterdir()] == ["a.rfrun"]
@@ -407,6 +409,7 @@ def test_no_module_of_ours_pickles_or_evaluates() -> None:
 
 def test_a_full_disk_is_one_sentence_and_what_was_there_stays(file: Path) -> None:
     with Ledger.reopen(file) as writer:
+        writer.certify([])  # the first write opens the file for writing
         writer._connection.execute("PRAGMA max_page_count = 30")
         for k in range(11, 10 + ledger.BATCH):
             writer.append(row(k))
@@ -418,6 +421,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_there_stays(file: Path) -> Non
     assert ledger.read(file).k == 10
     assert len(ledger.read(file).columns["k"]) == 10
     with Ledger.reopen(file) as writer:
+        writer.certify([])  # the first write opens the file for writing
         writer._connection.execute("PRAGMA max_page_count = 30")
         writer.append(row(11))
         with pytest.raises(RunError, match="the disk is full"):

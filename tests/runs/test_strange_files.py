@@ -50,6 +50,7 @@ def not_waiting() -> Iterator[None]:
     [
         "certify PIPE", "evaluate PIPE", "evaluate PIPE grid-v0", "export PIPE", "report PIPE",
         "run grid-v0 --resume --out PIPE",
+        "solve grid-v0 --picture PIPE",
         "export RUN -o PIPE", "report RUN -o PIPE", "bench smoke --problems grid-v0 --methods uniform --docs PIPE",
         "bench smoke --problems grid-v0 --methods uniform --out PIPE",
     ],

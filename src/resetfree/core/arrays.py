@@ -43,6 +43,14 @@ def unpack(packed: bytes) -> dict[str, NDArray[Any]]:
         raise ValueError(f"its arrays cannot be read ({error})") from error
 
 
+def same_bits(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> bool:
+    """Whether two sets of arrays have the same names, types, shapes and bits."""
+    return one.keys() == other.keys() and all(
+        a.dtype == other[name].dtype and a.shape == other[name].shape and a.tobytes() == other[name].tobytes()
+        for name, a in one.items()
+    )
+
+
 def _array(data: bytes) -> NDArray[Any]:
     """One .npy file; raises ValueError."""
     if data[:6] != b"\x93NUMPY" or data[6:7] not in (b"\x01", b"\x02"):

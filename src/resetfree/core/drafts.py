@@ -18,11 +18,21 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota, a l
 
 @contextmanager
 def drafted(path: Path) -> Iterator[Path]:
-    """A temporary name to write to: at the end it replaces `path`, after an error it is removed."""
+    """A temporary name to write to: at the end it replaces `path`, after an error it is removed.
+
+    An OSError about the draft is raised as one about `path`, the only name of the two that the user knows.
+    """
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         yield draft
         draft.replace(path)
+    except OSError as error:
+        if str(error.filename) != str(draft):
+            raise
+        lost = error.errno == errno.ENOENT and not path.parent.is_dir()
+        raise OSError(
+            error.errno, f"There is no folder '{path.parent}'" if lost else error.strerror, str(path)
+        ) from error
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Self
 from filelock import lock_descriptor
 
 from resetfree.core.errors import RunError
-from resetfree.core.system import NOFOLLOW
+from resetfree.core.system import NOFOLLOW, NONBLOCK
 
 LOOKS = 3  # attempts of `is_held`: another call of it holds the lock for some microseconds
 
@@ -19,19 +21,20 @@ LOOKS = 3  # attempts of `is_held`: another call of it holds the lock for some m
 class WriterLock:
     """An exclusive lock on FILE, kept on the sidecar FILE.lock; removed when it is released.
 
-    The lock is the system's, not the sidecar's existence: a sidecar left by a killed process locks nothing.
+    The lock is the system's, not the sidecar's existence: a sidecar left by a killed process locks nothing. A file of
+    that name with other contents than a sidecar's is locked like one, and otherwise left as it is.
     """
 
     def __init__(self, path: Path) -> None:
         self._shown = path
         self._sidecar = Path(f"{os.path.realpath(path)}.lock")  # two names of one file share one lock
-        self._handle = -1
+        self._handle, self._foreign = -1, False
 
     def acquire(self) -> Self:
         """Take the lock; raises RunError if another process holds it or the disk has no locks."""
         while True:
             try:
-                handle = os.open(self._sidecar, os.O_RDWR | os.O_CREAT, 0o644)
+                handle = os.open(self._sidecar, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o644)
             except OSError as error:
                 raise RunError(
                     f"The run file '{self._shown}' cannot be written: {error.strerror} in its folder."
@@ -51,18 +54,21 @@ class WriterLock:
                     "finished, or write to another file."
                 ) from BlockingIOError()  # callers distinguish a held lock by this cause
             if self._is_current(handle):
-                self._handle = handle
-                with suppress(OSError):  # a full disk: the lock holds without it
-                    os.ftruncate(handle, 0)
-                    os.write(handle, f"\n{os.getpid()}".encode())
+                self._handle, self._foreign = handle, not _is_sidecar(handle)
+                if not self._foreign:
+                    with suppress(OSError):  # a full disk: the lock holds without it
+                        os.ftruncate(handle, 0)
+                        os.lseek(handle, 0, os.SEEK_SET)
+                        os.write(handle, f"\n{os.getpid()}".encode())
                 return self
             os.close(handle)  # the last holder removed the sidecar after it was opened here: try the new one
 
     def release(self) -> None:
         """Remove the sidecar while it is still locked, then unlock; releasing twice does nothing."""
         if self._handle >= 0:
-            with suppress(OSError):  # Windows keeps a file that is open; left behind, it locks nothing
-                self._sidecar.unlink(missing_ok=True)
+            if not self._foreign:
+                with suppress(OSError):  # Windows keeps a file that is open; left behind, it locks nothing
+                    self._sidecar.unlink(missing_ok=True)
             os.close(self._handle)
             self._handle = -1
 
@@ -71,6 +77,11 @@ class WriterLock:
             return os.path.samestat(os.fstat(handle), os.stat(self._sidecar))
         except FileNotFoundError:
             return False
+
+
+def _is_sidecar(handle: int) -> bool:
+    """Whether a file holds what a sidecar does: nothing, or the number of a process."""
+    return stat.S_ISREG(os.fstat(handle).st_mode) and re.fullmatch(rb"(\n\d+)?", os.read(handle, 100)) is not None
 
 
 def _holder(handle: int) -> str:
@@ -89,7 +100,7 @@ def _holder(handle: int) -> str:
 def is_held(path: Path) -> bool:
     """Whether a process is writing FILE. The test takes the lock for a moment; a second test in that moment repeats."""
     try:
-        handle = os.open(f"{path}.lock", os.O_RDONLY | NOFOLLOW)
+        handle = os.open(f"{path}.lock", os.O_RDONLY | NOFOLLOW | NONBLOCK)
     except OSError:
         return False
     try:

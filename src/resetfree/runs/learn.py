@@ -203,6 +203,7 @@ def learn(
             k, before = ledger.saved()
             if k >= wanted:
                 run = run_of(world, ledger.contents(), file)
+                ledger.settle()
                 ledger.close()
                 return run
             known = taught_again(setup, ledger, data, old, from_what)

@@ -4,7 +4,8 @@ A checkpoint holds the rest of the state, which is small: resuming takes the new
 
 While it is written, the file is in WAL mode, so that it can be read meanwhile, with synchronous = FULL: commits are
 seconds apart, so that flushing each to the disk costs no measurable time, and a power cut loses no more than a killed
-process does. A clean end merges the log into the file.
+process does. A clean end merges the log into the file. A file that is reopened is only read until the first write: a
+run that cannot go on leaves it, and the files beside it, as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import same_bits
 from resetfree.core.certificate import Certificate
 from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
@@ -55,6 +57,7 @@ class Ledger(Closes):
         self._episodes = EpisodeBuffer()  # the episodes of the pending rounds
         self._problem: Arrays = {}  # the problem's own state, as last written
         self._known = False  # whether the file was reopened, or something has been committed to it
+        self._reads_only = False  # whether it was reopened, and nothing has been written since
         self.broken = False  # whether a write failed: then nothing more is written
         try:
             with runfile.sentences(path):
@@ -101,6 +104,7 @@ class Ledger(Closes):
                         "name another (path=...)."
                     )
                 runfile.check_header(path)
+            runfile.check_journal(path)
             write_new(path, spec, starts, data)
             try:
                 return cls(open_writer(path), path, held)
@@ -117,14 +121,14 @@ class Ledger(Closes):
         runfile.check_header(path)  # before a lock is put beside a file that is not ours
         held = lock(path)
         try:
-            connection = open_writer(path)
+            connection = runfile.connect(path, "ro")
             with runfile.sentences(path):
                 (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if verdict != "ok":
                 connection.close()
                 raise runfile.damaged(path, ValueError(verdict))
             ledger = cls(connection, path, held)
-            ledger._known = True
+            ledger._known = ledger._reads_only = True
             return ledger
         except BaseException:
             held.release()
@@ -174,7 +178,7 @@ class Ledger(Closes):
         if checkpoint is not None:
             runfile.write_checkpoint(self._connection, checkpoint)
             written.append("checkpoint")
-        if problem and not _same(problem, self._problem):
+        if problem and not same_bits(problem, self._problem):
             runfile.write_problem(self._connection, problem)
             written.append("problem")
             self._problem = {name: array.copy() for name, array in problem.items()}
@@ -232,7 +236,7 @@ class Ledger(Closes):
         with runfile.sentences(self.path):
             fit = self.contents().fit
             if not fit.whole:
-                raise unfit(self.path, fit)
+                raise runfile.unfit(self.path, fit)
             self._problem = runfile.read_problem(self._connection, self.path)
             return runfile.read_checkpoint(self._connection, self.path), self._problem
 
@@ -277,6 +281,12 @@ class Ledger(Closes):
         """Everything that has been committed."""
         return _contents(self._connection, self.path)
 
+    def settle(self) -> None:
+        """Take over a log that was left beside the file, so that closing merges it."""
+        if self._reads_only and os.path.exists(f"{os.path.realpath(str(self.path))}-wal"):
+            with self._writing():
+                pass
+
     def discard(self) -> None:
         """Close, and delete a file that nothing was committed to."""
         self.close()
@@ -293,10 +303,10 @@ class Ledger(Closes):
     def close(self) -> None:
         """Merge the log into the file, close it and release the lock; what was not committed is rolled back."""
         self.abandon()
-        if self.path is not None:
+        if self.path is not None and not self._reads_only:
             with suppress(sqlite3.Error):  # while the file is read, the log stays beside it, which loses nothing
                 self._connection.execute("PRAGMA busy_timeout = 200")
-                self._connection.execute("PRAGMA journal_mode = DELETE")
+                self._connection.execute("PRAGMA journal_mode = OFF")  # any but WAL; see `open_writer`
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -324,6 +334,9 @@ class Ledger(Closes):
             raise RunError(f"{runfile.named(self.path)} could not be written before; it is not tried again.")
         try:
             with runfile.sentences(self.path):
+                if self._reads_only and self.path is not None:
+                    self._connection.close()
+                    self._connection, self._reads_only = open_writer(self.path), False
                 yield
         except BaseException:
             self.abandon()
@@ -413,21 +426,6 @@ def _contents(connection: sqlite3.Connection, path: Path | None) -> Contents:
         )
     except runfile.BROKEN as error:
         raise runfile.damaged(path, error) from error
-
-
-def unfit(path: Path | None, fit: Fit) -> RunError:
-    """The error for a file that was changed after it was written."""
-    return RunError(
-        f"{runfile.named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
-        "(`resetfree certify` gives details; the same seed makes the run again)."
-    )
-
-
-def _same(one: Arrays, other: Arrays) -> bool:
-    return one.keys() == other.keys() and all(
-        a.dtype == other[name].dtype and a.shape == other[name].shape and a.tobytes() == other[name].tobytes()
-        for name, a in one.items()
-    )
 
 
 def _chain(connection: sqlite3.Connection, path: Path | None) -> Chain:

@@ -33,10 +33,16 @@ def lock(path: Path) -> WriterLock:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """A connection for writing, which flushes every commit to the disk."""
+    """A connection for writing, which flushes every commit to the disk.
+
+    The change of mode writes a few bytes of one sector, so that it needs no rollback journal; a file of that name is
+    another program's.
+    """
     connection = connect(path, "rw")
     with sentences(path):
         try:
+            if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                connection.execute("PRAGMA journal_mode = OFF").fetchone()
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
             connection.execute("PRAGMA synchronous = FULL")
         except BaseException:

@@ -25,9 +25,17 @@ from resetfree.problems.contract import ChoicePolicy, Policy, Problem, State
 from resetfree.problems.finite.tabular_policy import TabularPolicy, table
 from resetfree.problems.stepping import playable
 from resetfree.runs.known_data import read_data, taught
-from resetfree.runs.ledger import unfit
 from resetfree.runs.recorded import checked
-from resetfree.runs.runfile import damaged, decode_start, named, read_checkpoint, read_played, read_problem, reading
+from resetfree.runs.runfile import (
+    damaged,
+    decode_start,
+    named,
+    read_checkpoint,
+    read_played,
+    read_problem,
+    reading,
+    unfit,
+)
 from resetfree.runs.statements import BROKEN
 from resetfree.theory.certificates.record import Record
 from resetfree.use.policy import DeployedPolicy

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -143,6 +145,28 @@ def check_header(path: Path) -> None:
         raise RunError(f"The run file '{path}' is damaged or cut short (it has {len(header)} bytes).")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise RunError(f"The file '{path}' is a SQLite database, but not a run file of resetfree.")
+    check_journal(path)
+
+
+def check_journal(path: Path) -> None:
+    """Refuse a rollback journal beside a run file: SQLite would apply it to the file, and delete it.
+
+    It is another program's, as resetfree writes none (`newfile.open_writer`).
+    """
+    journal = Path(f"{os.path.realpath(path)}-journal")
+    try:
+        if stat.S_ISREG(journal.lstat().st_mode):
+            with journal.open("rb") as file:
+                if file.read(1) in (b"", b"\0"):  # empty, or marked as done with
+                    return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass
+    raise RunError(
+        f"Beside the run file '{path}' lies '{journal.name}', in which another program keeps changes that it did not "
+        "finish. Let that program open the run file, or move the journal away."
+    )
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -238,6 +262,14 @@ def _spec_text(connection: sqlite3.Connection) -> str:
 def damaged(path: Path | None, error: BaseException) -> RunError:
     """The error for a file with invalid contents."""
     return RunError(f"{named(path)} is damaged or was not written by resetfree: {error}.")
+
+
+def unfit(path: Path | None, fit: Fit) -> RunError:
+    """The error for a file that was changed after it was written."""
+    return RunError(
+        f"{named(path)} was damaged or edited after it was written: {fit.what} does not fit its digest "
+        "(`resetfree certify` gives details; the same seed makes the run again)."
+    )
 
 
 def read_columns(connection: sqlite3.Connection, path: Path | None) -> tuple[dict[str, NDArray[Any]], Fit]:

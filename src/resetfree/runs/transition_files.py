@@ -59,8 +59,8 @@ def _parquet(columns: Columns, about: dict[str, Any], out: Path) -> None:
         raise InvalidInput(f"The file '{out}' exists and is no .parquet file: it is not replaced. Name another file.")
     table = arrow.table({name: _arrow_column(arrow, column) for name, column in columns.items()})
     table = table.replace_schema_metadata({"resetfree": json.dumps({"kind": KIND, **about})})
-    with drafted(out) as draft:
-        parquet.write_table(table, draft)
+    with drafted(out) as draft, draft.open("wb") as file:
+        parquet.write_table(table, file)
 
 
 def _arrow_column(arrow: Any, column: NDArray[Any]) -> Any:

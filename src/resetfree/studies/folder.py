@@ -19,6 +19,7 @@ from resetfree.core.drafts import drafted, sweep_out
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.lock import WriterLock, is_held
 from resetfree.core.system import NONBLOCK
+from resetfree.runs.newfile import remove
 from resetfree.runs.runfile import connect, sentences
 
 LARGEST = 2**20  # bytes of a sweep file
@@ -165,8 +166,7 @@ class SweepFolder:
         """Delete the run file of a trial."""
         lock = WriterLock(self.trial_file(id)).acquire()
         try:
-            for ending in ("", "-wal", "-shm", "-journal"):
-                Path(f"{self.trial_file(id)}{ending}").unlink(missing_ok=True)
+            remove(self.trial_file(id))
         finally:
             lock.release()
 

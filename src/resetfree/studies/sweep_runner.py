@@ -76,8 +76,8 @@ def await_shut(plan: SweepPlan, folder: SweepFolder) -> None:
     until = time.monotonic() + PATIENCE
     for trial in plan.trials:
         while folder.is_open(trial.id) and time.monotonic() < until:
-            with suppress(RunError):  # another process writes it
-                Ledger.reopen(folder.trial_file(trial.id)).close()
+            with suppress(RunError), Ledger.reopen(folder.trial_file(trial.id)) as ledger:  # or another process writes
+                ledger.settle()
             if folder.is_open(trial.id):
                 time.sleep(0.05)
 

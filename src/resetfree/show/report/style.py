@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from resetfree.core.arguments import is_special
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
 
@@ -74,12 +75,15 @@ def round_number(x: float, _: object = None) -> str:
 def written(path: Path, what: str, *, make_folder: bool = False) -> Iterator[Path]:
     """A draft that becomes the file, whole or not at all; raises InvalidInput about `what` if it cannot be written."""
     try:
+        if is_special(path):
+            raise ValueError("it is a pipe or a device")
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         with drafted(path) as draft:
             yield draft
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"The {what} must go to a file that can be written. Got '{path}': {error}.") from error
+        why = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"The {what} must go to a file that can be written. Got '{path}': {why}.") from error
 
 
 def save(figure: Any, path: Path, *, make_folder: bool = False) -> Path:

@@ -1,0 +1,65 @@
+"""Files that appear whole or not at all, and messages that name them and not their drafts."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+import resetfree as rf
+from resetfree.core.drafts import drafted
+from resetfree.show.cli import main
+
+
+def test_an_error_about_a_draft_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "a.txt"
+    with pytest.raises(FileNotFoundError, match="There is no folder") as caught, drafted(file) as draft:
+        draft.write_text("x")
+    assert caught.value.filename == str(file)
+    folder = tmp_path / "folder.txt"
+    folder.mkdir()
+    with pytest.raises(IsADirectoryError) as moved, drafted(folder) as draft:
+        draft.write_text("x")
+    assert (moved.value.filename, moved.value.filename2) == (str(folder), None)
+    with pytest.raises(OSError, match="other") as other, drafted(tmp_path / "a.txt") as draft:
+        raise OSError(errno.EIO, "other", "another file")
+    assert other.value.filename == "another file"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.txt"]
+
+
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("runs") / "a.rfrun"
+    rf.learn("grid-v0", "uniform", episodes=2, path=file)
+    return file
+
+
+INTO = ["transitions RUN -o OUT.npz", "transitions RUN -o OUT.parquet", "report RUN -o OUT.html"]
+MAKING = [  # their folder, if it does not exist
+    "export RUN -o OUT.npz",
+    "run grid-v0 --episodes 2 --primal uniform --out OUT.rfrun",
+    "sweep run PLAN --out OUT --engine local",
+]
+CASES = [*((words, "nowhere/x") for words in INTO), *((words, "text/x") for words in (*INTO, *MAKING))]
+
+
+@pytest.mark.parametrize(("words", "place"), CASES)
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
+    words: str,
+    place: str,
+    run_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("A file, not a folder.")
+    Path("plan.toml").write_text("[sweep]\nepisodes = 2\nseeds = 1\n[[problem]]\nid = 'grid-v0'\n")
+    argv = words.replace("RUN", str(run_file)).replace("PLAN", "plan.toml").replace("OUT", place).split()
+    assert main(argv) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert ".new" not in said
+    assert place.partition("/")[0] in said
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "plan.toml"}
