@@ -231,7 +231,9 @@ def test_a_new_learner_holds_the_plan_that_the_one_before_left_on_the_board(
 def test_what_a_learner_raises_comes_back(played: Path, tmp_path: Path) -> None:
     with relayed(played, Raising(), tmp_path) as (relay, _), pytest.raises(LearnerRaised) as caught:
         relay.exchange(None, ending=False)
-    assert caught.value.said == {"type": "ArithmeticError", "known": False, "words": "ArithmeticError: too hot"}
+    said = caught.value.said
+    assert (said["type"], said["known"], said["words"]) == ("ArithmeticError", False, "ArithmeticError: too hot")
+    assert "quick_players.py" in said["trace"]
 
 
 def test_what_a_killed_learner_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -84,8 +85,8 @@ def main() -> None:
                 learner.work(ending=ear.ending)
                 ear.heard.wait(IDLE)
     except BaseException as error:  # players may raise anything
-        leave(folder / SAID, said(error))
-        sys.stderr.flush()
+        leave(folder / SAID, found := said(error))
+        print(found["trace"], end="", file=sys.stderr, flush=True)
         os._exit(RAISED)
 
 
@@ -97,8 +98,7 @@ def leave(path: Path, what: dict[str, Any]) -> None:
 
 
 def said(error: BaseException) -> dict[str, Any]:
-    """What a learner raised, as plain data; where that happened is printed, unless it was on purpose."""
+    """What a learner raised, as plain data; with where that happened, unless it was on purpose."""
     known = isinstance(error, ResetFreeError)
-    if not known:
-        sys.excepthook(type(error), error, error.__traceback__)
-    return {"type": type(error).__name__, "known": known, "words": str(error) if known else one_line(error)}
+    words, trace = (str(error), "") if known else (one_line(error), "".join(traceback.format_exception(error)))
+    return {"type": type(error).__name__, "known": known, "words": words, "trace": trace}

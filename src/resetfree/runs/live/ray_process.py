@@ -257,7 +257,8 @@ def main() -> None:
             )
         os._exit(LOST)
     except BaseException as error:
-        leave(folder / SAID, error.said if isinstance(error, LearnerRaised) else said(error))
+        leave(folder / SAID, found := error.said if isinstance(error, LearnerRaised) else said(error))
+        print(found["trace"], end="", file=sys.stderr, flush=True)
         os._exit(RAISED)
 
 
