@@ -16,10 +16,10 @@ import pytest
 from tests.studies.common import SMALL, assert_alone, fragile, hearing, resumed_at, started
 
 from resetfree.core.errors import RunError
+from resetfree.core.ray_cluster import on_loopback
 from resetfree.runs.ledger import read
 from resetfree.studies import Count, StudyStopped, SweepFolder, SweepPlan, parse_plan, run_sweep
 from resetfree.studies.engines import on_ray
-from resetfree.studies.engines.on_ray import _on_loopback
 
 ROOT = Path(__file__).parents[2]
 
@@ -167,9 +167,9 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_driver_beside_loopback_nodes_stands_there_too() -> None:
-    assert _on_loopback("127.0.0.10:6379") == {"_node_ip_address": "127.0.0.10"}
-    assert _on_loopback("10.1.2.3:6379") == {}
-    assert _on_loopback("auto") == {}
+    assert on_loopback("127.0.0.10:6379") == {"_node_ip_address": "127.0.0.10"}
+    assert on_loopback("10.1.2.3:6379") == {}
+    assert on_loopback("auto") == {}
 
 
 @pytest.mark.slow

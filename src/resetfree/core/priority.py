@@ -41,14 +41,19 @@ def take_highest() -> Scheduling:
 
 def take_lowest() -> Scheduling:
     """Give the calling process the lowest class: it runs when nothing else wants to, else at nice 19."""
-    niced = _niced(LOWEST)  # within the idle class too, and for threads of libraries that are started later
+    _niced(LOWEST)  # within the idle class too, and for threads of libraries that are started later
     if sys.platform == "linux":
         try:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
             return Scheduling("idle", "It runs in the class SCHED_IDLE: only when nothing else wants the processor.")
         except OSError:
             pass
-    if niced:
+    return take_low()
+
+
+def take_low() -> Scheduling:
+    """Give the calling process the last place among those of the usual class: for short work that others wait for."""
+    if _niced(LOWEST):
         return Scheduling(f"nice {LOWEST}", f"It runs at nice {LOWEST}.")
     return Scheduling("usual", "It runs in the usual class: this system has no lower one.")
 

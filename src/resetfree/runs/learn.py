@@ -32,6 +32,7 @@ from resetfree.runs.extension import check_more, extension_note
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import Ledger, read
 from resetfree.runs.live.acting import by_the_clock, go_on, temporary_file
+from resetfree.runs.live.places import RayLearner, checked_place
 from resetfree.runs.playing import Progress, Stopped, play_at_rate, play_rounds, run_of
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import checkpoint_of, nonsense_refused, replay_since, restore, start_type
@@ -68,7 +69,7 @@ def learn(
     delay: int | None = None,
     rate: float | str | Deadlines | None = None,
     max_staleness: int | None = None,
-    learner: str = "lowest",
+    learner: str | RayLearner = "lowest",
     callbacks: Iterable[Callback] = (),
     steps: int | None = None,
     seconds: float | None = None,
@@ -103,7 +104,7 @@ def learn(
     max_staleness: at a rate, rounds by which a plan may be older than the newest round (default: 100); acting waits for
       a learner that is slower, with the machine in its safe action.
     learner: at a rate, the scheduling class of the process that learns: "lowest", which runs when nothing else wants
-      to, or "usual".
+      to, or "usual"; or "ray", ray:ADDRESS or `RayLearner`: an actor of a Ray cluster (docs/real_time.md).
     callbacks: functions of the `Session`, called after every round: True or a text ends the run (see `callbacks`).
     steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
       resumed later with a larger number. What ended a run is in `run.ended`.
@@ -138,6 +139,7 @@ def learn(
         raise InvalidInput(
             "Callbacks need the players, which are in another process at a 'rate'. Got both instead: give progress=..."
         )
+    learner = checked_place(learner, at_rate=rate is not None)
     timing: dict[str, Any] | None = None
     if delay is not None:
         timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}

@@ -27,7 +27,7 @@ def test_the_commands_of_the_page_learn_by_the_clock(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     port = str(free_port())
-    machine, learner = (line.replace("9002", port) for line in SHELL)
+    machine, learner = (line.replace("9002", port) for line in SHELL[:2])
     shorter = learner.replace("--episodes 200", "--episodes 3").replace("horizon=50", "horizon=10")
     patient = " --set timeout=60"  # a busy computer may stop the machine for longer than it may be silent
     with running("-m", "resetfree.show.cli", *shlex.split(machine)[1:], folder=tmp_path):

@@ -92,3 +92,19 @@ class Mortal(Quick):
             open(mark, "x").close()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().update(state, round)
+
+
+@dataclass(frozen=True)
+class Stalling(Quick):
+    """Its process stops in the middle of round 7, until it is continued; `folder` gets its number."""
+
+    name = "stalling"
+    folder: str = ""
+
+    def update(self, state: Seen, round: Round) -> Seen:
+        """As before, but stopped."""
+        if round.k == 7:
+            with open(os.path.join(self.folder, "stalled"), "x") as file:
+                file.write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return super().update(state, round)

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError, UnknownName
+from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.priority import Scheduling, take_highest
 from resetfree.core.settings import PositiveInt, check
@@ -39,6 +39,7 @@ from resetfree.problems.world import World
 from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.live.assignment import Assignment
+from resetfree.runs.live.places import LOWEST, Place, RayLearner
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor, board_folder
 from resetfree.runs.recorded import checked
@@ -48,7 +49,6 @@ from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
-LOWEST, USUAL = LEARNERS = ("lowest", "usual")  # scheduling classes of the process that learns
 LONG = 60.0  # seconds of waiting that are worth a word
 PAUSE = 0.002  # seconds between two looks while it waits
 WHOLE = 1024  # episodes between two whole garbage collections, if there is no reset in between
@@ -62,25 +62,26 @@ class ByTheClock:
 
     max_staleness: rounds by which the plan of an episode may be older than the newest round. Acting waits for a learner
       that is slower, or gone, with the machine in its safe action.
-    learner: where it learns: "lowest", in a process of the lowest scheduling class, or "usual", in one of the usual.
+    learner: where it learns: "lowest", in a process of the lowest scheduling class, "usual", in one of the usual, or on
+      Ray.
     """
 
     deadlines: Deadlines
     max_staleness: int = MAX_STALENESS
-    learner: str = LOWEST
+    learner: Place = LOWEST
 
 
-def by_the_clock(world: World, rate: Any, max_staleness: int | None, learner: str) -> ByTheClock:
+def by_the_clock(world: World, rate: Any, max_staleness: int | None, learner: Place) -> ByTheClock:
     """The arguments `rate` (Hz, "own" or Deadlines), `max_staleness` and `learner` of a run, checked."""
     problem, most = world.problem, MAX_STALENESS if max_staleness is None else max_staleness
     check(most, PositiveInt, "'max_staleness' of a run")
-    if learner not in LEARNERS:
-        raise UnknownName("learner", str(learner), LEARNERS)
     if not isinstance(problem, SteppedProblem):
         raise InvalidInput(
             f"Only a problem that is played step by step can be played at a rate. Got '{world.name}' instead: give a "
             "delay, or an environment."
         )
+    if isinstance(learner, RayLearner):
+        learner.check_there()
     if isinstance(rate, Deadlines):
         return ByTheClock(dataclasses.replace(rate, rate=rate_for(problem, rate.rate)), most, learner)
     return ByTheClock(Deadlines(rate_for(problem, None if rate == "own" else rate)), most, learner)
@@ -138,10 +139,8 @@ def act(
             progress(game, this)
 
     with held() as stop, Supervisor(board_folder()) as learner:
-        lowest = clock.learner == LOWEST
-        learner.start(
-            Assignment.of(setup, file, learner.folder, every=every, max_staleness=clock.max_staleness, lowest=lowest)
-        )
+        most, where = clock.max_staleness, clock.learner
+        learner.start(Assignment.of(setup, file, learner.folder, every=every, max_staleness=most, learner=where))
         recorder = Recorder(
             ledger,
             learner,
@@ -221,7 +220,7 @@ class _Acting:
             newest = self._recorder.newest
             if (newest is not None and newest.k >= self._game.k) or (self._stop and time.monotonic() > until):
                 break
-            self._learner.check()
+            self._hear()
             time.sleep(0.02)
         self._hear()
         if self._notes and self._game.k > 0:
@@ -301,6 +300,7 @@ class _Acting:
             if time.monotonic() > long:
                 long += 10 * LONG
                 hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
+                hint = ", or is out of reach" if isinstance(self._clock.learner, RayLearner) else hint
                 self.tell(
                     f"After {LONG:g} s there is still no plan to go on with: the learner computes{hint}.", loud=True
                 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,12 +24,13 @@ from resetfree.problems.features import Features
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import find_world
+from resetfree.runs.live.places import Place, RayLearner, is_lowest
 from resetfree.runs.setup import Setup
 
 FIRST, PLAYERS = b"f", b"p"  # kinds of messages: the first two;
 START, LOOK, END = b"s", b"l", b"e"  # where round 1 starts, that there are new rounds, that the run ends
 HEAD = 5
-LIMITS = ("every", "max_staleness", "lowest")
+LIMITS = ("every", "max_staleness", "lowest", "ray")
 MOST = 2**30  # bytes of a message
 
 
@@ -42,20 +43,30 @@ class Assignment:
     every: float  # seconds between two checkpoints, at least
     max_staleness: int  # rounds by which a plan may be older than the newest round
     lowest: bool  # whether it takes the lowest scheduling class
+    ray: dict[str, Any] | None  # the fields of a `RayLearner`, None if it learns in a process of this machine
     primal: PrimalPlayer[Any]
     dual: DualPlayer[Any]
     known: dict[str, Any] | None  # features of the problem, of one that is not made again by its name
 
     @classmethod
     def of(
-        cls, setup: Setup, file: Path, boards: Path, *, every: float, max_staleness: int, lowest: bool
+        cls, setup: Setup, file: Path, boards: Path, *, every: float, max_staleness: int, learner: Place
     ) -> Assignment:
         """The assignment of a run; raises InvalidInput if another process cannot make its players or its features."""
         problem, known = setup.world.problem, None
         if not is_made_again(setup.spec):
             known = {"phi": problem.phi, "xi": problem.xi, "room": int(problem.room)}
+        ray = {**asdict(learner), "address": learner.cluster} if isinstance(learner, RayLearner) else None
         made = cls(
-            file.absolute(), boards, every, max_staleness, lowest, primal=setup.primal, dual=setup.dual, known=known
+            file=file.absolute(),
+            boards=boards,
+            every=every,
+            max_staleness=max_staleness,
+            lowest=is_lowest(learner),
+            ray=ray,
+            primal=setup.primal,
+            dual=setup.dual,
+            known=known,
         )
         for player in (setup.primal, setup.dual):
             check_importable(type(player))
@@ -126,7 +137,11 @@ def check_importable(cls: type) -> None:
 
 def message(kind: bytes, value: Any = None) -> bytes:
     """A message; without a value it has no bytes."""
-    data = b"" if value is None else encode(value)
+    return raw_message(kind, b"" if value is None else encode(value))
+
+
+def raw_message(kind: bytes, data: bytes) -> bytes:
+    """A message of these bytes."""
     return kind + len(data).to_bytes(HEAD - 1, "little") + data
 
 

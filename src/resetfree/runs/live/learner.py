@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from resetfree.core import state
 from resetfree.core.closing import Closes
@@ -25,11 +25,21 @@ from resetfree.runs import runfile
 from resetfree.runs.extension import read_episodes
 from resetfree.runs.known_data import read_data, taught
 from resetfree.runs.live.assignment import Assignment
-from resetfree.runs.live.board import Board
+from resetfree.runs.live.board import Posted
 from resetfree.runs.recorded import RecordedRound, check_episode
 from resetfree.runs.timed import restore_plans, saved_plans
 
 LEAST_REST = 20  # checkpoints take at most 1 / LEAST_REST of the time
+
+
+class Postbox(Protocol):
+    """Where a learner leaves what others take: a `Board`, or what is sent to one."""
+
+    def newest(self) -> Posted:
+        """The newest message, without its bytes."""
+
+    def post(self, data: bytes, tag: int = 0) -> Posted:
+        """Leave a message."""
 
 
 class NotHeld(Exception):
@@ -42,7 +52,7 @@ class Learner(Closes):
     plans, checkpoints: the boards.
     """
 
-    def __init__(self, assignment: Assignment, plans: Board, checkpoints: Board) -> None:
+    def __init__(self, assignment: Assignment, plans: Postbox, checkpoints: Postbox) -> None:
         self._primal, self._dual, self._file = assignment.primal, assignment.dual, assignment.file
         self._plans, self._checkpoints = plans, checkpoints
         self._every, self._most = assignment.every, assignment.max_staleness
@@ -160,7 +170,11 @@ class Learner(Closes):
             restore_plans(self._problem, game, checkpoint.k, checkpoint.arrays)
             self._first = next(self._rounds(1, 1)).s1
             self._played = next(self._rounds(game.k, game.k)).based_on
-        needed = self._used_after(game.k)
+        needed, posted = self._used_after(game.k), self._plans.newest()
+        if posted.number:  # it may be played with later, and a checkpoint without it would be of no use then
+            needed.add(posted.tag)
+        if game.k and game.k in needed:
+            game.hold(self._primal, self._dual, game.ahead)
         for played in self._rounds(game.k + 1):
             try:
                 self._learn(played)

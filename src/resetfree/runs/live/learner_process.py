@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +28,7 @@ PLANS, CHECKPOINTS = "plans", "checkpoints"  # names of the boards
 SAID, CLASS = "said.json", "class.json"
 RAISED = 3  # exit status of a learner that raised; any other end is that of a process that was killed
 AS_IT_IS = Scheduling("usual", "It runs in the class of the process that acts before that took a higher one.")
+AGAIN = "it is started again, and acting goes on meanwhile."
 IDLE = 1.0  # seconds after which it looks for rounds although it was not told of any
 
 
@@ -51,7 +53,11 @@ class Ear(threading.Thread):
                 self.heard.set()
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)  # whoever made it may have been killed
-            os._exit(0)  # nobody needs what is being computed
+            self.end()
+
+    def end(self) -> None:
+        """End this process: nobody needs what is being computed."""
+        os._exit(0)
 
 
 def main() -> None:
@@ -79,11 +85,8 @@ def main() -> None:
                 learner.work(ending=ear.ending)
                 ear.heard.wait(IDLE)
     except BaseException as error:  # players may raise anything
-        known = isinstance(error, ResetFreeError)
-        leave(folder / SAID, {"type": type(error).__name__, "known": known, "words": _words(error)})
-        if not known:
-            sys.excepthook(type(error), error, error.__traceback__)
-        sys.stderr.flush()
+        leave(folder / SAID, found := said(error))
+        print(found["trace"], end="", file=sys.stderr, flush=True)
         os._exit(RAISED)
 
 
@@ -94,5 +97,8 @@ def leave(path: Path, what: dict[str, Any]) -> None:
     draft.replace(path)
 
 
-def _words(error: BaseException) -> str:
-    return str(error) if isinstance(error, ResetFreeError) else one_line(error)
+def said(error: BaseException) -> dict[str, Any]:
+    """What a learner raised, as plain data; with where that happened, unless it was on purpose."""
+    known = isinstance(error, ResetFreeError)
+    words, trace = (str(error), "") if known else (one_line(error), "".join(traceback.format_exception(error)))
+    return {"type": type(error).__name__, "known": known, "words": words, "trace": trace}

@@ -22,6 +22,7 @@ from resetfree.core.closing import Closes
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.problems.contract import State
 from resetfree.runs.live import learner_process as process
+from resetfree.runs.live import ray_process
 from resetfree.runs.live.assignment import END, LOOK, Assignment, message, start_message
 from resetfree.runs.live.board import Board
 
@@ -112,9 +113,10 @@ class Supervisor(Closes):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begin(self, assignment: Assignment) -> None:
-        command = [sys.executable, "-c", f"from {process.__name__} import main; main()"]
+        module, out = (process, 2) if assignment.ray is None else (ray_process, subprocess.PIPE)
+        command = [sys.executable, "-c", f"from {module.__name__} import main; main()"]
         # In a session of its own: Ctrl-C in a terminal is for the process that acts. What it prints is no result.
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, start_new_session=True, bufsize=0)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, start_new_session=True, bufsize=0)
         assert child.stdin is not None
         view = memoryview(assignment.messages)
         with suppress(BrokenPipeError):  # it has ended already
@@ -140,6 +142,10 @@ class Supervisor(Closes):
         pause = LEAST_PAUSE
         while True:
             assert self._child is not None
+            if self._child.stdout is not None:
+                with self._child.stdout as sentences:
+                    for line in sentences:
+                        self.told.append(line.decode(errors="replace").strip())
             status = self._child.wait()
             if self._ending.is_set():
                 return
@@ -147,7 +153,8 @@ class Supervisor(Closes):
             if found is not None:
                 self.failure = _failure(found)
                 return
-            self.told.append(f"The learner ended ({_why(status)}): it is started again, and acting goes on meanwhile.")
+            if status != ray_process.LOST:  # which has said why
+                self.told.append(f"The learner ended ({_why(status)}): {process.AGAIN}")
             if self._ending.wait(pause):
                 return
             pause = min(2.0 * pause, MOST_PAUSE)

@@ -25,7 +25,7 @@ from resetfree.problems.resolve import full_name
 from resetfree.runs.diagnostics import past_horizon
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.ledger import read_spec_of
-from resetfree.runs.live.acting import LEARNERS
+from resetfree.runs.live.places import LEARNERS, RayLearner
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
@@ -37,6 +37,8 @@ from resetfree.show.cli.run_request import (
     find_operator,
     hertz,
     opened,
+    own_pairs,
+    place_of,
     require_operator,
     resumed,
 )
@@ -124,10 +126,11 @@ NOTES = 5  # latest notes about the problem that are shown
 )
 @click.option(
     "--learner",
-    type=click.Choice(LEARNERS),
+    metavar="WHERE",
     default=LEARNERS[0],
     show_default=True,
-    help="At a rate: the scheduling class of the process that learns.",
+    help="At a rate: where it learns: lowest or usual, a process of that scheduling class; ray, ray:auto, "
+    "ray:HOST:PORT or ray://HOST:PORT, an actor of a Ray cluster (with --set learner.gpus=1, for example).",
 )
 @click.option(
     "--data",
@@ -173,6 +176,7 @@ def run(
     ask: Literal["never", "when-stuck"] | None,
 ) -> None:
     """Learn on PROBLEM and keep every round in a file. Ctrl-C ends it after the current episode, and saves it."""
+    place, pairs = place_of(learner, pairs)
     request = Trial(full_name(problem), {}, NamedPlayers(primal, dual, feedback, bound), episodes, seed)
     file = out or default_file(request)
     operator = find_operator(reached, operator_deadline, file)
@@ -193,6 +197,7 @@ def run(
         again += [role, player] if ":" in player else []  # a class is imported only if the command names it
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
+    again += ["--learner", learner, *own_pairs(place)] if isinstance(place, RayLearner) else []
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
     limits: dict[str, float | None] = {"max_resets": max_resets, "steps": steps, "seconds": seconds}
     budget = [word for name, limit in limits.items() for word in _limit(name, limit)]
@@ -218,7 +223,7 @@ def run(
                 delay=delay,
                 rate=hertz(rate),
                 max_staleness=max_staleness,
-                learner=learner,
+                learner=place,
                 data=list(data) or None,
                 start_from=start_from,
                 from_what=from_what,

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from resetfree.problems.resolve import in_family, is_machine, option_names, pars
 from resetfree.problems.world import World, find_world
 from resetfree.runs.followed import followed
 from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
+from resetfree.runs.live.places import Place, RayLearner, is_on_ray
 from resetfree.runs.setup import GROUPS
 from resetfree.studies.trial import NamedTrial, stored_settings
 
 PLAYERS = ("primal", "dual", "feedback")  # fields of the players that a resumed run takes from its file
+LEARNER = "learner."  # what the settings of the learner begin with
 FIELDS = (*PLAYERS, "episodes", "seed")
 Settings = dict[str, dict[str, Any]]
 
@@ -155,6 +157,24 @@ def hertz(rate: str | None) -> float | str | None:
         raise InvalidInput(
             f"The '--rate' must be a number of steps per second, or own. Got '{rate}' instead."
         ) from None
+
+
+def place_of(learner: str, pairs: Sequence[str]) -> tuple[Place, list[str]]:
+    """Where `--learner` says that it learns, with its own settings (learner.KEY=VALUE), and the other pairs."""
+    own = {key: value for key, value in parse_options(pairs).items() if key.startswith(LEARNER)}
+    others = [pair for pair in pairs if not pair.startswith(LEARNER)]
+    if is_on_ray(learner):
+        return RayLearner.parse(learner, {key.removeprefix(LEARNER): value for key, value in own.items()}), others
+    if own:
+        raise InvalidInput(f"The settings '{LEARNER}KEY' are of a learner on Ray. Got '--learner {learner}' instead.")
+    return learner, others
+
+
+def own_pairs(learner: RayLearner) -> list[str]:
+    """The settings of a learner on Ray that are not usual, as words of a command."""
+    usual = RayLearner(learner.address)
+    changed = [one.name for one in fields(learner) if getattr(learner, one.name) != getattr(usual, one.name)]
+    return [word for name in changed for word in ("--set", f"{LEARNER}{name}={getattr(learner, name)}")]
 
 
 def require_operator(request: NamedTrial, file: Path) -> None:

@@ -9,33 +9,27 @@ that process, as it does when it loses its cluster, a new one continues with the
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
-import socket
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
+from resetfree.core.errors import ResetFreeError
 from resetfree.core.interrupts import SLICE
+from resetfree.core.ray_cluster import WAIT, first_line, import_ray, joined
 from resetfree.studies.engines.local import Local
 from resetfree.studies.engines.runner import J, Job, Outcome, Outcomes
 from resetfree.studies.workers import Child
 
 RETRIES = 20  # deaths of workers and nodes after which a trial fails
 LOSSES = 3  # losses of the cluster in a row, without a finished trial, after which the engine gives up
-LOOPBACK = "127.0.0.10"  # 127.0.0.1 would be replaced by the machine's outer address
-STORE = 100 * 2**20  # bytes of shared memory of our own cluster: tasks return short texts only
-WAIT = 10.0  # seconds for a cluster to answer, and for one to end
 GRACE = 0.5  # seconds in which interrupted tasks may save their trials
 AHEAD = 2  # tasks submitted per core, to keep each busy
 LOOK = 5.0  # seconds between two queries of the number of cores
-RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"  # Ray's own name
 
 
 class Cluster(NamedTuple):
@@ -114,8 +108,8 @@ def _drive(pipe: Connection, jobs: list[Job], cluster: Cluster) -> None:
     os.dup2(2, 1)  # permanently, also for the processes that Ray starts
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tasks inherit this, and are cancelled by it
     try:
-        ray = _ray()
-        with _joined(ray, cluster.processes, cluster.address):
+        ray = import_ray("The engine 'ray'")
+        with joined(ray, cluster.processes, cluster.address):
             _submit(ray, pipe, deque(jobs), cluster.limit)
     except ResetFreeError as error:
         pipe.send(("refused", error))
@@ -143,7 +137,7 @@ def _submit(ray: Any, pipe: Connection, jobs: deque[Job], limit: float | None) -
             except own as error:
                 outcome = job.failed(error)
             except ray.exceptions.RayError as error:  # the cluster is gone: not a failure of this trial
-                pipe.send(("lost", _first_line(error)))
+                pipe.send(("lost", first_line(error)))
                 return None
             if outcome.status == "busy":
                 jobs.append(job)
@@ -177,64 +171,3 @@ def _cancel(ray: Any, references: list[Any]) -> None:
             ray.cancel(reference)
     if references:
         ray.wait(references, num_returns=len(references), timeout=WAIT)
-
-
-@contextmanager
-def _joined(ray: Any, processes: int, address: str | None) -> Iterator[None]:
-    """Connect to a cluster, or start one; at the end, only a cluster that was started here is shut down."""
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": True}
-    if address is None:
-        os.environ.setdefault(RECONNECT, f"{WAIT:g}")  # if its head dies, it is not restarted
-        own = {"num_cpus": processes, "include_dashboard": False, "object_store_memory": STORE}
-        options: dict[str, Any] = {"address": "local", "_node_ip_address": LOOPBACK, **own}
-    else:
-        _check_reachable(address)
-        options = {"address": address, **_on_loopback(address)}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(**options, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, AssertionError) as error:
-        where = "on this machine" if address is None else f"at '{address}'"
-        raise RunError(f"The Ray cluster {where} cannot be reached or started: {_first_line(error)}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _check_reachable(address: str) -> None:
-    """Raise RunError if HOST:PORT does not accept connections: Ray itself would retry for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=WAIT).close()
-    except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RunError(f"The Ray cluster at '{address}' cannot be reached: {why}.") from error
-
-
-def _on_loopback(address: str) -> dict[str, str]:
-    """The options of a driver for nodes on loopback: it must use a loopback address itself."""
-    host = address.rpartition(":")[0]
-    try:
-        return {"_node_ip_address": host} if ipaddress.ip_address(host).is_loopback else {}
-    except ValueError:
-        return {}
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import ray
-            import ray.exceptions
-    except ImportError as error:
-        raise InvalidInput("The engine 'ray' needs Ray: install resetfree with the extra 'ray'.") from error
-    return ray

@@ -1,0 +1,268 @@
+"""The process that talks to a learner on Ray (extra ray), in the place of one that learns here: it never computes long.
+
+It is started and told by the process that acts, as a learner here is, and leaves the same messages beside the boards.
+An actor that died is replaced by a new one. If the cluster is lost, this process ends and is started again (Ray would
+end it anyway), and waits until the cluster answers. Sentences for the user go to its standard output.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.plain_tree import decode
+from resetfree.core.priority import take_low
+from resetfree.core.ray_cluster import check_reachable, first_line, import_ray, joined
+from resetfree.runs.live.assignment import FIRST, PLAYERS, raw_message, receive
+from resetfree.runs.live.board import Board
+from resetfree.runs.live.learner_process import AGAIN, CHECKPOINTS, CLASS, IDLE, PLANS, RAISED, SAID, Ear, leave, said
+from resetfree.runs.live.places import RayLearner
+from resetfree.runs.live.relay import LearnerRaised, Relay
+from resetfree.runs.live.remote_learner import RemoteLearner
+
+NICENESS = "RAY_worker_niceness"  # Ray's own name: that of its actors, if it is started here
+LOST = 4  # exit status of this process when the cluster is lost, which it has said
+GONE = "lost.json"  # beside the boards while the cluster is lost
+SLICE = 0.5  # seconds after which a wait looks whether the run has ended
+LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before an actor is replaced, or a cluster is looked for again
+LONG = 60.0  # seconds without a place for the actor that are worth a word
+UNAVAILABLE = 60.0  # seconds in which an actor that cannot be reached may come back
+FAREWELL = 4.0  # seconds in which the cluster may be left
+
+
+class Ended(BaseException):
+    """The process that acts has ended."""
+
+
+class ActorLost(Exception):
+    """The actor died."""
+
+
+class ClusterLost(Exception):
+    """The cluster cannot be reached any more."""
+
+
+class RelayEar(Ear):
+    """Listens to the process that acts; when that has ended, leaves some time to leave the cluster."""
+
+    def __init__(self, stream: BinaryIO, folder: Path) -> None:
+        super().__init__(stream, folder)
+        self.closed = threading.Event()
+
+    def end(self) -> None:
+        """Have this process end, soon."""
+        self.closed.set()
+        self.heard.set()
+        time.sleep(FAREWELL)
+        os._exit(0)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless the process that acts has ended."""
+        if self.closed.wait(seconds):
+            raise Ended
+
+
+class RayLink:
+    """An actor of a cluster that was joined."""
+
+    def __init__(self, ray: Any, options: RayLearner, ear: RelayEar, tell: Callable[[str], None]) -> None:
+        self._ray, self._ear = ray, ear
+        self._reached = False
+        kind = ray.remote(num_cpus=options.cpus, num_gpus=options.gpus, memory=options.memory or None, max_restarts=0)(
+            RemoteLearner
+        )
+        try:
+            self._actor = kind.remote()
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            raise ClusterLost(first_line(error)) from error
+        self._waiting = f"No node of the Ray cluster has room for the learner yet ({options.words}): it waits."
+        self._tell = tell
+
+    def call(self, method: str, *arguments: Any) -> bytes:
+        """The answer of the actor; asks again while it cannot be reached. Raises ActorLost or ClusterLost."""
+        errors, until = self._ray.exceptions, None
+        while True:
+            try:
+                return self._answer(getattr(self._actor, method).remote(*arguments))
+            except errors.ActorUnavailableError as error:  # it may have been asked or not: asking twice does no harm
+                now = time.monotonic()
+                until = now + UNAVAILABLE if until is None else until
+                if now > until:
+                    raise ActorLost("it could not be reached for too long") from error
+                self._ear.pause(SLICE)
+            except errors.RayActorError as error:
+                raise ActorLost(_last_line(error)) from error
+            except errors.RayTaskError as error:
+                raise RunError(f"The learner on Ray raised {_last_line(error)}.") from error
+            except (errors.RayError, ConnectionError) as error:
+                raise ClusterLost(first_line(error)) from error
+
+    def _answer(self, reference: Any) -> bytes:
+        """Wait for an answer, for as long as the learner computes."""
+        long = time.monotonic() + LONG
+        while not self._ray.wait([reference], timeout=SLICE)[0]:
+            if self._ear.closed.is_set():
+                raise Ended
+            if not self._reached and time.monotonic() > long:
+                long = float("inf")
+                self._tell(self._waiting)
+        answer: bytes = self._ray.get(reference)
+        self._reached = True
+        return answer
+
+    def close(self) -> None:
+        """End the actor, if it can be reached; one that is not busy removes what it has written first."""
+        with suppress(Exception):
+            self._ray.wait([self._actor.close.remote()], timeout=SLICE)
+            self._ray.kill(self._actor)
+
+
+class RayProcess:
+    """The work of this process.  first, players: the messages of its assignment."""
+
+    def __init__(self, first: bytes, players: bytes, ear: RelayEar, tell: Callable[[str], None]) -> None:
+        about = decode(first, {})
+        self._assignment = raw_message(FIRST, first) + raw_message(PLAYERS, players)
+        self._file, self._folder = Path(about["file"]), Path(about["boards"])
+        self._options = RayLearner(**about["ray"])
+        self._ear, self._tell = ear, tell
+
+    @property
+    def _cluster(self) -> str:
+        address = self._options.address
+        return "on this machine" if address is None else f"at '{address}'"
+
+    def run(self) -> None:
+        """Talk to learners until the run ends; raises Ended, ClusterLost or what is wrong for good."""
+        before = (self._folder / CLASS).exists()  # whether a learner was reached in this run
+        if before:
+            self._await_cluster()
+        ray = import_ray("The learner 'ray'")
+        with ExitStack() as cluster:
+            try:
+                cluster.enter_context(joined(ray, max(1, math.ceil(self._options.cpus)), self._options.address))
+            except RunError as error:
+                if before:
+                    raise ClusterLost(str(error)) from error
+                raise
+            if not before:
+                self._check_room(ray)
+            self._keep(ray)
+
+    def _await_cluster(self) -> None:
+        """Wait until the address answers, if it is one of a port."""
+        pause = LEAST_PAUSE
+        while self._options.address is not None:
+            try:
+                return check_reachable(self._options.address)
+            except RunError:
+                pause = min(2.0 * pause, MOST_PAUSE)
+                self._ear.pause(pause)
+
+    def _check_room(self, ray: Any) -> None:
+        """Refuse what the whole cluster does not have: Ray would wait for it without a word."""
+        there = ray.cluster_resources()
+        for name, needed in self._options.needs.items():
+            if needed > (has := there.get(name, 0.0)):
+                raise InvalidInput(
+                    f"The learner needs {self._options.words}, and the Ray cluster {self._cluster} has {has:g} "
+                    f"{name} in all: give learner.cpus, learner.gpus and learner.memory that it has."
+                )
+
+    def _keep(self, ray: Any) -> None:
+        """Replace the actor whenever it died."""
+        pause = LEAST_PAUSE
+        while True:
+            link = RayLink(ray, self._options, self._ear, self._tell)
+            try:
+                self._serve(link)
+            except ActorLost as error:
+                if not (self._folder / CLASS).exists():
+                    raise RunError(f"The learner cannot start on the Ray cluster {self._cluster}: {error}.") from error
+                self._tell(f"The learner on Ray ended ({error}): {AGAIN}")
+            finally:
+                link.close()
+            self._ear.pause(pause)
+            pause = min(2.0 * pause, MOST_PAUSE)
+
+    def _serve(self, link: RayLink) -> None:
+        """Send rounds to one actor, and post what comes back, until it dies."""
+        self._introduce(decode(link.call("about"), {}))
+        with (
+            Board.join(self._folder / PLANS) as plans,
+            Board.join(self._folder / CHECKPOINTS) as checkpoints,
+            Relay(self._file, plans, checkpoints, link.call) as relay,
+        ):
+            relay.assign(self._assignment)
+            while True:
+                self._ear.heard.clear()
+                if self._ear.closed.is_set():
+                    raise Ended
+                if not relay.exchange(self._ear.start_of_first, ending=self._ear.ending):
+                    self._ear.heard.wait(IDLE)
+
+    def _introduce(self, about: dict[str, Any]) -> None:
+        """Say where the learner is; a node with another version is refused."""
+        if about["version"] != (ours := version("resetfree")):
+            raise InvalidInput(
+                f"The nodes of the Ray cluster {self._cluster} must have resetfree {ours}, as this machine. Got "
+                f"{about['version']} on '{about['node']}' instead."
+            )
+        words = f"It is an actor of the Ray cluster {self._cluster}, on node '{about['node']}' ({self._options.words})."
+        leave(self._folder / CLASS, {"name": "ray", "words": words, "pid": about["pid"]})
+        if (self._folder / GONE).exists():
+            (self._folder / GONE).unlink()
+            self._tell("The learner on Ray is reached again.")
+
+
+def main() -> None:
+    """Relay until the process that acts has ended."""
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # for what Ray prints, here and in the processes that it starts
+    stream: BinaryIO = sys.stdin.buffer
+    try:
+        (_, first), (_, players) = receive(stream), receive(stream)
+    except EOFError:
+        return
+
+    def tell(sentence: str) -> None:
+        with suppress(OSError):
+            out.write(" ".join(sentence.split()).encode() + b"\n")
+
+    about = decode(first, {})
+    folder, ear = Path(about["boards"]), RelayEar(stream, Path(about["boards"]))
+    ear.start()
+    try:
+        if about["lowest"]:
+            take_low()
+        else:
+            os.environ.setdefault(NICENESS, "0")
+        RayProcess(first, players, ear, tell).run()
+    except Ended:
+        os._exit(0)
+    except ClusterLost as error:
+        if not (folder / GONE).exists():
+            leave(folder / GONE, {"words": str(error)})
+            tell(
+                f"The Ray cluster is lost ({error}): acting goes on, and rounds wait in the run file until it is back."
+            )
+        os._exit(LOST)
+    except BaseException as error:
+        leave(folder / SAID, found := error.said if isinstance(error, LearnerRaised) else said(error))
+        print(found["trace"], end="", file=sys.stderr, flush=True)
+        os._exit(RAISED)
+
+
+def _last_line(error: BaseException) -> str:
+    """The sentence of a message of Ray that names the cause: the first one of its last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[-1].partition(". ")[0].rstrip(".")
