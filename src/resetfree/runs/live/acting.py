@@ -27,6 +27,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError, UnknownName
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.priority import Scheduling, take_highest
+from resetfree.core.reused_memory import Pool
 from resetfree.core.settings import PositiveInt, check
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import Round
@@ -184,6 +185,7 @@ class _Acting:
         self._episodes, self._signal = episodes, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
         self._classes = policy_classes()
+        self._memory = Pool()
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
         self._moved = False  # whether the safe action was commanded since the sensors of the next start
@@ -290,12 +292,16 @@ class _Acting:
         return None if self._stop else self._plan
 
     def _take(self) -> None:
-        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes, kept=False), self._number)
+        found = self._learner.plans.take(self._read, self._number)
         if found is not None:
             (self._number, _, self._digest), self._plan = found
             if self._number == 1:
                 words = self._learner.scheduling()
                 self.tell(f"The process that learns: {words}")
+
+    def _read(self, data: memoryview) -> HeldPlan:
+        """A plan, its arrays in memory that earlier plans have left."""
+        return HeldPlan.read(data, self._classes, kept=False, empty=self._memory.lend(len(data)))
 
     def _wait(self, least: int) -> None:
         """Wait for a plan that rests on round `least` or a later one; the machine is safe meanwhile."""
