@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.problems.contract import Episode, Policy
-from resetfree.problems.paced import SILENT, Deadlines, rate_for, rollout_at_rate, safe_action, send_safe
+from resetfree.problems.paced import SILENT, Deadlines, Holding, rate_for, rollout_at_rate, safe_action
 from resetfree.problems.stepping import SteppedProblem
 
 RATE, PERIOD = 100.0, SECOND // 100
@@ -253,16 +254,49 @@ def test_the_safe_action_goes_through_wrappers_of_actions() -> None:
     assert [action for _, action in belt.sent] == [pytest.approx(1.0), pytest.approx(5.0)]
 
 
-def test_the_safe_action_is_sent_between_episodes_to_a_world_that_goes_on() -> None:
+def test_between_episodes_the_safe_action_is_commanded_at_every_tick_unless_the_machine_is_held() -> None:
     belt = Belt(Simulated())
-    send_safe(rf.from_gym(belt, name="belt", reset_when="terminated"), Deadlines(RATE, safe=[2.0]))
-    assert belt.sent == [(0.0, 2.0)]
+    problem = rf.from_gym(belt, name="belt", reset_when="terminated")
+    holding = Holding(problem, Deadlines(1000.0, safe=[2.0]))
+    assert not holding.commanded
+    until = time.monotonic() + 0.05
+    while time.monotonic() < until:
+        holding.look()
+    assert holding.commanded
+    assert 2 <= len(belt.sent) <= 52  # by the clock, however often it looks
+    assert {action for _, action in belt.sent} == {2.0}
+    vars(belt).update(is_held=lambda: True, release=lambda: belt.sent.append((0.0, 99.0)))
+    belt.sent.clear()
+    held = Holding(problem, Deadlines(1000.0, safe=[2.0]))
+    held.look()
+    assert (belt.sent, held.commanded) == ([], False)
+    held.release()
+    assert belt.sent == [(0.0, 2.0), (0.0, 99.0)]
+
+
+def test_a_simulated_world_waits_between_episodes() -> None:
     cart = rf.from_gym("gym:CartPole-v1")
     cart.perform_reset(0.5, "start")
     inside: Any = cart.env.unwrapped
     before = list(inside.state)
-    send_safe(cart, AT_RATE)
-    assert list(inside.state) == before  # it stands still
+    holding = Holding(cart, AT_RATE)
+    holding.look()
+    holding.release()
+    assert list(inside.state) == before
+    assert not holding.commanded
+
+
+def test_no_policy_acts_on_sensors_from_before_a_wait() -> None:
+    world = Simulated()
+    belt = Belt(world)
+    problem = rf.from_gym(belt, horizon=3, name="belt", reset_when="terminated")
+    ticks, deadlines = Ticks(RATE, clock=world.clock), Deadlines(RATE, safe=[5.0])
+    start = problem.perform_reset(0.5, "start")
+    world.now += 40 * PERIOD
+    episode = rollout_at_rate(problem, Thinks(world), start, np.full(3, 0.5), ticks, deadlines, moved=True)
+    np.testing.assert_allclose(episode.actions[:, 0], [5.0, 0.2, 0.3])
+    assert episode.states[1, 0] == pytest.approx(0.41)
+    assert ticks.missed == 1  # no command of the policy went out at that tick
 
 
 def test_after_a_reset_the_grid_begins_anew() -> None:

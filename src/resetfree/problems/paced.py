@@ -11,6 +11,9 @@ When something is late:
   the sensors   without new ones nothing is commanded. After SILENT ticks the safe action is sent, once, and the episode
                 ends when they come back; if they do not, the environment has failed.
   anything else that goes wrong: the safe action is sent once.
+
+While no episode is played nothing waits without a command either: the safe action is commanded at every tick
+(`Holding`), unless the machine itself says that it is held.
 """
 
 from __future__ import annotations
@@ -45,7 +48,10 @@ class Continuing(Protocol):
     """An environment whose world goes on by itself: `step` in two halves.
 
     Optional besides: `rate` (Hz, of its sensors), `neutral` (its safe action), `timeout` (seconds), and
-    `arrival(seconds)`, which waits for the next sensors and returns when they came, in ns of the monotonic clock.
+      arrival(seconds)  waits for the next sensors and returns when they came, in ns of the monotonic clock
+      is_held()         whether it stands still until the first command; called while nothing is commanded, so that it
+                        can read what came meanwhile
+      release()         nothing more will be commanded before the next reset
     """
 
     def send(self, action: Any) -> None:
@@ -103,12 +109,21 @@ def safe_action(problem: SteppedProblem, stated: Any = None) -> Any:
 
 
 def rollout_at_rate(
-    problem: SteppedProblem, policy: Any, start: State, u: Floats, ticks: Ticks, deadlines: Deadlines
+    problem: SteppedProblem,
+    policy: Any,
+    start: State,
+    u: Floats,
+    ticks: Ticks,
+    deadlines: Deadlines,
+    *,
+    moved: bool = False,
 ) -> Episode:
     """Play an episode at a rate; it may be shorter than H without a reset (see above).
 
     ticks: a grid that goes on from episode to episode; it begins anew after a reset. Its `missed` and `latest_ns` are
       those of this episode.
+    moved: whether the safe action was commanded since `start` was read (`Holding`). No policy acts on sensors that
+      are so old: the first step goes on with the safe action, and its tick counts as missed.
 
     With a clock that is never late this is `problem.rollout`. The caller keeps the garbage collector away.
     """
@@ -123,11 +138,14 @@ def rollout_at_rate(
     record = _Record(problem, state)
     original, reset, goals, ending = 0.0, False, 0, False
     if not ticks.begun:
+        _is_held(_base(problem))  # what came meanwhile is read, so that the first command answers the newest sensors
         ticks.begin()
+    if moved:
+        ticks.skip()
     with _pace(problem, ticks, safe) as pace:
         for h in range(1, problem.horizon + 1):
             now = chance[h - 1]
-            if ending:
+            if ending or (moved and h == 1):
                 action = safe
             else:
                 action = (late if pace.row else act)(h, state, now[0] if isinstance(space, Choices) else now[:acting])
@@ -147,11 +165,47 @@ def rollout_at_rate(
     return problem.finish(record.episode(reset, next_start, original, goals))
 
 
-def send_safe(problem: SteppedProblem, deadlines: Deadlines) -> None:
-    """Command the safe action between two episodes; an environment that is simulated waits anyway."""
-    base = _base(problem)
-    if isinstance(base, Continuing):
-        _Continuing(Ticks(deadlines.rate), problem, base, safe_action(problem, deadlines.safe)).send_safe()
+class Holding:
+    """Commands the safe action while no episode is played, at every tick, in a world that goes on by itself.
+
+    One that is simulated waits anyway, and so does a machine that is held until the first command, which it would be
+    freed by.
+    """
+
+    def __init__(self, problem: SteppedProblem, deadlines: Deadlines) -> None:
+        base = _base(problem)
+        self._base: Any = base if isinstance(base, Continuing) and not _lockstep(base) else None
+        self._ticks = Ticks(deadlines.rate)
+        self._safe = None if self._base is None else _native(problem, safe_action(problem, deadlines.safe))
+        self.commanded = False  # whether the safe action was
+
+    def look(self) -> None:
+        """Command the safe action if a tick is due; returns at once."""
+        ticks = self._ticks
+        if self._base is None or (ticks.begun and ticks.clock.now() < ticks.next_ns):
+            return
+        if not ticks.begun:
+            ticks.begin()
+        else:
+            ticks.wait()
+        if not _is_held(self._base):
+            self.commanded = True
+            with suppress(Exception):  # whoever plays the next episode finds out what is wrong
+                self._base.send(self._safe)
+
+    def release(self) -> None:
+        """Command the safe action once more, and nothing after it until the next reset."""
+        if self._base is not None:
+            with suppress(Exception):
+                self._base.send(self._safe)
+            if hasattr(self._base, "release"):
+                with suppress(Exception):
+                    self._base.release()
+
+
+def _is_held(base: Any) -> bool:
+    """Whether a world stands still until the first command; one that does not say so goes on."""
+    return bool(base.is_held()) if hasattr(base, "is_held") else False
 
 
 class _Record:

@@ -29,7 +29,8 @@ def test_the_commands_of_the_page_learn_by_the_clock(
     port = str(free_port())
     machine, learner = (line.replace("9002", port) for line in SHELL[:2])
     shorter = learner.replace("--episodes 200", "--episodes 3").replace("horizon=50", "horizon=10")
-    patient = " --set timeout=60"  # a busy computer may stop the machine for longer than it may be silent
+    # A busy computer may stop the machine for longer than it may be silent, and a learner of the lowest class for ever.
+    patient = " --set timeout=60 --learner usual"
     with running("-m", "resetfree.show.cli", *shlex.split(machine)[1:], folder=tmp_path):
         until((tmp_path / "pole.key").exists)
         assert main([*shlex.split(shorter + patient)[1:], "--json"]) == 0
@@ -39,7 +40,7 @@ def test_the_commands_of_the_page_learn_by_the_clock(
         assert said["timing"]["missed"] == run.columns["missed"].sum()
         assert (run.columns["based_on"] < run.columns["k"]).all()
         found: dict[str, Any] = {}
-        short = PYTHON[0].replace("9002", port).replace("episodes=5", "episodes=2")
+        short = PYTHON[0].replace("9002", port).replace("episodes=5", "episodes=2, learner='usual'")
         exec(short.replace("horizon=50", "horizon=10, timeout=60.0"), found)
     assert len(found["run"]) == 2
     assert (found["run"].columns["lateness"] >= 0).all()

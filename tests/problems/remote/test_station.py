@@ -236,6 +236,20 @@ def test_skipped_ticks_pass_and_are_counted() -> None:
     assert (desk.station.counts.due, desk.station.counts.in_time) == (1, 1)
 
 
+def test_no_command_is_due_before_the_first_one_of_a_session_and_while_it_is_held() -> None:
+    desk, counts = Desk(), None
+    desk.hello()
+    desk.tick()  # whoever only watches need not command
+    desk.station.pull()
+    desk.tick()
+    counts = desk.station.counts
+    assert (counts.due, counts.ticks) == (0, 2)
+    desk.command(1, answers=3)
+    desk.tick()
+    desk.tick()
+    assert (counts.due, counts.in_time) == (2, 1)
+
+
 @pytest.mark.parametrize(
     "payload", [b"", bytes(8), bytes(15), bytes(24), ANSWERS.pack(1) + np.array([np.nan]).tobytes()]
 )

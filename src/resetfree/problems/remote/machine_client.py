@@ -71,6 +71,11 @@ class Sensors:
         """Whether the machine must be put back."""
         return bool(self.flags & Flag.FALLEN)
 
+    @property
+    def held(self) -> bool:
+        """Whether the machine stands still until the first command."""
+        return bool(self.flags & Flag.HELD)
+
 
 class MachineClient(Closes):
     """Commands one machine, in sessions.
@@ -138,6 +143,8 @@ class MachineClient(Closes):
 
     def command(self, action: NDArray[Any]) -> int:
         """Send an action [A], as the answer to the newest sensors; returns its number. Never waits."""
+        if not self._session:
+            raise MachineSilent("the session with it has ended: reset it first")
         self._number += 1
         self._action[:] = action
         ANSWERS.pack_into(self._command, HEADER.size, self.sensors.number)
@@ -155,10 +162,14 @@ class MachineClient(Closes):
 
     def close(self) -> None:
         """End the session, and close the wire."""
+        self.leave()
+        self.wire.close()
+
+    def leave(self) -> None:
+        """End the session; `connect` begins another one."""
         if self._session:
             self.wire.send(packet(Kind.BYE, self._session, 0, time.monotonic_ns()))
             self._session = 0
-        self.wire.close()
 
     def _is_answer(self, header: Header) -> bool:
         """Whether a packet answers the newest greeting."""

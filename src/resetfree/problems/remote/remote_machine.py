@@ -118,6 +118,16 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
             client.poll()
         return client.sensors.received_ns
 
+    def is_held(self) -> bool:
+        """Whether the machine stands still until the first command; reads the sensors that came meanwhile."""
+        while self.client.poll():
+            pass
+        return self.client.sensors.held
+
+    def release(self) -> None:
+        """End the session: nothing is commanded until the next reset, and the machine is its own master."""
+        self.client.leave()
+
     def close(self) -> None:
         """End the session."""
         self.client.close()

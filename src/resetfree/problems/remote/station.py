@@ -47,7 +47,7 @@ class Counts:
     ticks: int = 0
     skipped: int = 0  # ticks whose sensors were not sent, because this program came too late
     lost: int = 0  # ticks that did not pass, because this program stood still for longer than it catches up
-    due: int = 0  # ticks before which a command should have come
+    due: int = 0  # ticks before which a command should have come: once a session has commanded, unless it is held
     in_time: int = 0  # those before which the answer to the newest sensors came
     falls: int = 0
     pulls: int = 0  # of the lever
@@ -150,7 +150,7 @@ class Station:
         self._applied = self._newest
         if self.fallen or self.held:
             return
-        if self._client is not None and awaited:
+        if self._newest and awaited:  # a program that commands nothing yet is only watching
             self.counts.due += 1
             self.counts.in_time += self._answered >= self._sent > 0
         silent = not self.statement.lockstep and 0 < self._watchdog < now - self._commanded

@@ -1,9 +1,10 @@
 """The process that acts, by the clock: it takes the newest plan, plays an episode at its rate, and hands it on.
 
 Between two episodes it looks at a board, and waits only where the game says so: for the first plan, for one that
-contains the newest reset, and for a learner that has fallen back too far. Everything else is done elsewhere: rounds are
-committed by a thread (`recorder`), plans are made by another process (`learner`). The garbage collector runs between
-episodes only.
+contains the newest reset, before that reset is performed, and for a learner that has fallen back too far. A machine
+never waits without a command meanwhile: it has fallen, is held, or gets the safe action at every tick. Everything else
+is done elsewhere: rounds are committed by a thread (`recorder`), plans are made by another process (`learner`). The
+garbage collector runs between episodes only.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.priority import Scheduling, take_highest
+from resetfree.core.reused_memory import Pool
 from resetfree.core.settings import PositiveInt, check
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import Round
@@ -33,7 +35,7 @@ from resetfree.game.delayed import DelayedGame, HeldPlan, policy_classes, reset_
 from resetfree.game.loop import FEEDBACK, Game, reset_if_due
 from resetfree.problems.contract import Episode, Note
 from resetfree.problems.operators import Operator
-from resetfree.problems.paced import Deadlines, rate_for, rollout_at_rate, send_safe
+from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.problems.world import World
 from resetfree.runs.ending import STOPPED, Budget, Ending
@@ -152,7 +154,10 @@ def act(
         with recorder, _quiet() as scheduling:
             acting = _Acting(setup, game, clock, learner, recorder, stop=stop, episodes=ledger.episodes)
             acting.tell(f"The process that acts: {scheduling.words}")
-            ended = acting.play(*ledger.totals(), budget, operator, began)
+            try:
+                ended = acting.play(*ledger.totals(), budget, operator, began)
+            finally:
+                acting.release()
             acting.end()
         recorder.check()
         return ended, recorder.newest
@@ -179,8 +184,10 @@ class _Acting:
         self._episodes, self._signal = episodes, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
         self._classes = policy_classes()
+        self._memory = Pool()
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
+        self._moved = False  # whether the safe action was commanded since the sensors of the next start
         self._notes: list[Note] = []
 
     def tell(self, sentence: str, *, loud: bool = False) -> None:
@@ -199,6 +206,10 @@ class _Acting:
             if (ended := budget.spent(game.k, resets, steps, time.monotonic() - began)) is not None:
                 return ended
             if game.s1 is None:
+                # Afterwards nothing is waited for, whether the machine is held then or not. The first plan rests on
+                # where the first round starts.
+                if game.k > 0 and self._newest_plan() is None:
+                    break
                 self._reset(operator)
             if game.k == 0:
                 self._learner.begin(game.s1)
@@ -208,6 +219,10 @@ class _Acting:
             episode = self._episode(plan)
             resets, steps = resets + episode.reset, steps + len(episode.actions)
         return Ending(game.k, "stopped", STOPPED) if self._stop and game.k < episodes else None
+
+    def release(self) -> None:
+        """Nothing more is commanded: the machine is left in its safe action."""
+        Holding(self._problem, self._clock.deadlines).release()
 
     def end(self) -> None:
         """Commit everything, and have the learner save what it knows by then."""
@@ -236,17 +251,17 @@ class _Acting:
             with self._stop.at_once():
                 self._game.rng = reset_chance(self._game.seed, self._game.k + 1)
                 reset_if_due(self._problem, self._game, operator)
-        finally:  # also if the environment fails after a reset by an operator
+        finally:  # also if the environment fails after a reset by an operator; soon, since a machine may go on by now
             done = [dataclasses.replace(one, k=self._game.k) for one in self._problem.interventions()]
             self._recorder.intervened(done)
-            self._recorder.flush()
 
     def _episode(self, plan: HeldPlan) -> Episode:
         """Play one round."""
         game, problem, ticks = self._game, self._problem, self._ticks
         k, s1 = game.k + 1, game.s1
         chance = game.chance(problem.n_uniforms)
-        episode = rollout_at_rate(problem, plan.plan.policy, s1, chance, ticks, self._clock.deadlines)
+        moved, self._moved = self._moved, False
+        episode = rollout_at_rate(problem, plan.plan.policy, s1, chance, ticks, self._clock.deadlines, moved=moved)
         cost = self._signal(plan.plan, episode, None)
         this = Round(k, s1, plan.lam, plan.plan, episode, cost, exact=None, based_on=plan.based_on)
         timing = (plan.based_on, self._digest, ticks.missed, ticks.latest_ns / SECOND)
@@ -276,17 +291,22 @@ class _Acting:
         return None if self._stop else self._plan
 
     def _take(self) -> None:
-        found = self._learner.plans.take(lambda data: HeldPlan.read(data, self._classes, kept=False), self._number)
+        found = self._learner.plans.take(self._read, self._number)
         if found is not None:
             (self._number, _, self._digest), self._plan = found
             if self._number == 1:
                 words = self._learner.scheduling()
                 self.tell(f"The process that learns: {words}")
 
+    def _read(self, data: memoryview) -> HeldPlan:
+        """A plan, its arrays in memory that earlier plans have left."""
+        return HeldPlan.read(data, self._classes, kept=False, empty=self._memory.lend(len(data)))
+
     def _wait(self, least: int) -> None:
         """Wait for a plan that rests on round `least` or a later one; the machine is safe meanwhile."""
+        holding = None if self._game.s1 is None else Holding(self._problem, self._clock.deadlines)
+        pause = min(PAUSE, 0.25 / self._clock.deadlines.rate)
         if self._game.s1 is not None and self._plan is not None and least > self._game.fell:
-            send_safe(self._problem, self._clock.deadlines)
             self.tell(
                 f"After episode {self._game.k} the newest plan rests on episode {self._plan.based_on}, and at most "
                 f"{self._clock.max_staleness} may lie between (max_staleness): the safe action is held until the "
@@ -296,7 +316,10 @@ class _Acting:
         self._ticks.stop()
         long = time.monotonic() + LONG
         while not self._stop and (self._plan is None or self._plan.based_on < least):
-            time.sleep(PAUSE)
+            if holding is not None:
+                holding.look()
+                self._moved |= holding.commanded
+            time.sleep(pause)
             if time.monotonic() > long:
                 long += 10 * LONG
                 hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
