@@ -20,6 +20,7 @@ from resetfree.theory.theorems import certify_problem, reduction
 
 Made = Callable[[], rf.Run]
 THEORY: dict[str, Any] = {"primal": {"width": "theory"}}
+PROVED: dict[str, Any] = {"primal": {"width": "proved"}}
 
 
 def learn(primal: Any, dual: Any = "projected-gradient", problem: Any = "grid-v0", **asked: Any) -> rf.Run:
@@ -48,6 +49,17 @@ def saved(name: str = "run") -> Path:
 def one_hot() -> rf.FiniteMDP:
     """The grid with a multiplier for each start."""
     mdp: rf.FiniteMDP = rf.make("grid-v0").replace(xi=np.eye(12), name="one-hot")
+    return mdp
+
+
+def small() -> rf.Run:
+    """A run so long, on a problem so small, that its rate is below half of its rounds."""
+    return learn("linear-ucb", problem=rf.make("ledge-v0", fall=0.8), settings=PROVED, episodes=6000)
+
+
+def features() -> rf.FiniteMDP:
+    """A small problem that is linear in features."""
+    mdp: rf.FiniteMDP = rf.make("random-linear-v0", n_states=5, n_actions=3, d=3, horizon=2)
     return mdp
 
 
@@ -89,6 +101,8 @@ PROBLEMS: dict[str, Callable[[], rf.FiniteMDP]] = {
 }  # fmt: skip
 RUNS: dict[str, Made] = {
     "algorithm 1, proved width": lambda: learn("linear-ucb", settings=THEORY),
+    "algorithm 1, intervals": small,
+    "algorithm 1, determinants": lambda: learn("linear-ucb", problem=features(), settings=PROVED),
     "algorithm 1, realised costs": lambda: learn("linear-ucb", feedback="realised", settings=THEORY),
     "algorithm 1, tuned, exact costs": lambda: learn("linear-ucb", problem="random-linear-v0", feedback="exact"),
     "algorithm 1, without oracle": lambda: without_oracle(learn("linear-ucb", settings=THEORY, feedback="realised")),

@@ -122,6 +122,7 @@ class PrimalRegretBound(NamedTuple):
     # Whether it also bounds the overestimates weighted with any multipliers in [0, B] in place of those played, so that
     # the player's own V_c may be the dual player's feedback.
     any_weights: bool = False
+    per_root_reset: float = 0.0  # R_p(pi*) <= most + per_root_reset sqrt(Resets)
 
 
 @runtime_checkable

@@ -13,18 +13,21 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.errors import NotCertifiable
+from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
 from resetfree.players.shared.counts import mark_reset
+from resetfree.players.shared.determinant_states import DeterminantState, whole_pass
 from resetfree.players.shared.given_episodes import given_round
+from resetfree.players.shared.interval_states import IntervalState
 from resetfree.players.shared.kernels.lazy_softmax import Widths
-from resetfree.players.shared.kernels.ridge import learn_episode, softmax_plan
+from resetfree.players.shared.kernels.ridge import learn_episode
 from resetfree.players.shared.lazy_plans import SoftmaxPass
 from resetfree.players.shared.method import Build, Kind, Method, against, penalised
-from resetfree.players.shared.pair_features import dimension_of, longer_than_one
+from resetfree.players.shared.pair_features import dimension_of, is_one_hot, longer_than_one
+from resetfree.players.shared.proved_linear import Determinants, Intervals
 from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, sizes
 from resetfree.players.shared.ridge_players import HasRidge, Regressed, no_regression, regression_size
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
@@ -34,7 +37,8 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
-Width: TypeAlias = Literal["tuned", "theory", "paper"]
+Width: TypeAlias = Literal["tuned", "theory", "paper", "proved"]
+NO_BATCH = "The 'width' of linear-ucb must be tuned, theory or paper in the batched engine. Got 'proved' instead."
 
 
 @dataclass
@@ -45,6 +49,10 @@ class LinearState(Regressed):
     beta_r: float = field(metadata={"saved": False})
     beta_c: float = field(metadata={"saved": False})
     alpha: float = field(metadata={"saved": False})
+    betas: Floats = field(init=False, metadata={"saved": False})  # [2, H] beta_r and beta_c of each step
+
+    def __post_init__(self) -> None:
+        self.betas = np.outer([self.beta_r, self.beta_c], np.ones(self.shape[0]))
 
     def plan(self, s1: State, widths: Widths, caps: Floats) -> tuple[Floats, float, float]:
         """The policy [H, S, A], and its estimated V_r and V_c at s1."""
@@ -53,13 +61,7 @@ class LinearState(Regressed):
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
-        horizon, n_states, n_actions = self.shape
-        policy = np.empty(self.shape)
-        q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
-        v_r, v_c = np.empty(n_states), np.empty(n_states)
-        made = (policy, q_r, q_c, v_r, v_c)
-        softmax_plan(*self.fitted, *widths[1:], self.known, self.known_last, caps, self.old, *made)
-        return policy, v_r, v_c, q_r, q_c
+        return whole_pass(self, self.betas, widths, caps, self.old)
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
@@ -92,15 +94,19 @@ class LargeLinearState:
         self.seen.learn(round.episode)
 
 
+AnyState: TypeAlias = LinearState | LargeLinearState | IntervalState | DeterminantState
+
+
 @dataclass(frozen=True)
-class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
+class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     """Softmax LSVI-UCB for reward and cost, as analysed: plan at the start, V under the softmax of the same Q.
 
     Paper: primal player of Algorithm 1 (optimistic values, softmax policy).
 
     B: bound on the multipliers (enters alpha and the proved width).
-    width: "tuned" (beta_r = scale H, beta_c = scale), "theory" (proved, see `widths.theory_beta`) or "paper" (its
-      formula with `constant` for its unspecified C).
+    width: "tuned" (beta_r = scale H, beta_c = scale), "theory" (proved, see `widths.theory_beta`), "paper" (its
+      formula with `constant` for its unspecified C) or "proved": the smallest that we can prove, which needs no K, no
+      temperature and no bound on the multipliers (`theory.proved_widths`; the statement says which bound it is).
     split: separate widths for reward and cost; joint ones (False) use the reward's for both.
     alpha: inverse temperature; None for the paper's formula, which knows K; `anytime` uses k in place of K.
     lagged: average the new Q with the old policy, as printed (readings.md, A1).
@@ -134,9 +140,19 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
     reg: Positive | None = None
     p: Probability = 0.05
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> LinearState | LargeLinearState:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, kept in (("lagged", False), ("split", True)):
+            if self.width == "proved" and getattr(self, name) != kept:
+                raise InvalidInput(
+                    f"The '{name}' of linear-ucb must be {kept} for the width 'proved'. Got {not kept} instead."
+                )
+
+    def init(self, problem: Problem, episodes: int, seed: int) -> AnyState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
         rows = sizes(problem, self.pooled, self.name)
+        if self.width == "proved":
+            return self.proved(problem).begin(self.name, self.temperature(problem, episodes))
         shape, (beta_r, beta_c) = (problem.horizon, *rows[1:]), self.betas(problem, episodes)
         widths: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
         if regression_size(problem, rows) > SMALL and problem.phi is None and not self.lagged:
@@ -145,7 +161,7 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
         fields = no_regression(problem, self.name, pooled=self.pooled, reg=self.ridge())
         return LinearState(**fields, old=old, **widths)
 
-    def plan(self, state: LinearState | LargeLinearState, s1: State, lam: float) -> Plan:
+    def plan(self, state: AnyState, s1: State, lam: float) -> Plan:
         """Run the backward pass for this multiplier."""
         check_multiplier(lam)
         widths = self.widths(state, lam)
@@ -155,21 +171,23 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
         slack = entropy / alpha if alpha > 0 else (inf if entropy > 0 else 0.0)
         return Plan(policy, estimate_r, estimate_c, estimate_r - lam * estimate_c + slack)
 
-    def backward(self, state: LinearState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def backward(
+        self, state: LinearState | IntervalState | DeterminantState, lam: float
+    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The whole pass where the regression is kept: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A]."""
         return state.backward(self.widths(state, lam), self.caps(state.shape[0]))
 
-    def widths(self, state: LinearState | LargeLinearState, lam: float) -> Widths:
+    def widths(self, state: AnyState, lam: float) -> Widths:
         """The constants of the pass of the coming episode."""
         return Widths(self.ridge(), state.beta_r, state.beta_c, self.alpha_now(state), float(lam))
 
-    def update(self, state: LinearState | LargeLinearState, round: Round) -> LinearState | LargeLinearState:
+    def update(self, state: AnyState, round: Round) -> AnyState:
         """Add the steps that were taken; remember which states turned out to be reset states."""
         state.k += 1
         state.learn(round)
         return state
 
-    def absorb(self, state: LinearState | LargeLinearState, episode: Episode) -> LinearState | LargeLinearState:
+    def absorb(self, state: AnyState, episode: Episode) -> AnyState:
         """Add the steps of an episode of data; the old policy, where it is kept, stays."""
         return self.update(state, given_round(episode, getattr(state, "old", None)))
 
@@ -177,7 +195,7 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
         """[H] what can still be earned from each step on, H - h + 1."""
         return np.arange(horizon, 0, -1.0)
 
-    def alpha_now(self, state: LinearState | LargeLinearState) -> float:
+    def alpha_now(self, state: AnyState) -> float:
         """The inverse temperature of the coming episode."""
         return state.alpha * (state.k + 1) if self.anytime else state.alpha
 
@@ -186,6 +204,12 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
         if self.alpha is not None:
             return self.alpha
         return softmax_alpha(1 if self.anytime else episodes, problem.horizon, problem.n_actions, bound_of(self))
+
+    def proved(self, problem: Problem) -> Intervals | Determinants:
+        """The widths "proved" for this problem: intervals where each pair has its own feature, else determinants."""
+        if is_one_hot(problem):
+            return Intervals(problem, self.pooled, self.p, bound_of(self))
+        return Determinants(problem, self.pooled, self.p, bound_of(self), self.ridge())
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""
@@ -219,12 +243,15 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
 
     def proof(self, problem: Problem) -> Proof:
         """Linearity; reward and cost have each a value on its own side of the truth."""
+        if self.width == "proved":
+            return self.proved(problem).proof()
         return Proof(failure=self.p, largest_multiplier=bound_of(self), linear=True, values_are_bounds=True)
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
         """The primal part of the rates for linear MDPs, with the widths, temperature and ridge of this run.
 
         P = K H ln|A| / alpha + 2 (beta_r + B beta_c) H sqrt(2 d K ln(1 + K/d)) + 2 (H + B) sqrt(K H ln(2/p)).
+        With the width "proved" P = K H ln|A| / alpha + D + B sqrt(Y H Resets), see `theory.proved_widths`.
 
         It bounds the overestimates with any weights in [0, B]. Of a run that was interrupted the martingale's term is
         that of all K rounds, which bounds it before K as well.
@@ -246,12 +273,16 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
     def _regret_bound(self, problem: Problem, episodes: int, based_on: NDArray[np.int64]) -> PrimalRegretBound:
         H, A, d, B, reg = problem.horizon, problem.n_actions, dimension_of(problem), bound_of(self), self.ridge()
         rounds, late = len(based_on), int(delays(based_on).max(initial=0))
-        (beta_r, beta_c), alpha = self.betas(problem, episodes), self.temperature(problem, episodes)
+        alpha = self.temperature(problem, episodes)
         if A > 1 and alpha <= 0:
             raise NotCertifiable("The rate is for a positive inverse temperature alpha.")
         # alpha_k is alpha k if `anytime`.
         tempered = float((1.0 / (based_on + 1)).sum()) if self.anytime else float(rounds)
         softmax = tempered * H * log(A) / alpha if A > 1 else 0.0
+        if self.width == "proved":
+            widths = self.proved(problem).regret(rounds, late)
+            return widths._replace(most=float(softmax + widths.most))
+        beta_r, beta_c = self.betas(problem, episodes)
         # sum |phi|^2_{Lam^-1} <= factor d ln(1 + K / (d reg)), since x <= factor ln(1 + x) up to 1/reg (theorem: 1).
         factor = 2.0 if reg >= 1 else 1 / (reg * log(1 + 1 / reg))
         bonuses = 2 * (beta_r + B * beta_c) * H * sqrt(factor * d * rounds * log(1 + rounds / (d * reg)))
@@ -262,6 +293,8 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same regression and softmax in every row."""
+        if self.width == "proved":
+            raise InvalidInput(NO_BATCH)
         from resetfree.players.shared.batched.batched_ridge import ridge_of
         from resetfree.players.shared.batched.batched_softmax import Softmax
 
@@ -295,8 +328,13 @@ class LinearUCB(HasRidge, PrimalPlayer[LinearState | LargeLinearState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """Constants of this run, and what is proved with them."""
-        beta_r, beta_c = self.betas(problem, episodes)
         alpha = self.temperature(problem, episodes)
+        if self.width == "proved":
+            proved = self.proved(problem)
+            used = {**proved.constants(), "alpha": alpha, "p": self.p, "width": self.width, "B": bound_of(self)}
+            why = f"the smallest width that is proved, {used['bound']}, where every start is feasible"
+            return covered_unless(proved.lacks(), used, why)
+        beta_r, beta_c = self.betas(problem, episodes)
         constants: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge()}
         constants |= {"p": self.p, "width": self.width, "B": bound_of(self), "d": dimension_of(problem)}
         lacks = {

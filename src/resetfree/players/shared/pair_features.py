@@ -31,6 +31,20 @@ def dimension_of(problem: Problem) -> int:
     return (problem.n_states or 0) * problem.n_actions if problem.phi is None else problem.phi.shape[2]
 
 
+def is_one_hot(problem: Problem) -> bool:
+    """Whether each pair has a feature of its own: none are given, or they are unit vectors, all different.
+
+    >>> import resetfree as rf
+    >>> [is_one_hot(rf.make(id).problem()) for id in ("grid-v0", "random-linear-v0")]
+    [True, False]
+    """
+    if problem.phi is None:
+        return True
+    flat = problem.phi.reshape(-1, problem.phi.shape[2])
+    ones = flat == 1.0
+    return bool((ones | (flat == 0.0)).all() and (ones.sum(axis=1) == 1).all() and (ones.sum(axis=0) <= 1).all())
+
+
 def longer_than_one(problem: Problem) -> bool:
     """Whether some feature is longer than 1, for which no width is proved."""
     return problem.phi is not None and bool((problem.phi**2).sum(axis=2).max() > 1 + 1e-12)

@@ -33,7 +33,8 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
 
     Paper: rates for linear MDPs (theorem).
 
-    R_p(pi*) <= P, the primal player's own bound (its `primal_regret_bound` has the formula),
+    R_p(pi*) <= P, the primal player's own bound (its `primal_regret_bound` has the formula; if Resets are in it,
+    with the bound on them),
     Regret <= P + dual bound against 0,  Resets <= P + dual bound against lambda* + what the dual's signal adds:
       optimistic  nothing: weighted with lambda* in place of lam, the overestimates are at most P as well;
       exact       nothing;
@@ -47,7 +48,6 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
         proved = primal_bound(run)
     except NotCertifiable as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in RATES]
-    primal = proved.most
     k, horizon, rounds, solution = len(run), run.spec["horizon"], known.rounds, known.solution
     stated = run.statements["dual"]
     both = cover
@@ -55,28 +55,57 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     if lacks:
         both = cover._replace(status="tuned", why=lacks if cover.status == "proved" else f"{cover.why}; {lacks}")
     largest = k * (horizon + float(np.abs(rounds.lam).max()))
-    found = [_rate(RATES[0], primal_regret(rounds, solution)[-1], primal, largest, cover, run=run, detail={})]
-    for claim, left, trivial, name in (
-        (RATES[1], regret(rounds, solution)[-1], float(k * horizon), "0"),
-        (RATES[2], resets(rounds)[-1], float(k), "lambda*"),
-    ):
-        online, against = side.bounds[name], side.against[name]
-        if isinstance(online, str) or isinstance(against, str):
-            found.append(Certificate.not_applicable(claim, str(online)))
-            continue
-        bound, delta = primal + float(online[-1]), 0.0
-        if name == "lambda*":
-            try:
-                if run.spec["feedback"] == "realised":
-                    bound, delta = _with_chance(run, bound, against, side), DELTA
-                else:
-                    _check_signals(run, rounds, against, proved, cover.proof.largest_multiplier)
-            except NotCertifiable as error:
-                found.append(Certificate.not_applicable(claim, str(error)))
-                continue
-        detail = {"primal": primal, "dual": float(online[-1])}
-        found.append(_rate(claim, left, bound, trivial, both, run=run, detail=detail, delta=delta))
-    return found
+    fewest = _resets_rate(run, rounds, side, proved, cover.proof.largest_multiplier)
+    few, delta = (float(k), 0.0) if isinstance(fewest, str) or both.status != cover.status else fewest
+    most = proved.most + proved.per_root_reset * sqrt(min(few, k))
+    chance = delta if proved.per_root_reset and few < k else 0.0
+    found = [
+        _rate(RATES[0], primal_regret(rounds, solution)[-1], most, largest, cover, run=run, detail={}, delta=chance)
+    ]
+    online = side.bounds["0"]
+    if isinstance(online, str):
+        found.append(Certificate.not_applicable(RATES[1], online))
+    else:
+        left, detail = regret(rounds, solution)[-1], {"primal": most, "dual": float(online[-1])}
+        right, trivial = most + float(online[-1]), float(k * horizon)
+        found.append(_rate(RATES[1], left, right, trivial, both, run=run, detail=detail, delta=chance))
+    if isinstance(fewest, str):
+        return [*found, Certificate.not_applicable(RATES[2], fewest)]
+    detail = {"primal": proved.most, "dual": float(side.bounds["lambda*"][-1]), "per_root": proved.per_root_reset}
+    return [
+        *found,
+        _rate(RATES[2], resets(rounds)[-1], fewest[0], float(k), both, run=run, detail=detail, delta=fewest[1]),
+    ]
+
+
+def _resets_rate(
+    run: Record, rounds: Rounds, side: DualSide, proved: PrimalRegretBound, B: float | None
+) -> tuple[float, float] | str:
+    """A bound on Resets and the probability with which its chance fails, or why there is none; B: see `_check_signals`.
+
+    Where P = P_0 + P_1 sqrt(Resets), Resets <= P + rest is solved for Resets.
+    """
+    online, against = side.bounds["lambda*"], side.against["lambda*"]
+    if isinstance(online, str) or isinstance(against, str):
+        return str(online)
+    try:
+        if run.spec["feedback"] != "realised":
+            _check_signals(run, rounds, against, proved, B)
+            return _solved(proved.most + float(online[-1]), proved.per_root_reset, len(run)), 0.0
+        return _with_chance(run, proved, float(online[-1]), against, side), DELTA
+    except NotCertifiable as error:
+        return str(error)
+
+
+def _solved(rest: float, root: float, k: int) -> float:
+    """Above Resets, which are at most k and at most rest + root sqrt(Resets).
+
+    >>> _solved(6.0, 1.0, 100), _solved(7.0, 0.0, 100), _solved(6.0, 1.0, 1)
+    (9.0, 7.0, 7.0)
+    """
+    if root == 0:
+        return rest
+    return min((root / 2 + sqrt(root * root / 4 + max(rest, 0.0))) ** 2, rest + root * sqrt(k))
 
 
 def _rate(
@@ -111,7 +140,7 @@ def primal_bound(run: Record) -> PrimalRegretBound:
     raise NotCertifiable(f"No theorem bounds the regret of the primal player '{name}'.")
 
 
-def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide) -> float:
+def _with_chance(run: Record, proved: PrimalRegretBound, online: float, against: Comparator, side: DualSide) -> float:
     """Resets <= bound + sum (lam - lambda*)(C_k - V_c), solved for Resets, with probability at least 1 - delta.
 
     Each term lies in an interval of length b, the larger of what bounds lam and all lambda*, and has variance at most
@@ -126,7 +155,9 @@ def _with_chance(run: Record, bound: float, against: Comparator, side: DualSide)
     episodes = run.spec["episodes"]
     b = max(against.largest, side.player.largest_multiplier(run.problem_again(), episodes))
     planned, level = max(len(run), episodes), log(2 / DELTA)
-    return min(bound + b * sqrt(planned * level / 2), 2 * bound + 4 * (e - 2) * b * b * level)
+    bound, root = proved.most + online, proved.per_root_reset
+    azuma = _solved(bound + b * sqrt(planned * level / 2), root, len(run))
+    return min(azuma, _solved(2 * bound + 4 * (e - 2) * b * b * level, 2 * root, len(run)))
 
 
 def _check_signals(

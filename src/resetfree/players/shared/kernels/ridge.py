@@ -128,8 +128,8 @@ def softmax_plan(
     phi: Floats,
     layer_of_step: Ints,  # [H]
     n_transitions: int,
-    beta_r: float,
-    beta_c: float,
+    beta_r: Floats,  # [H]
+    beta_c: Floats,  # [H]
     alpha: float,
     lam: float,
     known: Bools,  # [S] states seen to be reset states
@@ -159,8 +159,8 @@ def softmax_plan(
             for a in range(n_actions):
                 i = s * n_actions + a
                 width = np.sqrt(width2[i])
-                now_r[i] = max(min(now_r[i] + beta_r * width, caps[h]), 0.0)
-                now_c[i] = max(min(now_c[i] - beta_c * width, 1.0), 0.0)
+                now_r[i] = max(min(now_r[i] + beta_r[h] * width, caps[h]), 0.0)
+                now_c[i] = max(min(now_c[i] - beta_c[h] * width, 1.0), 0.0)
                 best = max(best, now_r[i] - lam * now_c[i])
             total = 0.0
             for a in range(n_actions):

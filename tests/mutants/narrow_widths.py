@@ -1,0 +1,55 @@
+"""Mutants of the smallest proved widths: imported wherever the battery is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.mutants.battery import forged, mutant
+from tests.mutants.honest import features, learn
+
+import resetfree as rf
+from resetfree.core.certificate import Certificate
+from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.theory.certificates import OPTIMISM, certify
+
+
+@dataclass(frozen=True)
+class Narrow(LinearUCB):
+    """The smallest proved widths, and a part of them."""
+
+    part: float = 1.0
+
+    def init(self, *given: Any) -> Any:
+        """With less than the proved width."""
+        state: Any = super().init(*given)
+        names = ("part",) if hasattr(state.width, "part") else ("sigma_r", "sigma_c", "ridge_r", "ridge_c")
+        state.width = state.width._replace(**{name: self.part * getattr(state.width, name) for name in names})
+        return state
+
+
+def narrowed(mdp: rf.FiniteMDP) -> list[Certificate]:
+    """Certificates of the first part of the widths, 1, 1/4, 1/16, ..., with which the player is not optimistic."""
+    found: list[Certificate] = []
+    for quarters in range(0, 16, 2):
+        broken = learn(Narrow(width="proved", part=4.0**-quarters), problem=mdp, episodes=400)
+        del broken.spec["primal"]["settings"]["part"]  # the record is one of the player that it says it is
+        found = certify(broken)
+        if any(c.refuted and c.claim in OPTIMISM for c in found):
+            break
+    return found
+
+
+@mutant("intervals made narrower until they are wrong")
+def _() -> list[Certificate]:
+    return narrowed(rf.make("ledge-v0", places=2, horizon=2))
+
+
+@mutant("widths of determinants made narrower until they are wrong")
+def _() -> list[Certificate]:
+    return narrowed(features())
+
+
+@mutant("falls in every round of a small problem")
+def _() -> list[Certificate]:
+    return forged("algorithm 1, intervals", v_c=1.0)

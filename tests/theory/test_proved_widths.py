@@ -1,0 +1,176 @@
+"""The steps of the proofs of the smallest widths, each computed on both sides."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations, product
+from math import exp, inf, lgamma, log, pi, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+import resetfree as rf
+from resetfree.players.shared.kernels.interval_softmax import descending, largest_mean, smallest_mean
+from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.proved_widths import (
+    EACH_SUM,
+    determinant_betas,
+    determinant_width,
+    interval_width,
+    kl_lower,
+    kl_upper,
+    log_corners,
+    overestimates,
+)
+
+Floats = NDArray[np.float64]
+
+
+def kl(a: float, b: float) -> float:
+    return sum(x * log(x / y) if y > 0 else inf for x, y in ((a, b), (1 - a, 1 - b)) if x > 0)
+
+
+def test_the_mixture_of_all_coins_is_within_two_roots_of_the_best_coin() -> None:
+    """2 sqrt(n) B(i + 1/2, n - i + 1/2) / pi >= (i/n)^i (1 - i/n)^(n-i), with equality where n = 1."""
+    least = inf
+    for n in range(1, 400):
+        for i in range(n + 1):
+            mixture = lgamma(i + 0.5) + lgamma(n - i + 0.5) - lgamma(n + 1) - log(pi)
+            best = sum(m * log(m / n) for m in (i, n - i) if m)
+            least = min(least, log(2 * sqrt(n)) + mixture - best)
+    assert least == pytest.approx(0, abs=1e-9)
+
+
+def test_ends_of_intervals_are_solutions() -> None:
+    rng = np.random.default_rng(0)
+    for share, x in zip(rng.random(500), 10 ** rng.uniform(-7, 2, 500), strict=True):
+        low, high = kl_lower(share, x), kl_upper(share, x)
+        assert 0 <= low <= share <= high <= 1
+        for end in (low, high):
+            if 1e-12 < end < 1 - 1e-12:
+                assert kl(share, end) == pytest.approx(x, rel=1e-5, abs=1e-11)
+    for x in (1e-9, 0.3, 50.0, inf):
+        assert (kl_lower(0.0, x), kl_upper(1.0, x)) == (0.0, 1.0)
+        assert kl_upper(0.0, x) == pytest.approx(1 - exp(-x))
+        assert kl_lower(1.0, x) == pytest.approx(exp(-x))
+
+
+def sets(n: int) -> list[list[int]]:
+    """All sets of n outcomes that are neither empty nor whole."""
+    return [list(one) for one in chain.from_iterable(combinations(range(n), size) for size in range(1, n))]
+
+
+def means(counts: NDArray[np.int64], v: Floats, x: float) -> tuple[float, float]:
+    """The smallest and the largest mean by the kernels; the outcomes that were never seen are states as well."""
+    seen = np.flatnonzero(counts)
+    row, times, total = seen.astype(np.int32), counts[seen], float(counts.sum())
+    values, often = np.empty(len(seen)), np.empty(len(seen))
+    n = descending(row, times, np.zeros(len(v), dtype=np.bool_), v, 0.0, values, often)
+    return (
+        smallest_mean(values, often, n, total, x, float(v.min())),
+        largest_mean(values, often, n, total, x, float(v.max())),
+    )
+
+
+@pytest.mark.parametrize("outcomes", [2, 3, 4])
+def test_means_are_at_least_as_wide_as_all_rows_within_the_intervals(outcomes: int) -> None:
+    """A linear program over all rows whose sets lie in their intervals finds none outside; with two, none less."""
+    rng = np.random.default_rng(outcomes)
+    for _ in range(25):
+        counts = rng.multinomial(int(rng.integers(1, 60)), rng.dirichlet(np.full(outcomes, 0.4)))
+        v, x = rng.random(outcomes), float(rng.uniform(0.01, 0.5))
+        share = counts / counts.sum()
+        bounds = [(kl_lower(share[e].sum(), x), kl_upper(share[e].sum(), x)) for e in sets(outcomes)]
+        inside = np.array([[float(t in e) for t in range(outcomes)] for e in sets(outcomes)])
+        rows, most = np.vstack([inside, -inside]), np.array([*(b for _, b in bounds), *(-a for a, _ in bounds)])
+        ends = [
+            sign * linprog(sign * v, rows, most, np.ones((1, outcomes)), [1.0], bounds=(0, 1)).fun for sign in (1, -1)
+        ]
+        low, high = means(counts, v, x)
+        assert low <= ends[0] + 1e-6  # the precision of the program
+        assert high >= ends[1] - 1e-6
+        if outcomes == 2:
+            assert (low, high) == pytest.approx(ends, abs=1e-6)
+
+
+def test_means_are_within_the_stated_distance_of_the_truth() -> None:
+    """For rows that are in their intervals: (H - h) sqrt(2 x) above, and the root of 8 x P V_c below."""
+    rng = np.random.default_rng(3)
+    tightest, met = [inf, inf], 0
+    for _ in range(4000):
+        n, outcomes = int(rng.integers(1, 400)), int(rng.integers(2, 5))
+        row = rng.dirichlet(np.full(outcomes, 0.3))
+        counts = rng.multinomial(n, row)
+        v, x = rng.choice([0.0, 1.0, rng.random()], outcomes), float(rng.uniform(0.5, 6)) / n
+        if any(kl(counts[e].sum() / n, row[e].sum()) > x for e in sets(outcomes)):
+            continue
+        met += 1
+        low, high = means(counts, v, x)
+        mean = float(row @ v)
+        assert low <= mean + 1e-12
+        assert high >= mean - 1e-12
+        tightest[0] = min(tightest[0], sqrt(2 * x) + 1e-12 - (high - mean))
+        tightest[1] = min(tightest[1], sqrt(min(8 * x, 1.0) * mean) + 1e-12 - (mean - low))
+    assert met > 1000
+    assert min(tightest) >= 0
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("late", [0, 2])
+def test_sums_over_visits_are_the_largest_that_any_order_of_visits_has(pooled: bool, late: int) -> None:
+    """D and Y against every way to spread few visits over the cells, with the counts that plans know."""
+    problem, rounds, p = rf.make("ledge-v0", horizon=2).problem(), 5, 0.999
+    width = interval_width(problem, pooled, p, 0.0)._replace(log_term=-0.5)  # so that few visits do not all count as 1
+    H, cells = 2, 4
+
+    def terms(n: int) -> tuple[float, float]:
+        x = (width.log_term + log(2 * sqrt(n))) / n if n else inf
+        return min(sqrt(2 * x), 1.0), min(8 * x, 1.0)
+
+    worst = np.zeros(2)
+    orders: Any = product(range(cells), repeat=rounds)
+    if pooled:  # too many to try all
+        orders = np.random.default_rng(0).integers(cells, size=(300, rounds * H))
+    for visits in orders:
+        sums, episodes = np.zeros(2), np.reshape(visits, (rounds, -1))
+        for k, episode in enumerate(episodes):
+            known = np.bincount(episodes[: max(k - late, 0)].ravel(), minlength=cells)
+            for cell in episode:
+                d, y = terms(int(known[cell]))
+                sums += [d + float(known[cell] == 0) * (1 if pooled else 2), y if cell < 2 else 0.0]
+        worst = np.maximum(worst, sums)
+    found = overestimates(problem, width, pooled, p, rounds, late)
+    D = 3 * float(resets_upper(worst[0] / 3, EACH_SUM * p))
+    Y = 2 * float(resets_upper((1 if pooled else 2) * worst[1] / 2, EACH_SUM * p))
+    assert found.rewards >= min(D, 3 * rounds) - 1e-9
+    assert found.costs_per_root >= sqrt(2 * min(Y, 2 * rounds)) - 1e-9
+    if not pooled and late == 0:  # and no larger
+        assert found == pytest.approx((min(D, 3 * rounds), sqrt(2 * min(Y, 2 * rounds))))
+
+
+def test_the_largest_error_of_a_regression_is_at_a_corner() -> None:
+    rng = np.random.default_rng(4)
+    outcomes, d, n = 4, 3, 30
+    phi = rng.normal(size=(n, d))
+    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+    rows = rng.dirichlet(np.ones(outcomes), n)
+    errors = phi.T @ (np.eye(outcomes)[[rng.choice(outcomes, p=row) for row in rows]] - rows)
+    root = np.linalg.inv(np.linalg.cholesky(np.eye(d) + phi.T @ phi))
+    corners = [np.linalg.norm(root @ errors[:, e].sum(axis=1)) for e in sets(outcomes)]
+    inside = [np.linalg.norm(root @ errors @ rng.random(outcomes)) for _ in range(2000)]
+    assert max(inside) <= max(corners)
+    assert round(exp(log_corners(outcomes))) == len({round(float(size), 9) for size in corners})  # complements agree
+
+
+def test_widths_of_determinants_do_not_cover_what_is_fixed() -> None:
+    """In the last step nothing is unknown of V, and of rewards only the ridge's part is left."""
+    problem = rf.make("random-linear-v0").problem()
+    width = determinant_width(problem, 6, pooled=False, p=0.05, noise=0.0, reg=1.0)
+    beta_r, beta_c = determinant_betas(width, np.full(6, 10.0))
+    assert beta_r[-1] == pytest.approx(sqrt(6))
+    assert beta_c[-1] == pytest.approx(sqrt(10 + 2 * log(6 / 0.0375)) / 2 + sqrt(6))
+    assert beta_c[0] == pytest.approx(sqrt(10 + 2 * (log(2**29 - 1) + log(6 / 0.0375))) / 2 + sqrt(6))
+    noisy = determinant_betas(determinant_width(problem, 6, False, 0.05, 0.5, reg=1.0), np.full(6, 10.0))
+    assert (noisy > np.stack([beta_r, beta_c])).all()
