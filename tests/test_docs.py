@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,31 @@ def test_the_commands_of_the_readme_exist() -> None:
     assert "make test" in text
     for command in re.findall(r"^resetfree (\w+)", text, flags=re.M):
         assert command in app.commands
+
+
+@cache
+def sentences_of_the_code() -> list[str]:
+    """Every text of the code, with one mark for each value that is put into it."""
+    found = []
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(str(v.value) if isinstance(v, ast.Constant) else "\0" for v in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return [" ".join(text.split()) for text in found]
+
+
+def test_messages_that_a_page_quotes_are_ours() -> None:
+    ours = sentences_of_the_code()
+    quoted = re.findall(r"^\| \"(.*?)\" \|", (ROOT / "docs" / "surprises.md").read_text(), flags=re.M)
+    assert len(quoted) >= 8
+    for message in quoted:
+        pattern = re.compile(".*?".join(re.escape(part) for part in re.split("…|'…'", message)), flags=re.S)
+        assert any(pattern.search(text) for text in ours), message
+
+
+def test_pages_that_messages_name_exist() -> None:
+    named = {name for text in sentences_of_the_code() for name in re.findall(r"docs/(\w+\.md)", text)}
+    assert {"stuck.md", "reward_scale.md", "goals.md"} <= named
+    assert [name for name in sorted(named) if not (ROOT / "docs" / name).exists()] == []

@@ -16,9 +16,12 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.planned import depends_on_length
 from resetfree.players import discover, make_player
 from resetfree.problems.action_spaces import Choices
-from resetfree.runs.ledger import read
+from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
+from resetfree.show.studio.files import RunFolder
+from resetfree.show.studio.following import Following
+from resetfree.show.studio.scenes import scene_of
 from resetfree.studies.engines.batched import play_batch
 from resetfree.theory.certificates import RATES
 
@@ -186,6 +189,25 @@ def test_the_command_line_extends_and_says_so(capsys: pytest.CaptureFixture[str]
     page = (tmp_path / "r.html").read_text()
     assert "45 (planned 30)" in page
     assert "tuned from episode 31 on" in page
+    assert "a theorem covers it as it is played: the multiplier" not in page
+    for followed in (Following("a", RunFolder(tmp_path)).lanes[0].scene, scene_of(read_spec_of(Path(file)))):
+        assert followed is not None
+        spec = followed.to_dict()["spec"]
+        for role in ("primal", "dual"):
+            assert spec["statements"][role]["covered"] == (spec["episodes"] == 30)
+            assert ("tuned from episode 31 on. Otherwise: " in spec["statements"][role]["why"]) == (
+                spec["episodes"] == 45
+            )
+
+
+def test_the_studio_says_that_nothing_is_proved_of_what_data_taught(tmp_path: Path) -> None:
+    old = rf.learn("grid-v0", "ucbvi", episodes=3, path=tmp_path / "old.rfrun")
+    theory = {"primal": {"width": "theory"}}
+    rf.learn("grid-v0", "linear-ucb", episodes=3, settings=theory, data=old, path=tmp_path / "new.rfrun")
+    said = scene_of(read_spec_of(tmp_path / "new.rfrun")).to_dict()["spec"]["statements"]
+    assert not said["primal"]["covered"]
+    assert said["primal"]["why"].startswith("it began with 3 episodes of data, which no theorem covers. Otherwise: ")
+    assert said["dual"]["covered"]
 
 
 def test_a_batch_is_as_long_as_its_plan() -> None:

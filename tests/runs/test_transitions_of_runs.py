@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 import resetfree as rf
 from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import InvalidInput
-from resetfree.runs.all_transitions import unscaled_episodes
-from resetfree.runs.transition_files import KIND, read_npz
+from resetfree.runs.all_transitions import NAMES, unscaled_episodes
+from resetfree.runs.transition_files import KIND, read_transitions, write_transitions
 from resetfree.show.cli import main
 
 
@@ -58,13 +62,14 @@ def test_a_run_without_a_file_has_none() -> None:
 
 
 @pytest.mark.parametrize("which", ["grid", "pendulum"])
-def test_an_npz_file_gives_back_the_episodes(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["data.npz", "data.parquet"])
+def test_a_file_gives_back_the_episodes(which: str, name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     run: rf.Run = request.getfixturevalue(which)
-    out = tmp_path / "data.npz"
+    out = tmp_path / name
     for _ in range(2):  # the second one replaces the first
         assert main(["transitions", str(run.path), "-o", str(out)]) == 0
     assert run.path is not None
-    for again, one in zip(read_npz(out), unscaled_episodes(run.path), strict=True):
+    for again, one in zip(read_transitions(out), unscaled_episodes(run.path), strict=True):
         assert np.array_equal(again.states, one.states)
         assert np.array_equal(again.actions, one.actions)
         assert np.array_equal(again.rewards, one.rewards)
@@ -88,7 +93,8 @@ def test_parquet_holds_the_same_columns(
 def test_a_dataset_of_minari_has_the_same_episodes(
     pendulum: rf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    minari = pytest.importorskip("minari")
+    minari = pytest.importorskip("minari", reason="the extra 'minari' is not installed")
+    pytest.importorskip("h5py", reason="the extra 'minari' is not installed")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     assert main(["transitions", str(pendulum.path), "-o", "pendulum.minari"]) == 0
     assert pendulum.path is not None
@@ -97,6 +103,24 @@ def test_a_dataset_of_minari_has_the_same_episodes(
         assert np.allclose(found.observations, one.states)
         assert np.allclose(found.actions, one.actions)
         assert np.allclose(found.rewards, one.rewards)
+    problem = rf.from_gym("gym:Pendulum-v1", horizon=5, reward_range=(-20.0, 4.0), reset_when="never")
+    first, second = (
+        rf.learn(problem, "model-search", episodes=1, data=source).spec["data"]
+        for source in (minari.load_dataset("pendulum-v0"), pendulum.path)
+    )
+    assert (first["episodes"], first["steps"]) == (second["episodes"], second["steps"]) == (6, 30)
+    with pytest.raises(InvalidInput, match=r"^Minari does not write the dataset 'pendulum-v0': .*"):
+        write_transitions(pendulum.path, tmp_path / "pendulum.minari")
+
+
+def test_minari_that_is_not_there_or_not_whole_is_said(
+    pendulum: rf.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "minari", None)
+    assert main(["transitions", str(pendulum.path), "-o", "pendulum.minari"]) == 2
+    assert capsys.readouterr().err == (
+        "A dataset of Minari needs it: install resetfree with the extra 'minari', or write .npz.\n"
+    )
 
 
 def test_what_cannot_be_written_is_said(
@@ -111,7 +135,7 @@ def test_what_cannot_be_written_is_said(
         assert main(["transitions", str(grid.path), "-o", out]) == 2
         assert sentence in capsys.readouterr().err
     assert other.read_bytes() == b"mine"
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["transitions", str(grid.path), "-o", str(tmp_path / "a.parquet")]) == 2
     assert "needs PyArrow: install resetfree with the extra 'sweep', or write .npz." in capsys.readouterr().err
 
@@ -126,7 +150,7 @@ def test_a_pipe_is_not_written_to(name: str, grid: rf.Run, tmp_path: Path, capsy
 
 def test_a_file_of_transitions_is_read_as_untrusted_input(grid: rf.Run, tmp_path: Path) -> None:
     good: dict[str, Any] = {"kind": np.array(KIND), "about": np.array("{}"), **rf.transitions(grid)}
-    file = tmp_path / "a.npz"
+    file, other = tmp_path / "a.npz", tmp_path / "a.parquet"
     for changed, sentence in (
         ({"kind": np.array("policy")}, "does not say that it holds"),
         ({"more": np.zeros(3)}, "its arrays must be round, step"),
@@ -139,10 +163,62 @@ def test_a_file_of_transitions_is_read_as_untrusted_input(grid: rf.Run, tmp_path
     ):
         file.write_bytes(pack({**good, **changed}))
         with pytest.raises(InvalidInput, match=sentence):
-            read_npz(file)
+            read_transitions(file)
+        columns = {name: part for name, part in {**good, **changed}.items() if name in NAMES}
+        if len({len(part) for part in columns.values()}) == 1 and not {"kind", "more"} & changed.keys():
+            parquet.write_table(pa.table({name: arrow_column(part) for name, part in columns.items()}), other)
+            with pytest.raises(InvalidInput, match=sentence):
+                read_transitions(other)
     file.write_bytes(pack(good)[:-100])
     with pytest.raises(InvalidInput, match="hold no transitions"):
-        read_npz(file)
+        read_transitions(file)
     with pytest.raises(InvalidInput, match="cannot be read: No such file"):
-        read_npz(tmp_path / "none.npz")
+        read_transitions(tmp_path / "none.npz")
     assert set(unpack(pack(good))) == set(good)
+
+
+def arrow_column(column: np.ndarray[Any, Any]) -> Any:
+    return pa.array(column.tolist())
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence"),
+    [
+        (lambda c: {**c, "step": pa.array([None] * len(c["step"]), pa.int64())}, "'step' is of another kind or length"),
+        (lambda c: {**c, "reward": pa.array(["x"] * len(c["step"]))}, "'reward' is of another kind or length"),
+        (lambda c: {**c, "state": pa.array([[1.0] * (1 + i) for i in range(len(c["step"]))])}, "'state' is of another"),
+        (lambda c: {k: v for k, v in c.items() if k != "reset"}, "its arrays must be round, step"),
+        (lambda c: {k: v[:0] for k, v in c.items()}, "of another kind or length"),
+    ],
+    ids=["nulls", "words", "ragged", "column", "empty"],
+)
+def test_a_parquet_file_is_read_as_untrusted_input(
+    made: Callable[[dict[str, Any]], dict[str, Any]], sentence: str, grid: rf.Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pa.table(made({n: arrow_column(c) for n, c in rf.transitions(grid).items()})), file)
+    with pytest.raises(InvalidInput, match=sentence):
+        read_transitions(file)
+
+
+def test_what_is_no_parquet_file_or_another_one_is_said(
+    grid: rf.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, table = tmp_path / "a.parquet", pa.table({n: arrow_column(c) for n, c in rf.transitions(grid).items()})
+    parquet.write_table(table.replace_schema_metadata({"resetfree": '{"kind": "sweep"}'}), file)
+    with pytest.raises(InvalidInput, match="does not say that it holds 'resetfree transitions 1'"):
+        read_transitions(file)
+    parquet.write_table(table.replace_schema_metadata({"resetfree": "[]"}), file)
+    with pytest.raises(InvalidInput, match="hold no transitions"):
+        read_transitions(file)
+    whole = file.read_bytes()
+    for broken in (b"", b"PAR1", whole[:-9], whole[: len(whole) // 2]):
+        file.write_bytes(broken)
+        with pytest.raises(InvalidInput, match=r"^The data '.*' hold no transitions: [^\n]*\.$"):
+            read_transitions(file)
+    polars = import_module("polars")
+    polars.from_arrow(table).write_parquet(file)  # written again by another program
+    assert len(read_transitions(file)) == 30
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidInput, match=r"needs PyArrow: install .* extra 'sweep', or give the run file"):
+        read_transitions(file)

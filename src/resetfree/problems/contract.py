@@ -318,6 +318,13 @@ class Problem(ABC):
         """What a step that was recorded elsewhere means here; raises InvalidInput.  reward: None before the first."""
         return Recorded(observation, 0.0 if reward is None else float(reward), reward is not None and bool(terminated))
 
+    def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
+        """[n] the numbers that states of another run have here, where states are numbered as they appear; else None.
+
+        saved: what the problem of that run had learned.
+        """
+        return None
+
     def close(self) -> None:  # noqa: B027 (optional)
         """Release resources; called at the end of a run if the problem was given by name."""
 

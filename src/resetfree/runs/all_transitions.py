@@ -10,6 +10,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from resetfree.core import arguments
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import expect
-from resetfree.problems.contract import Episode
+from resetfree.problems.contract import Episode, Problem
 from resetfree.runs.result import Run
 from resetfree.runs.runfile import damaged, read_columns, read_played, read_problem, read_spec, reading, unfit
 
@@ -81,6 +82,27 @@ def unscaled_episodes(path: Path) -> Iterator[Episode]:
                 continue
             rewards = one.rewards if (low, high) == (0.0, 1.0) else low + one.rewards * (high - low)
             yield Episode(one.states, one.actions, rewards, one.reset, one.next_start, goals=one.goals)
+
+
+def episodes_for(path: Path, problem: Problem) -> Iterator[Episode]:
+    """The same for another problem, in which states may have other numbers (`Problem.renumbered`)."""
+    with reading(path) as connection:
+        before, saved = read_spec(connection, path)["n_states"], read_problem(connection, path)
+    numbers = problem.renumbered(saved)
+    for one in unscaled_episodes(path):
+        yield one if numbers is None else replace(one, states=_states(one.states, numbers, before, problem))
+
+
+def _states(states: NDArray[Any], numbers: NDArray[np.int64], before: Any, problem: Problem) -> NDArray[np.int64]:
+    """The states of an episode by their new numbers; the last one of all is the reset state in both."""
+    if states.ndim != 1 or states.dtype.kind not in "iu" or not isinstance(before, int) or not len(numbers):
+        raise InvalidInput(f"The data do not fit '{problem.name}': their states are no numbers.")
+    ends = states == before - 1
+    inner = np.where(ends, 0, states)
+    if inner.min(initial=0) < 0 or inner.max(initial=0) >= len(numbers):
+        raise InvalidInput(f"The data do not fit '{problem.name}': a state in them was never observed.")
+    assert problem.n_states is not None
+    return np.where(ends, problem.n_states - 1, numbers[inner])
 
 
 def units_of(connection: sqlite3.Connection, spec: dict[str, Any], columns: Columns, path: Path) -> tuple[float, float]:

@@ -24,10 +24,10 @@ from resetfree.players import discover
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled
-from resetfree.runs.all_transitions import unscaled_episodes
+from resetfree.runs.all_transitions import episodes_for
 from resetfree.runs.known_data import GivenData, check_fit
 from resetfree.runs.result import Run
-from resetfree.runs.transition_files import read_npz
+from resetfree.runs.transition_files import READERS, read_transitions
 
 MOST_STEPS = 10**8
 # What a rollout may call its arrays, ours first.
@@ -58,7 +58,7 @@ def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
     if units is None:
         least, most = (float(end([end(one.rewards) for one in found])) for end in (np.min, np.max))
         units = learned(least, most, final=False)
-        problem.restore({"units": np.array(units)})
+        problem.restore({**problem.saved(), "units": np.array(units)})
         if units != AS_THEY_ARE:
             words = f"Rewards from {units[0]:g} to {units[1]:g} are scaled to [0, 1], as the data suggest."
             problem.noted.append(Note(0, words))
@@ -67,7 +67,8 @@ def gather(data: Any, problem: Problem, *more: Run) -> GivenData:
         rewards = one.rewards if units == AS_THEY_ARE else np.array([scaled(r, units) for r in one.rewards.tolist()])
         kept += list(_cut(replace(one, rewards=rewards), problem))
     check_fit(kept, problem)
-    return GivenData(kept, [_named(source) for source in sources], None if known else units)
+    numbering = {name: part for name, part in problem.saved().items() if name != "units"} if _numbers(problem) else None
+    return GivenData(kept, [_named(source) for source in sources], units=None if known else units, numbering=numbering)
 
 
 def starting(old: Run, what: str | None, player: Any, fresh: Any) -> Mapping[str, NDArray[Any]] | None:
@@ -124,6 +125,11 @@ def _cut(one: Episode, problem: Problem) -> Iterator[Episode]:
         yield Episode(states, one.actions[part], one.rewards[part], reset, None)
 
 
+def _numbers(problem: Problem) -> bool:
+    """Whether states are numbered as they appear."""
+    return problem.n_states is not None and "seen" in problem.saved()
+
+
 def _sources(data: Any) -> list[Any]:
     """The sources that data are made of, which are not yet checked; none if there are no data."""
     if data is None:
@@ -159,10 +165,15 @@ def _episodes(source: Any, problem: Problem) -> Iterator[Episode]:
         source = source.path
     if isinstance(source, str | Path):
         path = arguments.path(source, "'data' of learn")
-        episodes = read_npz(path) if path.suffix.lower() == ".npz" else unscaled_episodes(path)
-        if problem.n_states is not None and "seen" in problem.saved():
-            raise InvalidInput(f"The states of '{problem.name}' are numbered as they appear: it takes no data.")
-        yield from episodes
+        if path.suffix.lower() not in READERS:
+            yield from episodes_for(path, problem)
+        elif _numbers(problem):
+            raise InvalidInput(
+                f"The states of '{problem.name}' are numbered as they appear, and '{path.name}' does not say what its "
+                "own are numbers of: give the run file that it was made from, or rollouts with their observations."
+            )
+        else:
+            yield from read_transitions(path)
     elif hasattr(source, "iterate_episodes"):  # a dataset of Minari
         for one in source.iterate_episodes():
             arrays = {"observations": one.observations, "actions": one.actions, "rewards": one.rewards}
@@ -224,7 +235,9 @@ def _rollout(arrays: Mapping[str, Any], problem: Problem) -> Iterator[Episode]:
         states.append(step.state)
         if step.reset:
             yield _made(states, actions, rewards, True, problem)
-            states, actions, rewards = [problem.recorded(seen, None, False, {}).state], [], []
+            states, actions, rewards = [], [], []
+            if h + 1 < n:
+                states = [problem.recorded(seen, None, False, {}).state]
     if length == n:  # where the last action led is not known
         states, actions, rewards = states[:-1], actions[:-1], rewards[:-1]
     if actions:

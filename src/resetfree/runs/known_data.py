@@ -1,7 +1,8 @@
 """Data from before the first round as a part of a run: rows of its file, bound to its spec by a digest.
 
 The table holds one row per episode: its number, whether it was reset, form and bytes (see `recorded`). Row 0, where
-there is one, is the policy to begin with: its kind, its arrays, and the multiplier that it was learned with.
+there is one, is the policy to begin with: its kind, its arrays, and the multiplier that it was learned with. Row -1 is
+what the states are numbers of, where they are numbered as they appear.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from resetfree.runs.recorded import EpisodeBuffer, RecordedRound, check_episode,
 from resetfree.runs.runfile import BROKEN, damaged
 
 Row: TypeAlias = tuple[int, int, str, bytes]
-POLICY = "policy"  # the form of row 0
+POLICY, NUMBERING = "policy", "numbering"  # the forms of rows 0 and -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class GivenData:
     sources: Sequence[str]  # names of files, or what kind of data
     units: tuple[float, float] | None = None  # that rewards were learned to be in; None if they were known
     policy: Mapping[str, NDArray[Any]] | None = field(default=None, repr=False)  # its kind, its arrays, and lam
+    numbering: Mapping[str, NDArray[Any]] | None = field(default=None, repr=False)  # of states numbered as they appear
 
     def rows(self) -> list[Row]:
         """All of it as rows of a run file."""
@@ -43,7 +45,8 @@ class GivenData:
         for one in self.episodes:
             buffer.add(one)
         numbered = enumerate(zip(self.episodes, *buffer.take(), strict=True), 1)
-        first: list[Row] = [] if self.policy is None else [(0, 0, POLICY, pack(dict(self.policy)))]
+        parts = ((-1, NUMBERING, self.numbering), (0, POLICY, self.policy))
+        first: list[Row] = [(i, 0, form, pack(dict(arrays))) for i, form, arrays in parts if arrays is not None]
         return [*first, *((i, int(one.reset), form, bytes(data)) for i, (one, form, data) in numbered)]
 
     def about(self, rows: Sequence[Row]) -> dict[str, Any]:
@@ -86,12 +89,12 @@ def read_data(connection: sqlite3.Connection, spec: Mapping[str, Any], path: Pat
             raise ValueError("its data cannot be read")
         if digest_of(rows) != about["digest"]:
             raise ValueError("its data do not fit their digest")
-        policy = unpack(rows.pop(0)[3]) if rows and rows[0][2] == POLICY else None
-        episodes = [_episode(unpacked(form, data), bool(reset)) for _, reset, form, data in rows]
+        first = {form: unpack(data) for i, _, form, data in rows if i <= 0}
+        episodes = [_episode(unpacked(form, data), bool(reset)) for i, reset, form, data in rows if i > 0]
         units = None if about["units"] is None else tuple(float(end) for end in about["units"])
         if units is not None and not (len(units) == 2 and -np.inf < units[0] < units[1] < np.inf):
             raise ValueError("its rewards are scaled from what is no range")
-        return GivenData(episodes, about["from"], units, policy)
+        return GivenData(episodes, about["from"], units, first.get(POLICY), first.get(NUMBERING))
     except (*BROKEN, sqlite3.Error) as error:
         raise damaged(path, error) from error
 

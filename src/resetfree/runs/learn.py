@@ -108,8 +108,8 @@ def learn(
     callbacks: functions of the `Session`, called after every round: True or a text ends the run (see `callbacks`).
     steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
       resumed later with a larger number. What ended a run is in `run.ended`.
-    data: episodes to learn from before the first round: run files, files of transitions (.npz), rollouts of Gymnasium,
-      datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
+    data: episodes to learn from before the first round: run files, files of transitions (.npz, .parquet), rollouts of
+      Gymnasium, datasets of Minari, or a list of those. Resets in them are known dangers, and no resets of this run.
     start_from: an old run, whose data and policy this one begins with; from_what: "data", "policy" or "both" (default:
       both, or the data alone if its policy does not fit).
     ask: "when-stuck" has the agent put back when the run stands still (`runs.stuck`): resets that are counted apart,

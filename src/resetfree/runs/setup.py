@@ -106,7 +106,8 @@ def prepare(
     if before is None and statements["primal"].covered and not world.problem.reward_range_known:
         text = (
             f"The theorem for the player '{made['primal'].name}' is for rewards in [0, 1], and no reward_range is "
-            f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on."
+            f"stated for '{world.name}': state it, or what is claimed is tuned from the first reward outside on "
+            "(docs/reward_scale.md)."
         )
         world.problem.noted.append(Note(0, text))
         warnings.warn(text, Notice, stacklevel=2)

@@ -188,9 +188,9 @@ def notice(watch: Watch, problem: Problem, asks: bool) -> None:
     if asks:
         advice = "A reset is asked for."
     elif problem.persistent:
-        advice = 'To have it put back then: ask="when-stuck", --ask when-stuck (docs/help.md).'
+        advice = 'To have it put back then: ask="when-stuck", --ask when-stuck (docs/stuck.md).'
     else:
-        advice = "Where a reset may be worth its price: with_help, --set help=PRICE (docs/help.md)."
+        advice = "Where a reset may be worth its price: with_help, --set help=PRICE (docs/stuck.md)."
     text = f"{watch.sentence} {advice}"
     problem.noted.append(Note(0, text, stuck=True))
     if problem.persistent:

@@ -31,9 +31,12 @@ def taught_again(setup: Setup, ledger: Ledger, data: Any, old: Run | None, what:
         now = data_of(data, old, what, problem, player=setup.primal, fresh=fresh)
         if given is None or now is None or now.about(now.rows())["digest"] != ledger.spec["data"]["digest"]:
             raise RunError(f"The run file '{file}' began with other data: resume it without them, it holds its own.")
-    if given is not None and given.units is not None and problem.units is None:
-        problem.restore({"units": np.array(given.units)})
     try:
+        learned = {} if given is None or given.numbering is None else dict(given.numbering)
+        if given is not None and given.units is not None and problem.units is None:
+            learned["units"] = np.array(given.units)
+        if learned:
+            problem.restore({**problem.saved(), **learned})
         setup.game.primal = taught(setup.primal, setup.game.primal, problem, given)
     except InvalidInput as error:
         raise RunError(f"The data in '{file}' do not fit this problem or these players: {error}") from error

@@ -1,10 +1,11 @@
-"""Files of transitions: .npz (plain arrays), .parquet (PyArrow) and Minari datasets; written here, .npz also read."""
+"""Files of transitions: .npz (plain arrays), .parquet (PyArrow) and Minari datasets; the first two are also read."""
 
 from __future__ import annotations
 
 import json
 import math
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from resetfree.core.arguments import is_special
 from resetfree.core.arrays import pack, unpack
 from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import one_line
 from resetfree.problems.contract import Episode
 from resetfree.runs.all_transitions import NAMES, UNKNOWN, Columns, about_file, described, transitions
 from resetfree.runs.runfile import BROKEN
@@ -23,6 +25,7 @@ from resetfree.runs.runfile import BROKEN
 KIND = "resetfree transitions 1"  # what such a file says it is
 MOST_BYTES = 2**32  # of a file that is read
 MINARI = "minari"
+WITHOUT_MINARI = "A dataset of Minari needs it: install resetfree with the extra 'minari', or write .npz."
 
 
 def write_transitions(runfile: Path, out: Path) -> Columns:
@@ -49,18 +52,22 @@ def _npz(columns: Columns, about: dict[str, Any], out: Path) -> None:
 
 
 def _parquet(columns: Columns, about: dict[str, Any], out: Path) -> None:
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise InvalidInput(
-            "A .parquet file needs PyArrow: install resetfree with the extra 'sweep', or write .npz."
-        ) from error
+    arrow, parquet = _pyarrow("write .npz")
     if out.exists() and out.read_bytes()[:4] != b"PAR1":
         raise InvalidInput(f"The file '{out}' exists and is no .parquet file: it is not replaced. Name another file.")
     table = arrow.table({name: _arrow_column(arrow, column) for name, column in columns.items()})
     table = table.replace_schema_metadata({"resetfree": json.dumps({"kind": KIND, **about})})
     with drafted(out) as draft, draft.open("wb") as file:
         parquet.write_table(table, file)
+
+
+def _pyarrow(otherwise: str) -> tuple[Any, Any]:
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise InvalidInput(
+            f"A .parquet file needs PyArrow: install resetfree with the extra 'sweep', or {otherwise}."
+        ) from error
 
 
 def _arrow_column(arrow: Any, column: NDArray[Any]) -> Any:
@@ -76,7 +83,7 @@ def _minari(columns: Columns, about: dict[str, Any], out: Path) -> None:
     try:
         minari, buffers = import_module(MINARI), import_module(f"{MINARI}.data_collector")
     except ImportError as error:
-        raise InvalidInput("A dataset of Minari needs it: install minari[create], or write .npz.") from error
+        raise InvalidInput(WITHOUT_MINARI) from error
     spaces = import_module("gymnasium.spaces")
     made = [
         buffers.EpisodeBuffer(
@@ -90,14 +97,19 @@ def _minari(columns: Columns, about: dict[str, Any], out: Path) -> None:
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of every entry that describes an author or a repository
-        minari.create_dataset_from_buffers(
-            dataset_id=f"{out.stem}-v0",
-            buffer=made,
-            observation_space=_space(spaces, np.concatenate([columns["state"], columns["next_state"]])),
-            action_space=_space(spaces, columns["action"]),
-            algorithm_name="resetfree",
-            description=described(about),
-        )
+        try:
+            minari.create_dataset_from_buffers(
+                dataset_id=f"{out.stem}-v0",
+                buffer=made,
+                observation_space=_space(spaces, np.concatenate([columns["state"], columns["next_state"]])),
+                action_space=_space(spaces, columns["action"]),
+                algorithm_name="resetfree",
+                description=described(about),
+            )
+        except ImportError as error:  # what it needs to write
+            raise InvalidInput(WITHOUT_MINARI) from error
+        except ValueError as error:  # a dataset of this name exists, or the name is none for it
+            raise InvalidInput(f"Minari does not write the dataset '{out.stem}-v0': {one_line(error)}.") from error
 
 
 def _space(spaces: Any, column: NDArray[Any]) -> Any:
@@ -117,22 +129,60 @@ def by_round(columns: Columns) -> list[Columns]:
     return [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
 
 
-def read_npz(path: Path) -> list[Episode]:
+def read_transitions(path: Path) -> list[Episode]:
     """The episodes of a file of transitions, read as untrusted input; raises InvalidInput."""
     try:
         if is_special(path):
             raise ValueError("it is a pipe or a device")
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        arrays = unpack(path.read_bytes())
-        if str(arrays.pop("kind", "")) != KIND:
-            raise ValueError(f"it does not say that it holds '{KIND}'")
-        arrays.pop("about", None)
+        arrays = READERS[path.suffix.lower()](path)
         return [_episode(one) for one in by_round(_checked(arrays))]
     except OSError as error:
         raise InvalidInput(f"The data '{path}' cannot be read: {error.strerror}.") from error
     except BROKEN as error:
         raise InvalidInput(f"The data '{path}' hold no transitions: {' '.join(str(error).split())}.") from error
+
+
+def _from_npz(path: Path) -> Columns:
+    arrays = unpack(path.read_bytes())
+    if str(arrays.pop("kind", "")) != KIND:
+        raise ValueError(f"it does not say that it holds '{KIND}'")
+    arrays.pop("about", None)
+    return arrays
+
+
+def _from_parquet(path: Path) -> Columns:
+    """The columns of a .parquet file; another program may have written it again, without what it says of itself."""
+    arrow, parquet = _pyarrow("give the run file")
+    try:
+        with parquet.ParquetFile(path) as file:
+            size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+            if max(size, file.metadata.num_rows) > MOST_BYTES:
+                raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
+            about = (file.schema_arrow.metadata or {}).get(b"resetfree")
+            if about is not None and json.loads(about).get("kind") != KIND:
+                raise ValueError(f"it does not say that it holds '{KIND}'")
+            table = file.read()
+        return {name: _numpy_column(arrow, name, table[name]) for name in table.column_names}
+    except (arrow.ArrowException, AttributeError, OSError) as error:
+        raise ValueError(one_line(error)) from error
+
+
+def _numpy_column(arrow: Any, name: str, column: Any) -> NDArray[Any]:
+    """A column of numbers as an array, one of lists of the same length as a matrix."""
+    are, whole = arrow.types, column.combine_chunks()
+    lists = are.is_fixed_size_list(column.type) or are.is_list(column.type) or are.is_large_list(column.type)
+    flat = whole.flatten() if lists else whole
+    numbers = are.is_integer(flat.type) or are.is_floating(flat.type) or are.is_boolean(flat.type)
+    ragged = lists and len(set(whole.value_lengths().to_pylist())) > 1
+    if not numbers or column.null_count or flat.null_count or ragged:
+        raise ValueError(f"its column '{name}' is of another kind or length")
+    found = flat.to_numpy(zero_copy_only=False)
+    return found.reshape(len(column), -1) if lists and len(column) else np.asarray(found)
+
+
+READERS: dict[str, Callable[[Path], Columns]] = {".npz": _from_npz, ".parquet": _from_parquet}
 
 
 def _checked(arrays: Columns) -> Columns:

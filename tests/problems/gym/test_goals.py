@@ -164,7 +164,7 @@ def test_a_termination_with_the_best_reward_is_asked_about_once() -> None:
     assert [one.reset for one in episodes] == [True] * 3  # nothing was said, so it is what it was
     assert [str(one.message) for one in caught] == [
         "'track' terminated with the best reward so far (1), which counted as a reset. If that is a goal, state "
-        'goal_when="terminated and reward>=1"; if it is a fall, reset_when="terminated".'
+        'goal_when="terminated and reward>=1"; if it is a fall, reset_when="terminated" (docs/goals.md).'
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

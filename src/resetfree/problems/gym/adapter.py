@@ -30,7 +30,7 @@ from resetfree.problems.gym.events import Condition, Decide
 from resetfree.problems.gym.flattening import space_form
 from resetfree.problems.gym.goals import GO_ON, RESTART, Goals
 from resetfree.problems.gym.making import Env, lift_time_limits
-from resetfree.problems.gym.observations import Numbered, Observer, numbers_of
+from resetfree.problems.gym.observations import Numbered, Observer, numbers_of, typed
 from resetfree.problems.gym.rewards import AS_THEY_ARE, PerGoal, Rewards, Units, Unusable, learned, number, scaled
 from resetfree.problems.operators import Operator, Request
 from resetfree.problems.stepping import Step, SteppedProblem
@@ -262,11 +262,11 @@ class GymProblem(SteppedProblem):
 
     def recorded(self, observation: Any, reward: Any, terminated: bool, info: Mapping[str, Any]) -> Recorded:
         """State, reward and event of a step that was recorded elsewhere; the environment itself is not touched."""
-        if isinstance(self._observer, Numbered):
-            raise InvalidInput(f"The states of '{self.name}' are numbered as they appear: it takes no data.")
         try:
+            if isinstance(self._observer, Numbered):
+                observation = typed(self.env.observation_space, observation)
             if reward is None:
-                return Recorded(self._observer(observation), 0.0, False)
+                return Recorded(self._observed(observation), 0.0, False)
             own, known = number(reward), dict(info)
             at_goal = self.goals is not None and self._decided(
                 "goal_when", self.goals.when, observation, own, terminated, known
@@ -276,10 +276,24 @@ class GymProblem(SteppedProblem):
             )
             rewards = self.terms.rewards
             value = float(at_goal) if isinstance(rewards.own, PerGoal) else rewards(observation, own, terminated, known)
-            state = self.n_states - 1 if reset and self.n_states is not None else self._observer(observation)
+            state = self.n_states - 1 if reset and self.n_states is not None else self._observed(observation)
         except Unusable as error:
             raise InvalidInput(f"A step of the data is none of '{self.name}': the environment {error}.") from error
         return Recorded(state, value, reset)
+
+    def renumbered(self, saved: Mapping[str, NDArray[Any]]) -> NDArray[np.int64] | None:
+        """The numbers that observations of another run have here, if they are numbered as they appear."""
+        if not isinstance(self._observer, Numbered):
+            return None
+        if "seen" not in saved:
+            raise InvalidInput(
+                f"The states of '{self.name}' are numbered as they appear, and the data do not say what theirs are "
+                "numbers of: give a run file of this environment with states=N, or rollouts with their observations."
+            )
+        try:
+            return self._observer.numbers(saved["seen"])
+        except Unusable as error:
+            raise InvalidInput(f"The data are none of '{self.name}': the environment {error}.") from error
 
     def _scaled(self, value: float) -> float:
         """A reward in the units of the problem, which are not known before the first episode has ended."""
@@ -294,7 +308,7 @@ class GymProblem(SteppedProblem):
                     f"'{self.name}' gave the reward {value:g}, outside the range from {self.units[0]:g} to "
                     f"{self.units[1]:g} that is scaled to [0, 1]: it counts as {found:.3g}, and claims for rewards in "
                     f"[0, 1] are tuned from here on. For another run state reward_range=({low:g}, {high:g}), or "
-                    "reward_low and reward_high on the command line.",
+                    "reward_low and reward_high on the command line (docs/reward_scale.md).",
                     tuned=True,
                 )
         return found
@@ -311,7 +325,7 @@ class GymProblem(SteppedProblem):
         low, high = self.units
         self._note(
             f"No reward_range is stated for '{self.name}': rewards from {low:g} to {high:g} are scaled to [0, 1], as "
-            "the first episode suggests."
+            "the first episode suggests (docs/reward_scale.md)."
         )
         return replace(episode, rewards=np.array([scaled(value, self.units) for value in episode.rewards.tolist()]))
 
@@ -344,14 +358,14 @@ class GymProblem(SteppedProblem):
             self._note(
                 f"'{self.name}' terminated with info.is_success: this counts as a goal, not as a reset, and it "
                 "restarts for free. State goal_when and after_goal for another meaning, or "
-                'reset_when="terminated" if it is a fall.'
+                'reset_when="terminated" if it is a fall (docs/goals.md).'
             )
         elif reset and terminated and -inf < self._best < reward and "is_success" not in info:
             self._asks = False
             self._note(
                 f"'{self.name}' terminated with the best reward so far ({reward:g}), which counted as a reset. If "
                 f'that is a goal, state goal_when="terminated and reward>={reward:g}"; if it is a fall, '
-                'reset_when="terminated".'
+                'reset_when="terminated" (docs/goals.md).'
             )
         elif not terminated:
             self._best = max(self._best, reward)

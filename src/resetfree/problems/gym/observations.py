@@ -121,9 +121,18 @@ class Numbered(Observer):
         """The number of this observation, the next one if it is new."""
         digest = hashlib.blake2b(digest_size=DIGEST)
         _feed(digest, observation if self._inner is None else self._inner(observation))
-        state = self._number.setdefault(digest.digest(), len(self._number))
+        return self._numbered(digest.digest())
+
+    def numbers(self, digests: NDArray[Any]) -> NDArray[np.int64]:
+        """[n] the numbers of observations with these hashes, the next ones for those that are new."""
+        if not _are_digests(digests):
+            raise Unusable("is numbered by hashes that cannot be read")
+        return np.array([self._numbered(row.tobytes()) for row in digests], dtype=np.int64)
+
+    def _numbered(self, digest: bytes) -> int:
+        state = self._number.setdefault(digest, len(self._number))
         if state == self._most:
-            del self._number[digest.digest()]
+            del self._number[digest]
             raise Unusable(
                 f"showed more than {self._most} distinct observations: allow more (states={2 * self._most}), or learn "
                 "from features of them"
@@ -137,10 +146,14 @@ class Numbered(Observer):
 
     @seen.setter
     def seen(self, digests: NDArray[np.uint8]) -> None:
-        good = digests.ndim == 2 and digests.shape[1] == DIGEST and digests.dtype == np.uint8
+        good = _are_digests(digests)
         must = f"be at most {self._most} hashes of {DIGEST} bytes"
         expect(good and len(digests) <= self._most, "seen observations", must, got="others")
         self._number = {row.tobytes(): i for i, row in enumerate(digests)}
+
+
+def _are_digests(array: NDArray[Any]) -> bool:
+    return array.ndim == 2 and array.shape[1] == DIGEST and array.dtype == np.uint8
 
 
 def observer_for(
@@ -167,6 +180,20 @@ def observer_for(
             )
         return CountedObservations(int(space.start), int(space.n))
     return Vector(space, problem)
+
+
+def typed(space: spaces.Space[Any], observation: Any) -> Any:
+    """A recorded observation in the types of its space: what is numbered is told apart by its bytes."""
+    if isinstance(space, spaces.Dict) and isinstance(observation, Mapping):
+        return {key: typed(space[key], part) if key in space.spaces else part for key, part in observation.items()}
+    if isinstance(space, spaces.Tuple) and isinstance(observation, tuple) and len(observation) == len(space.spaces):
+        return tuple(typed(own, part) for own, part in zip(space.spaces, observation, strict=True))
+    if space.dtype is None or space.dtype.kind not in "biuf":
+        return observation
+    try:
+        return np.asarray(observation, dtype=space.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Unusable(f"observed what does not fit its observation space: {one_line(error)}") from error
 
 
 def numbers_of(space: spaces.Space[Any], observation: Any) -> Floats:

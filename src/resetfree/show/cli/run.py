@@ -136,7 +136,7 @@ NOTES = 5  # latest notes about the problem that are shown
     "--data",
     multiple=True,
     type=FILE,
-    help="Learn from this file first: a run file, or transitions in a .npz file; repeat.",
+    help="Learn from this file first: a run file, or transitions (.npz, .parquet); repeat.",
 )
 @click.option("--from", "start_from", type=FILE, metavar="OLD", help="Begin with data and policy of an old run file.")
 @click.option("--from-what", type=click.Choice(["data", "policy", "both"]), help="What to take; default: what fits.")

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,10 @@ class Followed:
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
                 self._finite = start_type(connection) == "INTEGER"
                 self.k, self._checkpoint = 0, -1
-            self._episodes = read_episodes(connection, self.scene.spec, self.path)
+            episodes, planned = read_episodes(connection, self.scene.spec, self.path), self.scene.spec["episodes"]
+            if episodes != self._episodes:
+                self._episodes = episodes
+                self.scene = replace(self.scene, episodes=None if episodes == planned else episodes)
             (newest,) = connection.execute("SELECT coalesce(max(k), 0) FROM rounds").fetchone()
             if not isinstance(newest, int) or newest > limits.EPISODES:
                 raise RunError(f"A run of more than {limits.EPISODES:,} rounds is not shown here.")

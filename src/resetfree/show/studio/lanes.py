@@ -17,7 +17,7 @@ from resetfree.core.errors import ResetFreeError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.runs.learn import Stopped, learn
-from resetfree.runs.ledger import read, read_spec_of
+from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
@@ -168,7 +168,7 @@ class Live:
             if self.history is not None:
                 return
             self.made = not self.resumes  # `learn` has called back, so the file exists
-            self.scene = scene_of(read_spec_of(self.path))
+            self.scene = scene_of(read_spec_of(self.path), read_episodes_of(self.path))
             self.history, self.picture = History(self.scene), Picture(self.scene)
             if self.resumes:
                 contents = read(self.path)

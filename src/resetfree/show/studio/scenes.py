@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from resetfree.runs.result import Run
 from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
+from resetfree.theory.certificates.asked import ROLES, as_played
 from resetfree.theory.oracle.dynamic_programming import solve
 
 RUN_KEYS = ("primal", "dual", "feedback", "episodes", "seed", "B", "B_source", "chosen")
@@ -43,13 +44,25 @@ class RunScene:
     value: Floats | None  # [S] V*, nan where no policy avoids resets
     safe: Bools | None  # [S, A] first actions after which a reset can be avoided for certain
     bounded: bool = True  # whether the problem can be made again within `limits`
+    episodes: int | None = None  # that the run was extended to, None for those that were planned
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data for the page."""
-        # Statements of the players themselves, never those stored in a file.
-        said = unknown(self.why) if self.mdp is None else Run(self.spec, {}, self.mdp, None, 0.0).statements
-        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": said}
+        spec = {key: self.spec.get(key) for key in SPEC} | {"statements": self._statements()}
+        spec |= {} if self.episodes is None else {"episodes": self.episodes}
         return {"spec": spec, "oracle": self.mdp is not None, "why": self.why, "map": self._map()}
+
+    def _statements(self) -> dict[str, dict[str, Any]]:
+        """The statements of the players themselves, never those stored in a file, as far as they hold for this run."""
+        if self.mdp is None:
+            return unknown(self.why)
+        rounds = min(self.spec["episodes"] if self.episodes is None else self.episodes, limits.EPISODES)
+        run = Run(self.spec, {"k": np.arange(rounds)}, self.mdp, None, 0.0)
+        said = dict(run.statements)
+        for role in ROLES:
+            covered, why = as_played(run, role)
+            said[role] = {**said[role], "covered": covered, "why": why}
+        return said
 
     def _map(self) -> dict[str, Any] | None:
         mdp = self.mdp
@@ -76,8 +89,15 @@ class RunScene:
         }
 
 
-def scene_of(spec: dict[str, Any]) -> RunScene:
-    """The scene of a run from its spec; only a registered problem of bounded size is made again."""
+def scene_of(spec: dict[str, Any], episodes: int | None = None) -> RunScene:
+    """The scene of a run from its spec and the episodes that it has in the end (default: those that were planned).
+
+    Only a registered problem of bounded size is made again.
+    """
+    return replace(_scene_of(spec), episodes=episodes if episodes != spec["episodes"] else None)
+
+
+def _scene_of(spec: dict[str, Any]) -> RunScene:
     name = spec["problem"]
     if name not in problems():
         why = f"'{name[:80]}' is not a registered problem, and a file never makes code run"

@@ -43,6 +43,17 @@ def began_with(run: Record) -> str:
     return f"it began with {about['episodes']} episodes of data, which no theorem covers"
 
 
+def as_played(run: Record, role: Literal["primal", "dual"]) -> tuple[bool, str]:
+    """Whether a theorem covers a player in every round of the run, and why: its statement is about what was planned."""
+    said, primal = run.statements[role], role == "primal"
+    outside = next((one.k for one in run.notes if one.tuned), None) if primal else None
+    lost = [began_with(run) if primal else "", past_plan(run, role)]
+    lost += [] if outside is None else [f"the theorem is for rewards in [0, 1], which episode {outside} left"]
+    if not said["covered"] or not any(lost):
+        return said["covered"], said["why"]
+    return False, f"{'; '.join(filter(None, lost))}. Otherwise: {said['why']}"
+
+
 def unknown_cap(run: Record, claim: str) -> list[Certificate]:
     """A claim about `most_resets` that cannot be checked: the file has such a number, and the player is unknown."""
     why, named = run.statements["primal"]["why"], run.spec["statements"]["primal"].get("most_resets")

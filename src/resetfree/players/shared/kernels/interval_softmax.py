@@ -51,7 +51,7 @@ def largest_mean(values: Floats, times: Floats, n: int, total: float, x: float, 
             mean += (above - values[j]) * kl_upper(cum / total, x)
         above = values[j]
         cum += times[j]
-    return mean + above
+    return float(mean + above)
 
 
 @jit
@@ -63,7 +63,7 @@ def smallest_mean(values: Floats, times: Floats, n: int, total: float, x: float,
         below = values[j + 1] if j + 1 < n else min(lowest, values[j])
         if values[j] > below:
             mean += (values[j] - below) * kl_lower(min(cum / total, 1.0), x)
-    return mean + min(lowest, values[n - 1])
+    return float(mean + min(lowest, values[n - 1]))
 
 
 @jit

@@ -11,7 +11,7 @@ from resetfree.show.report.html.bounds import every_path
 from resetfree.show.report.html.groups import Collection, Group, short
 from resetfree.show.report.html.phrases import Markup, badge, join, spread, table, tag
 from resetfree.theory.certificates import RATES
-from resetfree.theory.certificates.asked import ROLES, began_with, past_plan
+from resetfree.theory.certificates.asked import ROLES, as_played
 
 MARKS = {"holds": "good", "fails": "bad", "fails in some runs": "bad"}
 LISTED = 500  # interventions that are listed one by one
@@ -40,8 +40,7 @@ def episodes(group: Group) -> str:
 
 def guarantee(group: Group) -> Markup:
     """What is proved of these runs and what is tuned, as badges."""
-    covered = all(run.statements[role]["covered"] and not past_plan(run, role) for run in group.runs for role in ROLES)
-    covered = covered and not any(began_with(run) for run in group.runs)
+    covered = all(as_played(run, role)[0] for run in group.runs for role in ROLES)
     rates = [c for claims in group.certificates for c in claims if c.claim in RATES and c.applies]
     if not covered or any(c.status == "tuned" for claims in group.certificates for c in claims):
         words: list[object] = [badge("tuned", "plain")]
@@ -66,10 +65,9 @@ def settings(group: Group) -> Markup:
     ]
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
-        status = "a theorem" if statements[role]["covered"] else "no theorem"
-        past = next((f" {why}." for run in group.runs if (why := past_plan(run, role))), "")
+        covered, why = min(as_played(run, role) for run in group.runs)  # the run of which least is proved
         rows += [
-            ("what is proved", f"{status} covers it as it is played: {statements[role]['why']}{past and ';'}{past}"),
+            ("what is proved", f"{'a' if covered else 'no'} theorem covers it as it is played: {why}"),
             ("constants", _pairs(statements[role]["constants"])),
         ]
     if "data" in spec:
