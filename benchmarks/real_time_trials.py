@@ -31,6 +31,7 @@ from resetfree.problems.operators import OperatorReset
 from resetfree.problems.remote.built_in import switch_on
 from resetfree.runs.live import acting, learner_process
 from resetfree.runs.live.board import Board
+from resetfree.runs.live.places import LOWEST
 
 WORLDS = ("waits", "at a rate", "learner killed", "thinks in the loop")
 QUANTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "max": 100.0}
@@ -55,7 +56,7 @@ class Sizes:
     kills: int = 50
     plans: int = 2_000  # that are handed over
     rates: tuple[float, ...] = RATES
-    learner: str = acting.LOWEST  # the scheduling class of the process that learns
+    learner: str = LOWEST  # the scheduling class of the process that learns
 
 
 SHORT = Sizes(seconds=4.0, repeats=1, seeds=range(1), steps=200, most=600, every=10.0, kills=3, plans=100)

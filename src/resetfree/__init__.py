@@ -34,6 +34,7 @@ from resetfree.runs.tracking import ToMlflow, ToTensorBoard, ToWandb
 from resetfree.theory.assumptions import check, close
 from resetfree.theory.oracle import solve
 from resetfree.theory.oracle.dynamic_programming import Solution, evaluate
+from resetfree.theory.reset_limits import Limit, limit
 from resetfree.theory.theorems import certify_problem
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ __all__ = [
     "EvaluateEvery",
     "FiniteMDP",
     "InvalidInput",
+    "Limit",
     "LogEvery",
     "NotCertifiable",
     "OperatorReset",
@@ -75,6 +77,7 @@ __all__ = [
     "from_gym",
     "from_machine",
     "learn",
+    "limit",
     "load",
     "make",
     "problems",

@@ -55,6 +55,7 @@ def base() -> dict[str, dict[str, Any]]:
         "ToMlflow": {"where": "mlflow", "experiment": "mine"},
         "ToTensorBoard": {"folder": "events"},
         "ToWandb": {"folder": "wandb"},
+        "limit": {"mdp": mdp},
         "load": {"path": "auto.rfrun", "problem": None},
         "make": {"id": "grid-v0", "slip": 0.1, "horizon": 3},
         "problems": {},
@@ -90,6 +91,7 @@ def functions() -> dict[str, Callable[..., Any]]:
             continue
         if one in (
             rf.DualPlayer,
+            rf.Limit,
             rf.PrimalPlayer,
             rf.Problem,
             rf.Run,

@@ -33,6 +33,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("list",): {},
     ("check",): {"problem": ["grid-v0"]},
     ("solve",): {"problem": ["grid-v0"]},
+    ("limit",): {"problem": ["grid-v0"], "episodes": ["--episodes", "20"]},
     ("run",): {"problem": ["grid-v0"], "episodes": ["--episodes", "2"]},
     ("nonepisodic",): {"problem": ["grid-v0"], "steps": ["--steps", "20"]},
     ("certify",): {"runfile": ["auto.rfrun"]},

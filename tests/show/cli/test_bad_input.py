@@ -49,6 +49,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "list": ("problems",),
     "check": ("grid-v0",),
     "solve": ("grid-v0",),
+    "limit": ("grid-v0", "--episodes", "20"),
     "run": RUN,
     "nonepisodic": ("grid-v0", "--steps", "20"),
     "certify": ("RUNFILE",),

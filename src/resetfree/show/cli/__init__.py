@@ -22,6 +22,7 @@ from resetfree.show.cli.demo import demo
 from resetfree.show.cli.evaluate import evaluate
 from resetfree.show.cli.export import export
 from resetfree.show.cli.export_transitions import export_transitions
+from resetfree.show.cli.limit import limit
 from resetfree.show.cli.listing import list_
 from resetfree.show.cli.machine import machine
 from resetfree.show.cli.nonepisodic_life import nonepisodic
@@ -68,6 +69,7 @@ for command in (
     list_,
     check,
     solve,
+    limit,
     run,
     nonepisodic,
     certify,

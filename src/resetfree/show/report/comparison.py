@@ -21,7 +21,8 @@ LEGEND = (
     "reset: the episode after which there was none. certificate: the bound on Resets that needs no model, and the "
     "share of seeds on which it held after every episode. *: on the Pareto front of Regret against Resets. †: is given "
     "the model or a part of it, and so left out of the front. Widths are chosen on other instances and seeds, with the "
-    "same sweep for every method."
+    "same sweep for every method. unsafe: pairs (s, a), or triples (h, s, a) where steps differ, that bound the resets "
+    "of elimination on every path. limit: resets below which no learner can stay on all problems of these sizes."
 )
 
 
@@ -92,6 +93,8 @@ def heading(rows: list[Row]) -> str:
     """A case in one line."""
     bounds = [row.bound for row in rows if row.bound]
     about = f", B {max(bounds):.4g}" if bounds else ""
+    if rows[0].limit is not None:
+        about += f", unsafe {rows[0].unsafe:,}, limit {rows[0].limit:,}"
     return f"{rows[0].case}: {rows[0].episodes:,} episodes, {max(row.trials for row in rows)} seeds{about}"
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from resetfree.studies.statistics import Interval, interval
+from resetfree.studies.suites.suite import Case
 from resetfree.studies.suites.suite_runner import PlayedEntry
-from resetfree.studies.suites.trials import Measured
+from resetfree.studies.suites.trials import Measured, ground
+from resetfree.theory.assumptions import unsafe_pairs
+from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 MEASURES = ("regret", "resets", "realised", "last_reset", "seconds", "certificate")
 SUBJECT = "auto"  # the method that others may dominate
@@ -37,6 +41,8 @@ class Row:
     covered: float | None  # share of the seeds whose anytime bound on Resets held after every episode
     note: str | None  # why it was not run, or its first error
     front: bool = False  # whether no other learner has fewer resets and less regret
+    unsafe: int | None = None  # pairs or triples that bound elimination's resets, the most of the instances
+    limit: int | None = None  # resets below which no learner can stay on all problems of these sizes, likewise
 
     @property
     def complete(self) -> bool:
@@ -129,6 +135,7 @@ def _row(p: PlayedEntry) -> Row:
     entry, method = p.entry, p.entry.method
     done = [o for o in p.outcomes if o.status == "done"]
     failed = [o for o in p.outcomes if o.status == "failed"]
+    unsafe, limit = _limits(entry.case)
     note = entry.inapplicable if entry.inapplicable is not None else failed[0].error if failed else None
     return Row(
         case=entry.case.label,
@@ -147,7 +154,15 @@ def _row(p: PlayedEntry) -> Row:
         most_realised=max((o.realised for o in done), default=None),
         covered=float(np.mean([o.covered for o in done])) if done else None,
         note=note,
+        unsafe=unsafe,
+        limit=limit,
     )
+
+
+@cache
+def _limits(case: Case) -> tuple[int, int]:
+    problems = [ground(one).mdp for one in case.reported]
+    return max(map(unsafe_pairs, problems)), max(size_limit(mdp, depends_on_step(mdp)) for mdp in problems)
 
 
 def _mean(row: Row, name: str) -> float:

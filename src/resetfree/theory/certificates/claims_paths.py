@@ -14,12 +14,17 @@ from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE
 from resetfree.theory.certificates.plan_ages import held_actions
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.delay import before_resets
+from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 # By whether the player keeps the steps of an episode apart.
 EVERY_PATH = (
     "no more resets happened than there are unsafe pairs (s, a)",
     "no more resets happened than there are unsafe triples (h, s, a)",
 )
+
+
+# The same, by the sizes of the problem alone: proved in `theory.reset_limits`, and no learner can promise less.
+BY_SIZES = "no more resets happened than the limit for problems of these sizes, below which no learner can stay"
 
 
 def on_every_path(run: Record) -> list[Certificate]:
@@ -46,10 +51,15 @@ def on_every_path(run: Record) -> list[Certificate]:
     finding = feasibility(run.mdp)
     if not finding.holds:
         return [Certificate.not_applicable(claim, finding.sentence)]
-    most = float(unsafe_pairs(run.mdp, per_step))
-    if data := began_with(run):
-        return [Certificate(claim, resets, most, 0.0, status="tuned", why=f"{data} unless they are of this problem")]
-    return [Certificate(claim, resets, most, 0.0)]
+    data = began_with(run)
+    status, why = ("tuned", f"{data} unless they are of this problem") if data else ("proved", "")
+    return [
+        Certificate(claim, resets, float(most), 0.0, status=status, why=why)
+        for claim, most in (
+            (claim, unsafe_pairs(run.mdp, per_step)),
+            (BY_SIZES, size_limit(run.mdp, per_step or depends_on_step(run.mdp))),
+        )
+    ]
 
 
 BY_RULES = "no more resets happened than the rules about danger allow: their bits, and log2(K) + 1"

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from resetfree.core.certificate import Certificate
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.runs.result import Run
 from resetfree.show.report.html.bounds import every_path
 from resetfree.show.report.html.groups import Collection, Group, short
 from resetfree.show.report.html.phrases import Markup, badge, join, spread, table, tag
+from resetfree.theory.assumptions import unsafe_pairs
 from resetfree.theory.certificates import RATES
 from resetfree.theory.certificates.asked import ROLES, as_played
+from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 MARKS = {"holds": "good", "fails": "bad", "fails in some runs": "bad"}
 LISTED = 500  # interventions that are listed one by one
@@ -63,6 +66,7 @@ def settings(group: Group) -> Markup:
         ("its options", _pairs(spec["problem_options"])),
         ("size", f"{states} states, {actions} actions, H = {spec['horizon']}"),
     ]
+    rows += [("limit on resets", limit_words(mdp))] if (mdp := group.runs[0].mdp) is not None else []
     for role in ("primal", "dual"):
         rows += [(f"{role} player", spec[role]["name"]), ("its settings", _pairs(spec[role]["settings"]))]
         covered, why = min(as_played(run, role) for run in group.runs)  # the run of which least is proved
@@ -95,6 +99,16 @@ def settings(group: Group) -> Markup:
     noted = [f"seed {run.spec['seed']}, episode {one.k}: {one.what}" for run in group.runs for one in run.notes]
     rows += [("notes", join([tag("div", line) for line in noted[:LISTED]]))] if noted else []
     return table(("setting", "value"), rows, caption="What was run")
+
+
+def limit_words(mdp: FiniteMDP) -> str:
+    """What no learner can promise, and what elimination does, for problems of these sizes."""
+    most, unsafe = size_limit(mdp, depends_on_step(mdp)), unsafe_pairs(mdp)
+    what = "triples (h, s, a)" if depends_on_step(mdp) else "pairs (s, a)"
+    return (
+        f"no learner stays below {most:,} on every path of every feasible problem of these sizes, and elimination does "
+        f"not exceed it; here {unsafe:,} {what} are unsafe, which it does not exceed where Assumption 1 holds"
+    )
 
 
 def data_words(about: Mapping[str, Any]) -> str:

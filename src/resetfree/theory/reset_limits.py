@@ -1,0 +1,158 @@
+"""A number of resets below which no learner can stay, and the proof that elimination stays within it.
+
+Legend: n states outside the reset set, A actions, T actions per episode that move the agent (H, or H - 1 with the
+literal boundary), K episodes. A node is what elimination keeps apart: a state, or a step and a state (h, s) with h <= T
+where dynamics, contexts or ends of episodes differ; N is their number, n or n T. A fall is a transition that is a
+reset. Assumption 1: every start that some behaviour can bring about (the first one, restarts, ends of episodes without
+a reset) admits a policy that is never reset.
+
+The class: all problems with these n, A and T, whatever their reset states, for which Assumption 1 holds; if nodes are
+states, stationary ones. The learner may know n, A, T, the class and Assumption 1, and need not earn anything.
+
+**No learner stays below it.** For every deterministic learner and every K there are a problem of the class and a path
+of positive probability on which it is reset at least min(K, N (A - 1)) times; a randomised learner is, in some problem,
+with positive probability.
+  Proof. In each node all actions but one fall; the one that does not leads from (h, s) to (h + 1, s) and from the last
+  step to s + 1, after the last state to 0 (if nodes are states: from s to s + 1). Nobody need ever fall, so Assumption
+  1 holds. Restarts are uniform over the n states. Which action is the one is decided while the learner plays: each
+  action that it tries for the first time in a node falls, unless it is the last one of the node. Take the path on which
+  restarts are in state 0 until all its nodes have shown A - 1 falls, then in 1, and so on. Each episode meets a node in
+  which not all of A - 1 falls were seen, and there an action that falls (new, or known to) or is the last one, so each
+  episode is a reset until N (A - 1) were seen. The problems that can be so chosen are finitely many, and for each
+  outcome of a randomised learner's own coins one of them does it: so one does it with positive probability.  []
+
+**In expectation.** For every learner, randomised or not, some problem of the class has at least M (A - 1) / 2 expected
+resets in K episodes, M the largest number of nodes, at most N, with M (A - 1) (1 + floor((M - 1) / T)) <= K.
+  Proof. The same problem with restarts in state 0 only, so that its nodes form a chain 0, 1, .., N - 1, and with the
+  action that does not fall drawn uniformly in each node. A learner that has not passed the first M nodes is reset at
+  least once in every 1 + floor((M - 1) / T) episodes in a row, since these have at least M steps, each of which falls
+  or moves on along the chain. So either it passes them within K episodes, or it is reset M (A - 1) times. In the first
+  case it was reset at least as often as it tried new actions in them that fell; given what was seen before, each action
+  not tried yet in a node is equally likely to be the one, so these are (A - 1) / 2 in expectation in each node,
+  and in the second case they would not have been more. Some draw is at least as bad as the mean.  []
+
+**Elimination stays within it.** A learner that takes only actions which can still be safe, as long as there are some,
+is reset at most N (A - 1) times, on every path of every problem for which Assumption 1 holds, whatever its support.
+  Proof. Call a node lost once none of its pairs (node, action) is allowed. A start never is, by Assumption 1. In an
+  episode with a reset, blame the pair at which the agent first fell or entered a node that was lost before: it was
+  allowed, and is never again. So there are as many resets as blamed pairs, and it suffices to name for each node a pair
+  that is never blamed, all of them different. A node that is never lost names a pair that stays allowed. Of the nodes
+  that are lost after some episode: if it was no reset, each names one of its own pairs that was allowed until now. If
+  it was, let x be the node of the blamed pair; other nodes do the same. If x is lost too, let y_0, .., y_m = x be the
+  nodes from the start of the episode to x by first visits, p_i the pair of y_(i-1) that was taken when y_i was first
+  visited, and j the last index for which y_j is not lost now (there is one, as y_0 is never lost): for i > j the node
+  y_i names p_i instead. None of these pairs is the blamed one. All were allowed until now, so none was blamed before;
+  none is allowed from now on, as each belongs or leads to a lost node, so none will be blamed, or named at another
+  time. And they differ: y_i names a pair of y_(i-1), and these nodes differ; all others name their own.  []
+
+So N (A - 1) is the value of the game, elimination is a best learner for the class, and its bound by unsafe pairs can
+be larger only by pairs that it never has to try. `tests/theory/test_limits.py` finds the same numbers by going through
+all deterministic learners on all tiny problems.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from resetfree.core.settings import Count, check
+from resetfree.problems.finite.mdp import FiniteMDP, check_model
+from resetfree.problems.finite.safety import feasibility, unsafe_pairs
+from resetfree.theory.renamed import RenamedLimit, renamed_limit
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Numbers of resets below which no learner can stay, beside what elimination promises here."""
+
+    n_states: int  # n
+    n_actions: int  # A
+    steps: int  # T
+    per_step: bool  # whether nodes are (h, s)
+    resets: int  # N (A - 1): over problems of these sizes, on some path, from as many episodes on
+    expected: float  # N (A - 1) / 2: likewise, in expectation
+    episodes: int  # from which K on it is expected
+    unsafe: int  # unsafe pairs (s, a) or triples (h, s, a) of this problem: elimination's bound on it
+    feasible: bool  # whether Assumption 1 holds here, so that the problem is one of the class
+    renamed: RenamedLimit | None  # over this problem with its actions named anew, on some path; None if not known
+
+    @property
+    def promised(self) -> int | None:
+        """Resets that elimination never exceeds on this problem: the smaller of its two bounds; None if infeasible."""
+        return min(self.resets, self.unsafe) if self.feasible else None
+
+    def after(self, episodes: int) -> int:
+        """The limit on some path after so many episodes: min(K, N (A - 1))."""
+        return min(check_episodes(episodes), self.resets)
+
+    def expected_after(self, episodes: int) -> float:
+        """The limit in expectation after so many episodes: M (A - 1) / 2."""
+        nodes, others = self.nodes, self.n_actions - 1
+        most, least = nodes, 0
+        check_episodes(episodes)
+        while least < most and others:  # the condition on M is monotone
+            middle = (least + most + 1) // 2
+            fits = needed(middle, others, self.steps) <= episodes
+            least, most = (middle, most) if fits else (least, middle - 1)
+        return least * others / 2
+
+    @property
+    def nodes(self) -> int:
+        """N, 0 if nothing can fall."""
+        return self.resets // max(self.n_actions - 1, 1)
+
+
+def limit(mdp: FiniteMDP) -> Limit:
+    """A number of resets below which no learner can stay, over problems of the sizes of this one.
+
+    >>> import resetfree as rf
+    >>> found = limit(rf.make("grid-v0"))   # 10 states that are no reset states, 5 actions
+    >>> found.resets, found.expected, found.unsafe
+    (40, 20.0, 18)
+    >>> [found.after(k) for k in (10, 100)], [found.expected_after(k) for k in (10, 100)]
+    ([10, 40], [4.0, 20.0])
+    """
+    check_model(mdp, "A limit")
+    per_step = depends_on_step(mdp)
+    most = size_limit(mdp, per_step)
+    nodes = most // max(mdp.n_actions - 1, 1)
+    finding, unsafe = feasibility(mdp), unsafe_pairs(mdp)
+    return Limit(
+        n_states=int((~mdp.reset).sum()),
+        n_actions=mdp.n_actions,
+        steps=mdp.n_transitions,
+        per_step=per_step,
+        resets=most,
+        expected=most / 2,
+        episodes=needed(nodes, mdp.n_actions - 1, mdp.n_transitions),
+        unsafe=unsafe,
+        feasible=bool(finding.holds),
+        renamed=renamed_limit(mdp) if finding.holds else None,
+    )
+
+
+def depends_on_step(mdp: FiniteMDP) -> bool:
+    """Whether dynamics, rewards, contexts or ends of episodes differ, so that nodes are (h, s)."""
+    return not mdp.stationary or mdp.contexts is not None or bool((mdp.last_reset != mdp.reset).any())
+
+
+def size_limit(mdp: FiniteMDP, per_step: bool) -> int:
+    """N (A - 1); 0 where nothing is a reset, or nothing moves."""
+    if not mdp.last_reset.any() or mdp.n_transitions == 0:
+        return 0
+    n = int((~mdp.reset).sum())
+    return n * (mdp.n_transitions if per_step else 1) * (mdp.n_actions - 1)
+
+
+def needed(nodes: int, others: int, steps: int) -> int:
+    """M (A - 1) (1 + floor((M - 1) / T)): episodes after which M nodes were passed, or as many resets seen.
+
+    >>> needed(10, 4, 8)
+    80
+    """
+    return nodes * others * (1 + (nodes - 1) // steps) if nodes and others else 0
+
+
+def check_episodes(episodes: int) -> int:
+    """The number of episodes, which must not be negative; raises InvalidInput otherwise."""
+    check(episodes, Count, "number of episodes of a limit")
+    return int(episodes)
