@@ -52,9 +52,9 @@ def on_every_path(run: Record) -> list[Certificate]:
     if not finding.holds:
         return [Certificate.not_applicable(claim, finding.sentence)]
     data = began_with(run)
-    status, why = ("tuned", f"{data} unless they are of this problem") if data else ("proved", "")
+    why = f"{data} unless they are of this problem" if data else ""
     return [
-        Certificate(claim, resets, float(most), 0.0, status=status, why=why)
+        Certificate(claim, resets, float(most), 0.0, status="tuned" if data else "proved", why=why)
         for claim, most in (
             (claim, unsafe_pairs(run.mdp, per_step)),
             (BY_SIZES, size_limit(run.mdp, per_step or depends_on_step(run.mdp))),
