@@ -172,7 +172,7 @@ def test_a_class_is_named_on_the_command_line_and_named_again_to_resume(tmp_path
     assert [status for status, _, _ in found] == [0, 2, 0, 2, 2, 2, 2]
     begun, resumed = json.loads(found[0][1]), json.loads(found[2][1])
     assert begun["primal"] == "mine"
-    assert "Go on with: resetfree run grid-v0 --resume --out a.rfrun --primal here:Mine" in found[0][2]
+    assert "Continue with: resetfree run grid-v0 --resume --out a.rfrun --primal here:Mine" in found[0][2]
     assert begun["episodes_played"] < 30 == resumed["episodes_played"]
     assert resumed["settings"]["primal"]["width"] == 0.5  # what was set then is taken from the file
     sentences = [err.removesuffix("\n") for _, _, err in found]

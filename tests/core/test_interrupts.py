@@ -169,7 +169,7 @@ def test_sigterm_saves_a_run_as_ctrl_c_does(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=SOON)
     assert (process.returncode, out) == (143, "")
     assert "Stopped after " in err
-    assert f"Go on with: resetfree run grid-v0 --resume --out {path}" in err
+    assert f"Continue with: resetfree run grid-v0 --resume --out {path}" in err
     saved = rf.load(path)
     assert 0 < len(saved) == read(path).k < 60_000
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.rfrun"]

@@ -32,7 +32,8 @@ from resetfree.players.shared.skip_policy import SkipPolicy, skip_policy
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
-from resetfree.show.cli.run import show, summary
+from resetfree.show.cli.run import summary
+from resetfree.show.cli.run_summary import show
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import settings
 from resetfree.use import read_policy
@@ -282,7 +283,7 @@ def test_a_run_is_exported_and_needs_no_jax(tmp_path: Path) -> None:
     assert again == run.decisions
     assert word.WORDS[word.TAKE_OVER] in [one.what for one in again]
     console = Console(file=StringIO(), width=200)
-    show(console, summary(run))
+    show(console, run, summary(run))
     assert f"after episode {again[-1].k}: {again[-1].what}" in console.file.getvalue()  # type: ignore[attr-defined]
     over = next(one.k for one in again if one.what == word.WORDS[word.TAKE_OVER])
     assert f"after episode {over}: networks play" in settings(collect([tmp_path / "run.rfrun"]).groups[0])

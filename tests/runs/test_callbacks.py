@@ -132,7 +132,7 @@ def test_the_command_line_has_the_budgets(tmp_path: Path, capsys: pytest.Capture
     words = ("run", "grid-v0", "--episodes", "50", "--out", str(tmp_path / "a.rfrun"), "--json")
     status, out, err = commands.run(capsys, *words, "--steps", "40")
     assert (status, '"stopped_because": "steps"' in out) == (0, True)
-    assert "Ended at the allowed number of steps (4" in err
+    assert "Reached the limit of 4" in err
     assert "--resume" in err
     status, out, err = commands.run(capsys, *words, "--resume", "--seconds", "1e-9")
     assert (status, '"stopped_because": "seconds"' in out) == (0, True)

@@ -174,7 +174,7 @@ def test_the_command_line_extends_and_says_so(capsys: pytest.CaptureFixture[str]
     assert main([*base, "--primal", "linear-ucb", *theory, "--episodes", "30"]) == 0
     assert main([*base, "--resume", "--episodes", "45"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "45, planned were 30, in" in shown
+    assert "45 (planned: 30) in" in shown
     assert "primal: tuned from episode 31 on" in shown
     assert "dual: tuned from episode 31 on" in shown
     assert "planned for 30 episodes, extended to 45" in shown

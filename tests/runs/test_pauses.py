@@ -17,7 +17,8 @@ from resetfree.game.pauses import NOTABLE, Pauses
 from resetfree.players.dual.counting import Counting
 from resetfree.players.primal.uniform import Uniform
 from resetfree.show.cli.progress import Display
-from resetfree.show.cli.run import show, summary
+from resetfree.show.cli.run import summary
+from resetfree.show.cli.run_summary import show
 
 
 class Clock:
@@ -106,7 +107,7 @@ def test_a_pause_is_on_the_screen_while_it_lasts_and_afterwards(clock: Clock) ->
     data = summary(run)
     assert data["pauses"] == {"last": 2.0, "longest": 5.0, "total": 10.0}
     console = Console(file=(text := io.StringIO()), width=100)
-    show(console, data)
+    show(console, run, data)
     assert "5 s at the longest, 10 s in all" in text.getvalue()
 
 

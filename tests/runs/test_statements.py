@@ -22,7 +22,8 @@ from resetfree.runs import runfile
 from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated
-from resetfree.show.cli.run import show, summary
+from resetfree.show.cli.run import summary
+from resetfree.show.cli.run_summary import show
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
 from resetfree.show.studio.scenes import scene_of
@@ -155,7 +156,7 @@ def test_whatever_shows_guarantees_asks_the_players(tmp_path: Path) -> None:
     assert "tuned" in str(guarantee(group))
     assert "no theorem covers it as it is played" in str(settings(group))
     shown = io.StringIO()
-    show(Console(file=shown, width=200), summary(rf.load(file)))
+    show(Console(file=shown, width=200), rf.load(file), summary(rf.load(file)))
     assert "primal: no guarantee" in shown.getvalue()
     assert summary(rf.load(file))["most_further_resets"] is None
     assert _stated(file, fresh=False)[0] is None

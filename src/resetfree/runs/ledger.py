@@ -100,7 +100,7 @@ class Ledger(Closes):
             if path.exists() or path.is_symlink():
                 if not overwrite:
                     raise RunError(
-                        f"The run file '{path}' exists. Go on with it (resume=True), replace it (overwrite=True) or "
+                        f"The run file '{path}' exists. Continue it (resume=True), replace it (overwrite=True) or "
                         "name another (path=...)."
                     )
                 runfile.check_header(path)

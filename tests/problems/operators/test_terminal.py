@@ -118,7 +118,7 @@ def test_enter_and_a_note_go_on_and_standard_output_is_one_object(sessions: list
     assert data["stopped_because"] == "max_resets"
     assert data["episodes_played"] == len(rf.load(path)) < 40
     words = " ".join(session.screen.split())
-    assert f"Ended at the allowed number of resets (3), after {data['episodes_played']} of 40 episodes." in words
+    assert f"Reached the limit of 3 resets after {data['episodes_played']} of 40 episodes." in words
     assert f"--resume --out {path} --operator terminal --max-resets 6" in words
     assert [one.detail for one in rf.load(path).interventions][1] == "the belt slipped"
 
@@ -131,7 +131,7 @@ def test_keys_from_before_the_question_answer_nothing(sessions: list[Session], t
     session.type("\n\n\n\n\n\n")
     assert session.end()[0] == 2
     assert session.screen.count(PROMPT) == 2
-    assert "No operator performed the reset of 'plant' within 2 seconds. The run is saved. Go on" in session.screen
+    assert "No operator performed the reset of 'plant' within 2 seconds. The run is saved. Continue" in session.screen
     assert len(rf.load(path)) == read(path).k > 0
     assert len(rf.load(path).interventions) == 1
 

@@ -196,7 +196,7 @@ def test_ctrl_c_saves_the_run_and_ends_the_learner(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "Go on with: resetfree run gym:CartPole-v1 --resume" in said
+    assert "Continue with: resetfree run gym:CartPole-v1 --resume" in said
     assert is_gone(learner)
     run = rf.load(file, PROBLEM, OPTIONS, primal=Quick)
     assert f"Stopped after {len(run)} of 100000 episodes" in said

@@ -21,7 +21,8 @@ def test_demo_draws_and_checks(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     status, out, _ = run(capsys, "demo", "--out", str(tmp_path / "new"))
     assert status == 0
     assert "V* 8.000" in out
-    assert "resets, realised" in out
+    assert " resets in 10,000 episodes; none since episode " in out
+    assert "\nNext:\n  resetfree studio" in out
     for name in ("grid-v0.png", "learning.png"):
         assert (tmp_path / "new" / name).read_bytes().startswith(b"\x89PNG")
     data = run_json(capsys, "demo", "--out", str(tmp_path / "new"))  # its own run file is replaced

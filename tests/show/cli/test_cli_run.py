@@ -25,6 +25,7 @@ from resetfree.problems.action_spaces import Choices
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
 from resetfree.show.cli.progress import Display
+from resetfree.show.cli.wording import number
 from resetfree.theory.certificates.anytime import resets_upper
 
 DEFAULT = "runs/grid-v0-linear-ucb-projected-gradient-seed0.rfrun"
@@ -77,9 +78,9 @@ def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str])
     status, out, err = run(capsys, "grid-v0", "--episodes", "200", "--out", "again.rfrun")
     assert (status, err) == (0, "")
     words = " ".join(out.split())
-    assert f"regret {data['regret']:.6g}" in words
-    assert f"resets, realised {data['realised_resets']}" in words
-    assert f"resets, predicted {data['predicted_resets']:.6g} (low by design: what is not known counts as safe" in words
+    assert f"regret {number(data['regret'])} ({number(data['regret'] / 200)} per episode)" in words
+    assert words.startswith(f"{data['realised_resets']} resets in 200 episodes; ")
+    assert f"predicted {number(data['predicted_resets'])} (low by design: what is not known counts as safe" in words
     assert "primal: no guarantee" in words
     assert "dual: guaranteed" in words
     assert "again.rfrun" in words
@@ -93,7 +94,8 @@ def test_without_an_oracle_regret_and_resets_are_null(capsys: pytest.CaptureFixt
     assert data["realised_resets"] >= 0
     assert (data["predicted_resets"], data["prediction"]["meant"]) == (None, "none")
     out = run(capsys, *words, "--overwrite")[1]
-    assert "not known" in out
+    assert "Not known: regret and expected resets (no model of this problem)." in " ".join(out.split())
+    assert "\nregret" not in out
     assert "the player predicts none" in out
 
 
@@ -144,7 +146,7 @@ def test_an_existing_file_needs_a_word(capsys: pytest.CaptureFixture[str]) -> No
     before = rows(DEFAULT)
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
-    assert "exists. Go on with it (--resume), replace it (--overwrite) or name another (--out)." in err
+    assert "exists. Continue it (--resume), replace it (--overwrite) or name another (--out)." in err
     assert run_json(capsys, *words, "--resume", "--out", DEFAULT)["episodes"] == 20  # a finished run is only read
     assert rows(DEFAULT) == before
     assert run_json(capsys, *words, "--overwrite", "--set", "primal.scale=0.9")["episodes"] == 20
@@ -278,7 +280,7 @@ def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureF
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
     assert err.count("\n") == 1
-    assert f"Go on with: resetfree run grid-v0 --resume --out {path}" in err
+    assert f"Continue with: resetfree run grid-v0 --resume --out {path}" in err
     saved = rf.load(path)
     assert len(seen) <= len(saved) == read(path).k < 60_000
     assert saved.columns["reward"][: len(seen)].tobytes() == seen.columns["reward"].tobytes()
@@ -333,13 +335,13 @@ def test_no_more_resets_than_were_asked_for(capsys: pytest.CaptureFixture[str]) 
     assert data["episodes"] == 60
     assert data["episodes_played"] == len(rf.load("a.rfrun")) < 60
     assert data["further_resets_bound"] <= 60 - data["episodes_played"]
-    again = "Go on with: resetfree run grid-v0 --resume --out a.rfrun --max-resets 8"
-    assert err.startswith(f"Ended at the allowed number of resets (4), after {len(rf.load('a.rfrun'))} of")
+    again = "Continue with: resetfree run grid-v0 --resume --out a.rfrun --max-resets 8"
+    assert err.startswith(f"Reached the limit of 4 resets after {len(rf.load('a.rfrun'))} of 60 episodes. ")
     assert err.endswith(f"{again}\n")
     assert err.count("\n") == 1
-    assert json.loads(run(capsys, *again.split()[5:], "--json")[1])["realised_resets"] == 8
+    assert json.loads(run(capsys, *again.split()[4:], "--json")[1])["realised_resets"] == 8
     status, out, _ = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun", "--max-resets", "8")
-    assert f"episodes {len(rf.load('a.rfrun'))} of 60 in" in " ".join(out.split())
+    assert f"resets in {len(rf.load('a.rfrun'))} of 60 episodes" in " ".join(out.split())
     data = run_json(capsys, "grid-v0", "--resume", "--out", "a.rfrun")
     assert (data["episodes_played"], data["stopped_because"], data["max_resets"]) == (60, None, None)
     rf.learn("grid-v0", "uniform", "projected-gradient", episodes=60, path="b.rfrun")
@@ -363,8 +365,8 @@ def test_what_is_said_about_resets_follows_from_the_rounds(capsys: pytest.Captur
     assert auto["most_further_resets"] == most - auto["realised_resets"]
     out = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun")[1]
     words = " ".join(out.split())
-    assert f"resets, bound expected at most {data['resets_bound']:.4g} in all" in words
-    assert f"between resets {data['mean_steps_between_resets']:.4g} steps" in words
+    assert f"at most {number(data['resets_bound'])} in all" in words
+    assert f"between resets {number(data['mean_steps_between_resets'])} steps" in words
 
 
 PLANT = ("tests.problems.operators.plant:make", "--primal", "uniform", "--dual", "counting", "--feedback", "realised")
@@ -441,7 +443,7 @@ def test_a_shell_script_performs_the_resets_through_a_folder_until_nobody_does(h
     assert (process.returncode, out) == (2, "")
     said = err.splitlines()[-1]
     late = "No operator performed the reset of 'plant' within 3 seconds."
-    assert said.startswith(f"{late} The run is saved. Go on with: ")
+    assert said.startswith(f"{late} The run is saved. Continue with: ")
     assert said.endswith(f"--resume --out {path} --operator {desk} --operator-deadline 3")
     saved = rf.load(path)
     assert saved.realised_resets[-1] == 2

@@ -37,7 +37,7 @@ from resetfree.problems.stepping import Step, SteppedProblem
 
 SEEDS = 2**31  # seeds of the environment's own randomness
 SHOWN = 8  # entries of an observation in a message
-WHY = {"start": "the run starts", "resume": "the run goes on after an interruption"}
+WHY = {"start": "the run starts", "resume": "the run continues after an interruption"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from resetfree.show.cli.demo import demo
 from resetfree.show.cli.evaluate import evaluate
 from resetfree.show.cli.export import export
 from resetfree.show.cli.export_transitions import export_transitions
+from resetfree.show.cli.help_pages import SETTINGS, DocumentedGroup
 from resetfree.show.cli.limit import limit
 from resetfree.show.cli.listing import list_
 from resetfree.show.cli.machine import machine
@@ -42,12 +43,12 @@ def _accept(name: str, found: Any) -> click.Command:
 COMMANDS: Registry[click.Command] = Registry("command", group="resetfree.commands", accept=_accept)
 
 
-class Commands(click.Group):
+class Commands(DocumentedGroup):
     """The commands of this package, and those of other packages, which are imported when used or listed."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Names of the commands: built-in ones first."""
-        return [*self.commands, *(name for name in COMMANDS if name not in self.commands)]
+        return [*super().list_commands(context), *(name for name in COMMANDS if name not in self.commands)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """The command of this name; another package cannot replace a built-in one."""
@@ -55,34 +56,27 @@ class Commands(click.Group):
         return COMMANDS.find(name) if built_in is None and COMMANDS.knows(name) else built_in
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.group(
+    cls=Commands,
+    context_settings=SETTINGS,
+    examples=[
+        ("see it work", "resetfree demo"),
+        ("learn to balance a pole", "resetfree run CartPole-v1 --out pole.rfrun"),
+    ],
+)
 @click.version_option(rf.__version__, prog_name="resetfree")
 def app() -> None:
-    """Learn on systems you cannot reset.
+    """Train agents in one continuous life: each episode begins where the previous one ended.
 
-    PROBLEM is a registered id (see `list`), an id of Gymnasium, udp://HOST:PORT of a machine, or module:factory.
+    A PROBLEM is an id from `resetfree list`, a Gymnasium id such as CartPole-v1, the address of a machine
+    (udp://HOST:PORT), or your own module:factory. Every command explains itself: resetfree COMMAND --help.
     """
 
 
-for command in (
-    demo,
-    list_,
-    check,
-    solve,
-    limit,
-    run,
-    nonepisodic,
-    certify,
-    evaluate,
-    export,
-    export_transitions,
-    bench,
-    report,
-    sweep,
-    studio,
-    machine,
-):
-    app.add_command(command)
+app.add_under("Try", demo, studio, list_, machine)
+app.add_under("Learn", run, nonepisodic)
+app.add_under("Inspect", check, solve, limit, certify, evaluate, report, export, export_transitions)
+app.add_under("Compare", sweep, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from resetfree.core.settings import check_names
 from resetfree.players.shared.method import Method
 from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report import comparison
 from resetfree.show.report.pareto import draw_pareto
@@ -28,18 +29,25 @@ from resetfree.studies.suites.suite_runner import run_suite
 WIDTH = 128  # characters that a table takes at least
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a first look, in a minute or two", "resetfree bench smoke --seeds 2"),
+        (
+            "one problem of the full suite, on one core",
+            "resetfree bench full --problems grid-v0 --jobs 1",
+        ),
+    ],
+)
 @click.argument("suite", type=click.Choice(list(SUITES)))
 @click.option("--out", type=FILE, help="The results file; default: bench/SUITE.jsonl.")
 @click.option("--jobs", type=click.IntRange(1, 1000), help="Processes; default: one per core.")
-@click.option("--seeds", type=click.IntRange(1, 100_000), help="How many seeds are reported; default: the suite's.")
+@click.option("--seeds", type=click.IntRange(1, 100_000), help="Number of seeds to report; default: the suite's.")
 @click.option("--methods", "chosen", metavar="A,B", help="Only these methods; see `list methods`.")
 @click.option("--problems", metavar="X,Y", help="Only these problems, by label or id; see `list suites`.")
 @click.option("--redo", metavar="A,B", help="Play the trials of these methods again.")
-@click.option(
-    "--overwrite", is_flag=True, help="Start again even if the results file exists; by default it is continued."
-)
-@click.option("--docs", type=FILE, help="Write the page of results to this Markdown file.")
+@click.option("--overwrite", is_flag=True, help="Start again if the results file exists, instead of continuing it.")
+@click.option("--docs", type=FILE, help="Also write the results as a page to this Markdown file.")
 @json_option
 def bench(
     suite: str,
@@ -53,7 +61,10 @@ def bench(
     docs: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare all methods on the problems of SUITE. Ctrl-C saves; the same command continues."""
+    """Compare all methods on the problems of a suite.
+
+    Every method gets the same random numbers. Ctrl-C saves; the same command continues.
+    """
     labels = [case.label for case in SUITES[suite].cases]
     what = find_suite(suite, None if problems is None else split_names(problems, labels), seeds)
     players, again = _methods(chosen), [] if redo is None else _methods(redo)

@@ -17,17 +17,38 @@ from resetfree.problems.resolve import parse_options
 from resetfree.runs.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
+from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.wording import counted
 
-STYLES = {"holds": "green", "fails": "bold red", "stated": "", "n.a.": "dim"}
+STYLES = {"holds": "green", "fails": "bold red", "not met": "yellow", "stated": "", "n.a.": "dim"}
+# Kinds of claims that are compared, and how loud one is that does not hold: a tuned claim promises nothing.
+KINDS = {
+    "proved": "a theorem covers them",
+    "tuned": "no theorem covers them, and they may fail",
+    "identity": "checks of the arithmetic",
+}
+FAILED = {"proved": "bold red", "tuned": "yellow", "identity": "bold red"}
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("the summary, and what fails", "resetfree certify field.rfrun"),
+        (
+            "play the run again, compare every number, and list every claim",
+            "resetfree certify field.rfrun --replay --all",
+        ),
+    ],
+)
 @click.argument("runfile", type=FILE)
-@click.option("--problem", help="The problem of the run, if it is not registered: module:factory.")
+@click.option(
+    "--problem", help="The problem of the run, if it is not registered here: a Gymnasium id, or module:factory."
+)
 @settings
 @player_options
-@click.option("--replay", is_flag=True, help="Also play the whole run again and compare every number.")
+@click.option("--replay", is_flag=True, help="Also play the whole run again, and compare every number.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim or an identity fails.")
+@click.option("--all", "show_all", is_flag=True, help="Show every claim, not only those that fail.")
 @as_json
 def certify(
     runfile: Path,
@@ -37,11 +58,16 @@ def certify(
     dual: str | None,
     replay: bool,
     strict: bool,
+    show_all: bool,
     as_json: bool,
 ) -> None:
-    """Check every claim that can be checked on RUNFILE, and keep the certificates in it."""
+    """Check every claim about a run, and store the certificates.
+
+    It shows the summary and what fails; --all shows every claim.
+    """
     run = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual)
-    claims = [*(whole_run(run) if replay else []), *run.certificates()]
+    again = whole_run(run) if replay else []
+    claims = [*again, *run.certificates()]
     why_not = None
     try:
         write_certificates(runfile, claims)
@@ -63,20 +89,19 @@ def certify(
     }
 
     def show(console: Console) -> None:
-        about = f"{spec['problem']}, {spec['primal']['name']} against {spec['dual']['name']}, {len(run)} rounds\n"
-        console.print(Text(about, style="bold"))
-        table = Table.grid(padding=(0, 2))
-        for claim in claims:
-            table.add_row(*_row(claim))
-        console.print(table)
-        counts = _counts(claims)
-        console.print(
-            f"\nproved: {counts['proved']} hold, {counts['proved_failed']} fail. tuned, without a theorem: "
-            f"{counts['tuned']} hold, {counts['tuned_failed']} fail. identities, checks of arithmetic: "
-            f"{counts['identity']} hold, {counts['identity_failed']} fail. stated: {counts['stated']}. "
-            f"not applicable: {counts['not_applicable']}.",
-            highlight=False,
-        )
+        players = f"{spec['primal']['name']} against {spec['dual']['name']}"
+        console.print(Text(f"{spec['problem']}, {players}, {counted(len(run), 'episode')}", style="dim"))
+        console.print(Text(verdict(claims), style="bold red" if failed else "bold"))
+        console.print(_counts_table(claims))
+        chosen = [c for c in claims if show_all or c in again or (c.applies and not c.holds)]
+        if chosen:
+            table = Table.grid(padding=(0, 2))
+            for claim in sorted(chosen, key=lambda c: not c.refuted):
+                table.add_row(*_row(claim))
+            console.print()
+            console.print(table)
+        if len(chosen) < len(claims):
+            console.print(Text("\nEvery claim, with both of its sides: --all", style="dim"))
         if why_not is not None:
             console.print(Text(f"The certificates were not stored. {why_not}"))
 
@@ -93,9 +118,38 @@ def _counts(claims: list[Certificate]) -> dict[str, int]:
     return counts
 
 
+def verdict(claims: Sequence[Certificate]) -> str:
+    """The result in one sentence: what is proved, and whether it holds; tuned claims promise nothing."""
+    proved = [c for c in claims if c.status == "proved"]
+    refuted = sum(c.refuted for c in claims)
+    if refuted:
+        return f"{refuted} of {len(claims)} claims must hold on this run, and {'does' if refuted == 1 else 'do'} not."
+    if not proved:
+        return "Nothing is proved about this run, and nothing is contradicted."
+    return f"All {len(proved)} proved claims hold." if len(proved) > 1 else "The one proved claim holds."
+
+
+def _counts_table(claims: list[Certificate]) -> Table:
+    """How many claims of each kind hold."""
+    counts = _counts(claims)
+    table = Table.grid(padding=(0, 2))
+    for status, about in KINDS.items():
+        held, missed = counts[status], counts[f"{status}_failed"]
+        if held or missed:
+            result = f"all {held} hold" if not missed else f"{held} of {held + missed} hold"
+            table.add_row(status, Text(result, style=FAILED[status] if missed else "green"), Text(about, style="dim"))
+    if counts["stated"]:
+        table.add_row("stated", str(counts["stated"]), Text("intervals for what cannot be computed here", style="dim"))
+    if counts["not_applicable"]:
+        table.add_row("not applicable", str(counts["not_applicable"]), Text("what they need is missing", style="dim"))
+    return table
+
+
 def _row(c: Certificate) -> tuple[Text, str, Text]:
     """Mark, status, and the claim with both sides and why; without markup, since a file is untrusted data."""
-    mark = ("holds" if c.holds else "fails") if c.applies else "stated" if c.status == "stated" else "n.a."
+    mark = "stated" if c.status == "stated" else "n.a."
+    if c.applies:
+        mark = "holds" if c.holds else "fails" if c.refuted else "not met"
     words = Text(c.claim)
     if c.status == "stated":
         words.append(f": from {c.lhs:.6g} to {c.rhs:.6g}")
@@ -104,7 +158,7 @@ def _row(c: Certificate) -> tuple[Text, str, Text]:
         if c.witness is not None:
             words.append(f" ({c.witness})", style="dim")
         if c.detail.get("violations"):
-            words.append(f", in {c.detail['violations']} of {c.detail['rounds']} rounds not", style="yellow")
+            words.append(f", broken in {c.detail['violations']} of {c.detail['rounds']} rounds", style="yellow")
         if c.detail.get("vacuous"):
             words.append(f", vacuous: no run can exceed {c.detail['trivial']:.6g}", style="yellow")
     if c.why:

@@ -9,14 +9,24 @@ from rich.console import Console
 
 import resetfree as rf
 from resetfree.show.cli.common import emit, finite_model, problem_argument
+from resetfree.show.cli.help_pages import Documented
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a problem on which the assumptions hold, with the theorems", "resetfree check grid-v0 --theorems"),
+        ("one on which they fail, and where", "resetfree check footnote-v0"),
+    ],
+)
 @problem_argument
 @click.option("--theorems", is_flag=True, help="Also check every theorem about the problem itself.")
-@click.option("--strict", is_flag=True, help="Exit with status 1 if something does not hold.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if anything fails.")
 def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, strict: bool) -> None:
-    """Check the paper's assumptions; what fails comes with a witness."""
+    """Check the paper's assumptions on a problem.
+
+    Each assumption that fails is shown with a state on which it does.
+    """
     mdp = finite_model(problem, options, "can be checked")
     report = rf.check(mdp)
     claims = rf.certify_problem(mdp) if theorems else []

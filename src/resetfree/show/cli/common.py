@@ -24,24 +24,24 @@ DETAIL_LIMIT = 100_000  # entries of a [H, S, A] array that JSON still carries
 FILE, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=False)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 tensorboard_option = click.option(
-    "--tensorboard", type=FOLDER, metavar="DIR", help="Also write TensorBoard files to this folder (extra tensorboard)."
+    "--tensorboard", type=FOLDER, metavar="DIR", help="Also log to TensorBoard, in this folder (extra tensorboard)."
 )
 settings = click.option(
-    "--set", "options", multiple=True, metavar="KEY=VALUE", help="An option of the problem; repeat."
+    "--set", "options", multiple=True, metavar="KEY=VALUE", help="Set an option of the problem; can be repeated."
 )
 
 
 def player_options(function: F) -> F:
     """Add --primal and --dual to a command that reads a run file, which may not name code."""
     for role in BASES:
-        words = f"The class of the run's {role} player if it is not registered: module:Class."
+        words = f"The {role} player of the run, if it is your own: module:Class."
         function = click.option(f"--{role}", metavar="CLASS", help=words)(function)
     return function
 
 
 def out_option(default: str, replaced: str) -> Callable[[F], F]:
     """Add the option -o of a command that writes one file."""
-    words = f"{replaced} is replaced, a file of another kind never is."
+    words = f"{replaced} is replaced, any other file is left alone."
     return click.option("-o", "--out", type=FILE, default=Path(default), show_default=True, help=words)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from resetfree.core.errors import InvalidInput
 from resetfree.problems.world import find_world
 from resetfree.show.cli import run as running
 from resetfree.show.cli.common import as_json, emit, solution_json
+from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import Display
+from resetfree.show.cli.run_summary import show as show_summary
+from resetfree.show.cli.wording import show_next
 from resetfree.show.report import terminal
 from resetfree.show.report.curves import draw_run
 from resetfree.show.report.html import write_report
@@ -22,11 +26,20 @@ from resetfree.show.report.pictures import draw_solution
 EPISODES = 10_000
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("learn the default grid; the files go to the folder resetfree-demo", "resetfree demo"),
+        ("keep the files in another folder", "resetfree demo --out first-look"),
+    ],
+)
 @click.option("--out", default="resetfree-demo", show_default=True, help="Folder for the run file and the pictures.")
 @as_json
 def demo(out: str, as_json: bool) -> None:
-    """Learn the default problem: its map, a run with its progress, a table, pictures, and the claims that hold."""
+    """Learn the default grid, and check every claim about it.
+
+    It draws the map, shows the run as it learns, and writes pictures and a report.
+    """
     began = time.perf_counter()
     world = find_world("grid-v0")
     mdp = world.mdp
@@ -39,7 +52,7 @@ def demo(out: str, as_json: bool) -> None:
         raise InvalidInput(f"The '--out' of demo must be a folder that can be made. Got '{out}': {error}.") from error
     if not as_json:
         console = Console()
-        console.print(f"[bold]{mdp.name}[/] {mdp}: an episode starts where the last one ended, unless it was reset")
+        console.print(f"[bold]{mdp.name}[/] {mdp}: each episode begins where the previous one ended")
         console.print(terminal.grid_map(solution))
     # The demo owns its folder: its own run file is replaced, a file of another kind never is.
     file = folder / "grid-v0.rfrun"
@@ -64,13 +77,20 @@ def demo(out: str, as_json: bool) -> None:
     }
 
     def show(console: Console) -> None:
-        running.show(console, data)
-        held = sum(c.holds for c in proved)
-        console.print(f"\nAssumptions of the paper: {'hold' if report else 'broken'}.  Proved claims: ", end="")
-        console.print(f"{held} of {len(proved)} hold on this problem and this run", end="")
-        console.print(f" (identities: {sum(c.holds for c in identities)} of {len(identities)}).")
-        console.print(f"Pictures: {'  '.join(map(str, pictures))}   ({seconds:.1f} s in all)")
-        console.print(f"The whole run on one page: {page}\n")
-        console.print(f"Next: make studio · resetfree certify {file} · resetfree list · resetfree run CartPole-v1")
+        show_summary(console, done, data)
+        held, identical = (sum(c.holds for c in some) for some in (proved, identities))
+        found = f"{held} of {len(proved)} proved claims hold, {identical} of {len(identities)} identities"
+        console.print(f"\nThe paper's assumptions {'hold' if report else 'are broken'}. {found}.", highlight=False)
+        console.print(f"Pictures: {'  '.join(map(str, pictures))}", highlight=False)
+        console.print(f"The whole run on one page: {page}", highlight=False)
+        show_next(
+            console,
+            [
+                ("resetfree studio", "draw a grid and watch it being learned"),
+                ("resetfree run CartPole-v1", "learn to balance a pole"),
+                (f"resetfree certify {shlex.quote(str(file))}", "the claims, one by one"),
+                ("resetfree list", "all problems"),
+            ],
+        )
 
     emit(data, as_json, show)

@@ -23,26 +23,39 @@ from resetfree.runs.recall import recall
 from resetfree.runs.result import Run
 from resetfree.show.cli.common import FILE, emit, player_options, settings
 from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.help_pages import Documented
 from resetfree.use import DeployedPolicy, Evaluation, continuing_return, read_policy
 
 ZIP = b"PK"  # how a policy file begins
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a run that was recorded before", "resetfree evaluate field.rfrun --episodes 200"),
+        ("an exported policy, on a problem of your choice", "resetfree evaluate policy.npz CartPole-v1"),
+    ],
+)
 @click.argument("file", metavar="RUNFILE", type=FILE)
 @click.argument("problem", required=False)
-@click.option("--episodes", type=click.IntRange(min=1), help="How many episodes; default: 100.")
-@click.option("--steps", type=click.IntRange(min=1), help="Or whole episodes until so many steps are taken.")
+@click.option("--episodes", type=click.IntRange(min=1), help="Episodes to play; default: 100.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    help="Play whole episodes until this many steps were taken, instead of --episodes.",
+)
 @click.option(
     "--starts",
     type=click.Choice(["fresh", "continuing", "both"]),
     default="both",
     show_default=True,
-    help="fresh: every episode starts anew; continuing: one life, resets only after reset events.",
+    help="fresh: every episode from a new start; continuing: one life, reset only when it must be.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of every interval.")
-@click.option("--stochastic", is_flag=True, help="Draw actions as learned, not always the most probable one.")
+@click.option(
+    "--stochastic", is_flag=True, help="Draw actions at random as learned, instead of always the most probable one."
+)
 @settings
 @player_options
 @json_option
@@ -60,7 +73,10 @@ def evaluate(
     dual: str | None,
     as_json: bool,
 ) -> None:
-    """Play what RUNFILE (a run, or an exported policy) has learned on its problem, or on PROBLEM."""
+    """Play what was learned, from fresh starts and in one life.
+
+    RUNFILE is a run or an exported policy. It is played on its own problem, or on PROBLEM.
+    """
     chosen: Any = ("fresh", "continuing") if starts == "both" else (starts,)
     with ExitStack() as opened:
         policy, world, run, same = _found(
@@ -85,11 +101,11 @@ def evaluate(
         learned = f"{about.get('primal')} after {about.get('episodes')} episodes of {about.get('problem')}"
         console.print(Text(f"{world.name}: {learned}", style="bold"))
         if same is False:
-            console.print(Text("This is another problem than the one it was learned on."))
+            console.print(Text("Note: it was learned on another problem than this."))
         for one in found.values():
             console.print(_table(one))
         if lived is not None:
-            console.print(f"while it learned: {lived:.6g} reward per step", highlight=False)
+            console.print(f"while it was learning: {lived:.6g} reward per step", highlight=False)
 
     emit(data, as_json, show)
 

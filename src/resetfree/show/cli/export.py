@@ -12,10 +12,17 @@ from rich.text import Text
 import resetfree as rf
 from resetfree.problems.resolve import parse_options
 from resetfree.show.cli.common import FILE, as_json, emit, out_option, player_options, settings
+from resetfree.show.cli.help_pages import Documented
 from resetfree.use.exporting import describe_file
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a policy that runs with NumPy alone", "resetfree export field.rfrun -o policy.npz"),
+        ("for a run of your own environment", "resetfree export pump.rfrun plant:Pump"),
+    ],
+)
 @click.argument("runfile", type=FILE)
 @click.argument("problem", required=False)
 @out_option("policy.npz", "The file; an older policy")
@@ -31,7 +38,10 @@ def export(
     dual: str | None,
     as_json: bool,
 ) -> None:
-    """Write what RUNFILE has learned to one .npz of plain arrays. PROBLEM: if the file alone is not enough."""
+    """Write a learned policy to one .npz file of plain arrays.
+
+    PROBLEM is needed only if RUNFILE alone is not enough.
+    """
     policy = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual).policy
     path = policy.export(out)
     kind, arrays = describe_file(policy)

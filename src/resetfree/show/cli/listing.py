@@ -19,6 +19,7 @@ from resetfree.problems.operators import CHANNELS
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.resolve import FAMILIES
 from resetfree.show.cli.common import as_json, emit
+from resetfree.show.cli.help_pages import Documented
 from resetfree.studies.suites.methods import METHODS, methods
 from resetfree.studies.suites.suite import SUITES
 
@@ -34,12 +35,21 @@ HEADINGS = {
 }
 
 
-@click.command("list")
-@click.argument("kind", type=click.Choice(list(HEADINGS)), default="problems")
+@click.command(
+    name="list",
+    cls=Documented,
+    examples=[
+        ("all problems, with their options", "resetfree list problems"),
+        ("all players, with their settings", "resetfree list players"),
+    ],
+)
+@click.argument("kind", metavar="[KIND]", type=click.Choice(list(HEADINGS)), default="problems")
 @as_json
 def list_(kind: str, as_json: bool) -> None:
-    """List problems, players and feature maps with their options, operators, families of environments, methods and
-    suites of the comparison; also those of other packages, and those that cannot be used, with the reason.
+    """List problems, players and everything else, with their options.
+
+    KIND is problems (the default), players, features, operators, families, methods or suites. Other packages may add to
+    each. Whatever cannot be used here is listed with the reason.
     """
     rows = ROWS[kind]()
     unavailable = _unavailable(kind)

@@ -21,30 +21,39 @@ from resetfree.problems.remote.serving import Serving
 from resetfree.problems.remote.station import Station
 from resetfree.problems.remote.wires import UdpPort
 from resetfree.show.cli.common import FILE, as_json, emit
+from resetfree.show.cli.help_pages import Documented
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
 RATE = click.FloatRange(0.01, 2_000.0)
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("a pole on a cart, on any free port", "resetfree machine cartpole"),
+        ("with a poor network, for one minute", "resetfree machine cartpole --loss 0.05 --delay-ms 20 --seconds 60"),
+    ],
+)
 @click.argument("name", metavar="MACHINE", type=click.Choice(list(MACHINES)))
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="On loopback; default: any free one.")
-@click.option("--serial", "device", metavar="DEVICE", help="On this serial line, not on a port (extra serial).")
-@click.option("--baud", type=click.IntRange(1, 10**8), default=BAUD, show_default=True, help="Of the serial line.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port on loopback; default: any free one.")
+@click.option("--serial", "device", metavar="DEVICE", help="Use this serial line instead of a port (extra serial).")
+@click.option(
+    "--baud", type=click.IntRange(1, 10**8), default=BAUD, show_default=True, help="Speed of the serial line."
+)
 @click.option("--rate", type=RATE, metavar="HZ", help="Sensor packets per second; default: 50, 20 and 0.5.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Of the machine and its faults."
+    "--seed", type=click.IntRange(0, 2**32), default=0, show_default=True, help="Seed of the machine and its faults."
 )
-@click.option("--watchdog-ms", type=MILLISECONDS, help="Without a command for so long, the neutral action is taken.")
+@click.option("--watchdog-ms", type=MILLISECONDS, help="After this long without a command, take the neutral action.")
 @click.option("--key", type=FILE, help="Write the lever's key to this file, for --operator lever:FILE.")
-@click.option("--lockstep", is_flag=True, help="Time goes on only by commands, for tests.")
-@click.option("--seconds", type=click.FloatRange(0.0), default=math.inf, help="Switch it off after so long.")
+@click.option("--lockstep", is_flag=True, help="Time passes only with commands; for tests.")
+@click.option("--seconds", type=click.FloatRange(0.0), default=math.inf, help="Switch it off after this long.")
 @click.option("--loss", type=SHARE, default=0.0, help="Share of packets that are lost.")
 @click.option("--delay-ms", type=MILLISECONDS, default=0.0, help="How late every packet is.")
-@click.option("--duplicate", type=SHARE, default=0.0, help="Share of packets that come twice.")
+@click.option("--duplicate", type=SHARE, default=0.0, help="Share of packets that arrive twice.")
 @click.option("--reorder", type=SHARE, default=0.0, help="Share of packets that are overtaken by later ones.")
 @click.option("--freeze", type=SHARE, default=0.0, help="Chance per tick that it neither sends nor reads for a while.")
-@click.option("--freeze-ms", type=MILLISECONDS, default=200.0, show_default=True, help="How long that lasts.")
+@click.option("--freeze-ms", type=MILLISECONDS, default=200.0, show_default=True, help="How long a freeze lasts.")
 @as_json
 def machine(
     name: str,
@@ -60,10 +69,11 @@ def machine(
     as_json: bool,
     **faults: float,
 ) -> None:
-    """Switch on MACHINE, which moves by the clock and speaks a small protocol over UDP (docs/connect_your_machine.md).
+    """Start a simulated machine, in real time, to learn on.
 
-    It falls if no program commands it, and stays down until the operator pulls its lever: by Enter at this terminal, or
-    with the key. Ctrl-C ends it, and prints what happened.
+    It speaks a small protocol over UDP or a serial line (docs/connect_your_machine.md). It falls when no program
+    controls it, and stays down until its operator pulls the lever: with Enter at this terminal, or with the key.
+    Ctrl-C switches it off and prints what happened.
     """
     check(seconds, Annotated[float, Range(0, math.inf)], "'--seconds'")
     physics, statement = switch_on(name, rate=rate, lockstep=lockstep, watchdog_ms=watchdog_ms)

@@ -12,18 +12,34 @@ from rich.console import Console
 from resetfree.core.errors import AssumptionViolated
 from resetfree.players.nonepisodic import Life, live, optimal_gain
 from resetfree.show.cli.common import emit, finite_model, problem_argument
+from resetfree.show.cli.help_pages import Documented
+from resetfree.show.cli.wording import counted
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("20,000 steps on the default grid", "resetfree nonepisodic grid-v0"),
+        ("with the width for which the bound is proved", "resetfree nonepisodic grid-v0 --width theory --steps 50000"),
+    ],
+)
 @problem_argument
-@click.option("--steps", type=int, default=20_000, show_default=True, help="How many steps.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--width", default="tuned", show_default=True, help="tuned, or theory for the proved width.")
-@click.option("--scale", type=float, default=0.02, show_default=True, help="Factor of the tuned width.")
+@click.option("--steps", type=int, default=20_000, show_default=True, help="Steps to live.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all random numbers.")
+@click.option(
+    "--width",
+    default="tuned",
+    show_default=True,
+    help="Of the confidence intervals: tuned, or theory (proved, and wider).",
+)
+@click.option("--scale", type=float, default=0.02, show_default=True, help="Factor on the tuned width.")
 def nonepisodic(
     problem: str, options: Sequence[str], as_json: bool, steps: int, seed: int, width: Any, scale: float
 ) -> None:
-    """Learn in one unbroken life: no episodes, a reset only on arrival in a reset state."""
+    """Learn in one unbroken life, without episodes.
+
+    It is reset only when it enters a reset state, and no path has more resets than the bound that is shown.
+    """
     began = time.perf_counter()
     mdp = finite_model(problem, options, "have a life without episodes")
     life = live(mdp, steps, seed=seed, width=width, scale=scale)
@@ -41,9 +57,9 @@ def nonepisodic(
     data["seconds"] = time.perf_counter() - began
 
     def show(console: Console) -> None:
-        console.print(f"[bold]{problem}[/] {mdp}, {steps} steps without episodes", highlight=False)
-        console.print(f"resets {life.resets}; no path has more than {life.bound}", highlight=False)
-        console.print(f"average reward {data['average_reward']:.4f}; best {why}", highlight=False)
+        console.print(f"[bold]{problem}[/] {mdp}, {steps:,} steps without episodes", highlight=False)
+        console.print(f"{counted(life.resets, 'reset')}; at most {life.bound:,} on any path", highlight=False)
+        console.print(f"average reward {data['average_reward']:.4f}; {why}", highlight=False)
         if best is not None:
             console.print(f"regret {data['regret']:.1f}", highlight=False)
 
@@ -55,5 +71,5 @@ def _best(life: Life) -> tuple[float | None, str]:
     try:
         best = optimal_gain(life.mdp).value
     except AssumptionViolated as error:
-        return None, f"unknown: {error}"
-    return best, f"without resets {best:.4f}"
+        return None, f"the best one is not known: {error}"
+    return best, f"the best without resets is {best:.4f}"

@@ -27,6 +27,7 @@ from resetfree.problems.operators import Answer, Operator, Request
 from resetfree.runs.foresight import meant
 from resetfree.runs.ledger import read, read_spec_of
 from resetfree.runs.result import Run
+from resetfree.show.cli.wording import duration
 from resetfree.studies.engines.runner import Count
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.asked import UNKNOWN
@@ -334,26 +335,14 @@ def resets_line(tally: Tally, remaining: int, seconds: float, most: float | None
 def pauses_line(pauses: Pauses) -> str:
     """Whether the players compute now, and how long their last and their longest pause was; "" before the first.
 
-    >>> pauses_line(Pauses(last=0.8, longest=1.25, total=9.0))
-    'last pause 0.8 s, longest 1.25 s: the players computed'
+    >>> pauses_line(Pauses(last=0.8, longest=1.24, total=9.0))
+    'last pause 0.8 s, longest 1.2 s: the players computed'
     """
     now = pauses.now()
     past = f"last pause {duration(pauses.last)}, longest {duration(pauses.longest)}" if pauses.longest else ""
     if now is None:
         return f"{past}: the players computed" if past else ""
     return " · ".join(part for part in (f"the players compute … {duration(now)}", past) if part)
-
-
-def duration(seconds: float) -> str:
-    """A duration in a readable unit.
-
-    >>> duration(4.126), duration(75), duration(600), duration(9000), duration(400000)
-    ('4.13 s', '75 s', '10 min', '2.5 h', '4.63 days')
-    """
-    for unit, length in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def _stated(file: Path | None, fresh: bool) -> tuple[float | None, bool]:

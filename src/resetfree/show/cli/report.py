@@ -11,13 +11,20 @@ from rich.text import Text
 
 from resetfree.problems.resolve import parse_options
 from resetfree.show.cli.common import FILE, FOLDER, as_json, emit, out_option, settings
+from resetfree.show.cli.help_pages import Documented
 from resetfree.show.report.html import write_report
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("one run on one page", "resetfree report field.rfrun"),
+        ("many runs, and every figure as a file", "resetfree report runs/*.rfrun -o all.html --figures figures"),
+    ],
+)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=FILE)
 @out_option("report.html", "The page; an older report")
-@click.option("--problem", help="The problem of the runs, if it is not registered: module:factory.")
+@click.option("--problem", help="The problem of the runs, if it is your own: module:factory.")
 @click.option(
     "--figures",
     type=FOLDER,
@@ -36,7 +43,10 @@ def report(
     all_figures: bool,
     as_json: bool,
 ) -> None:
-    """Explain run files in one HTML page: curves, the game, maps, certificates; seeds are grouped."""
+    """Explain runs on one HTML page that works offline.
+
+    It has curves, the game, maps and certificates; runs that differ only in their seed are grouped.
+    """
     details = True if all_figures else None
     made = write_report(runs, out, problem=problem, options=parse_options(options), figures=figures, details=details)
 

@@ -16,6 +16,7 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.resolve import parse_options, resolve_model
 from resetfree.show.cli.common import FILE, emit, numbers, problem_argument, solution_json
+from resetfree.show.cli.help_pages import Documented
 from resetfree.show.report import terminal
 from resetfree.show.report.pictures import draw_solution
 from resetfree.theory.oracle import quadrature
@@ -27,11 +28,19 @@ from resetfree.theory.oracle.quadrature import ContinuousSolution
 MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("the map of the default grid: safe actions, values, multipliers", "resetfree solve grid-v0"),
+        ("a larger one, drawn to a picture", "resetfree solve pits-v0 --set n=7 --picture field.png"),
+    ],
+)
 @problem_argument
-@click.option("--starts", help="States (comma-separated) whose multipliers are wanted; default: every feasible one.")
-@click.option("--exact", is_flag=True, help="Solve in fractions (small problems).")
-@click.option("--verify", is_flag=True, help="Solve in three independent ways and show how far they differ.")
+@click.option(
+    "--starts", help="Compute multipliers only for these states, separated by commas; default: every feasible one."
+)
+@click.option("--exact", is_flag=True, help="Solve in fractions; for small problems.")
+@click.option("--verify", is_flag=True, help="Solve in three independent ways and show how much they differ.")
 @click.option("--picture", type=FILE, help="Draw the map to this file (PNG, SVG or PDF).")
 def solve(
     problem: str,
@@ -42,7 +51,7 @@ def solve(
     verify: bool,
     picture: Path | None,
 ) -> None:
-    """The oracle's answer: safe sets, best reset-free value and policy, multipliers."""
+    """Solve a problem exactly: safe states, best policy, multipliers."""
     began = time.perf_counter()
     mdp = resolve_model(problem, parse_options(options))
     if not isinstance(mdp, rf.FiniteMDP):
@@ -70,9 +79,7 @@ def solve(
         else:
             console.print(terminal.states_table(solution, multipliers))
         if not multipliers:
-            console.print(
-                "Multipliers of every start would take long here: name the starts you want with --starts 0,1,2."
-            )
+            console.print("The multipliers of all starts would take long here. Choose starts: --starts 0,1,2.")
         for s, (value, lam) in enumerate(zip(*data["exact"].values(), strict=True)) if exact else ():
             if value is not None:
                 console.print(f"  {mdp.state_names[s]:>8}  V* = {value}   λ̂ = {lam}", highlight=False)

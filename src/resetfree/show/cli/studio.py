@@ -14,28 +14,42 @@ import click
 from resetfree.core.errors import InvalidInput
 from resetfree.core.web_guard import LOOPBACK
 from resetfree.show.cli.common import FOLDER
+from resetfree.show.cli.help_pages import Documented
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("open the page in a browser", "resetfree studio"),
+        ("on a machine without a screen", "resetfree studio --no-browser --port 8000"),
+    ],
+)
 @click.option(
     "--folder",
     type=FOLDER,
     default=Path("runs"),
     show_default=True,
-    help="The folder of run files; the page reads nothing else.",
+    help="The folder of run files; the page reads no others.",
 )
-@click.option("--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="0 for any free port.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="Port of the page; 0: any free one."
+)
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Beyond loopback a token is required, which is sent unencrypted: everyone who can reach the address and has "
-    "it can start runs and read all run files of the folder.",
+    help="Address to listen on. Beyond loopback a token is required, which is sent unencrypted: everyone who can reach "
+    "the address and has it can start runs and read all run files of the folder.",
 )
-@click.option("--token", default="", help="Required of the page; generated if one is needed and none is given.")
-@click.option("--no-browser", is_flag=True, help="Print the address only.")
+@click.option(
+    "--token", default="", help="Token that the page must send; generated if one is needed and none is given."
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
 def studio(folder: Path, port: int, host: str, token: str, no_browser: bool) -> None:
-    """Draw a grid, choose players, watch them learn. Ctrl-C saves every run and ends."""
+    """Draw a grid, choose players and watch them learn, in a browser.
+
+    Ctrl-C saves every run and ends.
+    """
     missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise InvalidInput(f"The studio needs {' and '.join(missing)}: install resetfree with its extra 'studio'.")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_option
 from resetfree.show.cli.common import as_json as json_option
+from resetfree.show.cli.help_pages import Documented, DocumentedGroup
 from resetfree.show.cli.progress import TrialsDisplay
 from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
@@ -24,7 +25,7 @@ WIDTH = 128  # characters that a table takes at least
 FIRST = 5  # trials that --dry-run shows
 
 
-class SweepGroup(click.Group):
+class SweepGroup(DocumentedGroup):
     """`sweep FILE` is `sweep run FILE`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -34,9 +35,18 @@ class SweepGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=SweepGroup)
+@click.group(
+    cls=SweepGroup,
+    examples=[
+        ("play every trial of a file", "resetfree sweep study.toml"),
+        ("see how far it is", "resetfree sweep status sweeps/study"),
+    ],
+)
 def sweep() -> None:
-    """Play every trial of a TOML file (docs/sweeps.md): `sweep FILE` is `sweep run FILE`."""
+    """Play many trials from a TOML file, and gather the results.
+
+    The file names problems, players, settings and seeds (docs/sweeps.md). `sweep FILE` is `sweep run FILE`.
+    """
 
 
 ENGINE_OPTIONS = (
@@ -45,12 +55,18 @@ ENGINE_OPTIONS = (
         type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
-        help="local: processes; ray: a Ray cluster; batched: an accelerator; auto: batched if that is faster.",
+        help="local: processes; ray: a Ray cluster; batched: an accelerator; auto: batched where it is faster.",
     ),
-    click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: one is started."),
-    click.option("--workers", type=click.IntRange(1), help="Processes, of the local engine or of a started cluster."),
+    click.option("--address", help="HOST:PORT of a Ray cluster, or auto; default: start one."),
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        help="Number of processes, of the local engine or of a cluster that is started.",
+    ),
     tensorboard_option,
-    click.option("--time-limit", type=float, metavar="SECONDS", help="Of a trial; one that takes longer fails."),
+    click.option(
+        "--time-limit", type=float, metavar="SECONDS", help="Time limit of a trial; one that takes longer fails."
+    ),
 )
 
 
@@ -61,19 +77,28 @@ def engine_options(function: F) -> F:
     return function
 
 
-strict_option = click.option("--strict", is_flag=True, help="Status 1 if a trial failed.")
+strict_option = click.option("--strict", is_flag=True, help="Exit with status 1 if a trial failed.")
 
 
-@sweep.command()
+@sweep.command(
+    cls=Documented,
+    examples=[
+        ("play every trial; the results go to sweeps/study", "resetfree sweep run study.toml"),
+        ("only say what would be played", "resetfree sweep run study.toml --dry-run"),
+    ],
+)
 @click.argument("file", type=FILE)
-@click.option("--out", type=FOLDER, help="The folder; default: sweeps/FILE.")
+@click.option("--out", type=FOLDER, help="Folder of the results; default: sweeps/FILE.")
 @engine_options
-@click.option("--update", is_flag=True, help="Let FILE take over the folder of another sweep; trials of both are kept.")
-@click.option("--dry-run", is_flag=True, help="Print the number of trials and the first few only.")
+@click.option("--update", is_flag=True, help="Use the folder of another sweep for FILE; the trials of both are kept.")
+@click.option("--dry-run", is_flag=True, help="Only print the number of trials and the first few.")
 @strict_option
 @json_option
 def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool, as_json: bool, **engine: Any) -> None:
-    """Play the trials of FILE and gather the results. Ctrl-C saves; the same command continues."""
+    """Play the trials of FILE and gather the results.
+
+    Ctrl-C saves; the same command continues.
+    """
     plan, text = read_plan(file)
     check_plan(plan)
     folder = SweepFolder(out or Path("sweeps") / file.stem)
@@ -84,11 +109,17 @@ def run(file: Path, out: Path | None, update: bool, dry_run: bool, strict: bool,
     _play(plan, folder, engine, strict, as_json)
 
 
-@sweep.command()
+@sweep.command(
+    cls=Documented,
+    examples=[
+        ("how far it is", "resetfree sweep status sweeps/study"),
+        ("the same, for a program", "resetfree sweep status sweeps/study --json"),
+    ],
+)
 @click.argument("folder", type=FILE)
 @json_option
 def status(folder: Path, as_json: bool) -> None:
-    """Status of the sweep in FOLDER: trials done, running, waiting, and failed with their errors."""
+    """Show how far a sweep is, and the errors of failed trials."""
     place = SweepFolder(folder)
     count = standing(parse_plan(place.text()), place)
     data = _numbers(count, place) | {"is_played": place.is_played}
@@ -100,14 +131,20 @@ def status(folder: Path, as_json: bool) -> None:
     emit(data, as_json, show)
 
 
-@sweep.command()
+@sweep.command(
+    cls=Documented,
+    examples=[
+        ("play what failed again", "resetfree sweep retry sweeps/study"),
+        ("from the beginning, with more time each", "resetfree sweep retry sweeps/study --afresh --time-limit 600"),
+    ],
+)
 @click.argument("folder", type=FILE)
-@click.option("--afresh", is_flag=True, help="Discard what the failed trials played; by default they are resumed.")
+@click.option("--afresh", is_flag=True, help="Start failed trials from the beginning, instead of resuming them.")
 @engine_options
 @strict_option
 @json_option
 def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any) -> None:
-    """Play the failed trials of FOLDER again, and those that are missing."""
+    """Play the failed and missing trials of a sweep again."""
     place = SweepFolder(folder)
     plan = parse_plan(place.text())
     arrow()
@@ -119,12 +156,23 @@ def retry(folder: Path, afresh: bool, strict: bool, as_json: bool, **engine: Any
     _play(plan, place, engine, strict, as_json)
 
 
-@sweep.command()
+@sweep.command(
+    cls=Documented,
+    examples=[
+        ("gather what is finished so far", "resetfree sweep report sweeps/study"),
+        ("the same, on one core", "resetfree sweep report sweeps/study --workers 1"),
+    ],
+)
 @click.argument("folder", type=FILE)
-@click.option("--workers", type=click.IntRange(min=1), help="Processes that read run files; default: one per core.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Number of processes that read run files; default: one per core."
+)
 @json_option
 def report(folder: Path, workers: int | None, as_json: bool) -> None:
-    """Gather the finished trials of FOLDER: results.parquet, summary.parquet, report.md, curves.png."""
+    """Gather the finished trials: tables, a report, a picture.
+
+    It writes results.parquet, summary.parquet, report.md and curves.png into FOLDER.
+    """
     place = SweepFolder(folder)
     plan = parse_plan(place.text())
     began = time.perf_counter()
@@ -222,7 +270,7 @@ def _files(folder: SweepFolder) -> str:
 def _sentence(count: Count) -> str:
     left = count.total - count.done - count.failed - count.running
     words = [f"{count.done} of {count.total} trials done", f"{count.running} running" * (count.running > 0)]
-    words += [f"{left} to be played" * (left > 0), f"{count.failed} failed"]
+    words += [f"{left} to play" * (left > 0), f"{count.failed} failed"]
     return ", ".join(word for word in words if word) + "."
 
 

@@ -1,0 +1,190 @@
+"""The end of a run on a terminal: one sentence, a short table, what is not known, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from resetfree.problems.registry import PROBLEMS
+from resetfree.problems.resolve import full_name
+from resetfree.runs.foresight import Foresight
+from resetfree.runs.result import Run
+from resetfree.show.cli.wording import counted, duration, number, show_next
+from resetfree.show.report.html.html_tables import data_words
+
+DECISIONS = 5  # latest decisions of the primal player that are shown
+NOTES = 5  # latest notes about the problem that are shown
+NO_GUARANTEE = "no guarantee"
+LONG = 0.5  # seconds: a shorter pause is not worth a line
+
+
+def show(console: Console, run: Run, data: Mapping[str, Any]) -> None:
+    """Print a run and its summary (`run.summary`)."""
+    console.print(Text(f"\n{headline(run)}", style="bold"))
+    console.print()
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in _rows(run, data):
+        style = "bold red" if name == "STUCK" else ""
+        table.add_row(Text(name, style=style), Text(str(text), style=style))
+    console.print(table)
+    if unknown := " ".join(_unknown(data)):
+        console.print(Text(f"\n{unknown}", style="dim"))
+
+
+def headline(run: Run) -> str:
+    """The result of a run in one sentence.
+
+    >>> import resetfree as rf
+    >>> headline(rf.learn("grid-v0", episodes=100))
+    '8 resets in 100 episodes; none since episode 18.'
+    """
+    fell = np.flatnonzero(run.columns["reset"])
+    played, of = len(run), "" if len(run) == run.episodes else f" of {run.episodes:,}"
+    when = f"{played:,}{of} episode{'' if run.episodes == 1 else 's'}"
+    besides = "" if not run.asked else f", and {len(run.asked):,} asked for when it was stuck"
+    count = counted(len(fell), "reset")
+    since = ""
+    if len(fell):
+        last = int(fell[-1]) + 1
+        since = f"; none since episode {last:,}" if last < played else f"; the last in episode {last:,}"
+    return f"{count[0].upper()}{count[1:]} in {when}{besides}{since}."
+
+
+def next_commands(run: Run) -> list[tuple[str, str]]:
+    """What to type after a run; a problem that a file may not name is named again."""
+    if run.path is None:
+        return []
+    file, problem = shlex.quote(str(run.path)), run.spec["problem"]
+    short = problem.removeprefix("gym:")
+    again = "" if problem in PROBLEMS else shlex.quote(short if full_name(short) == problem else problem)
+    return [
+        (f"resetfree report {file}", "the whole run on one page"),
+        (f"resetfree evaluate {file}{again and f' {again}'}", "play what it learned"),
+        (f"resetfree certify {file}{again and f' --problem {again}'}", "check every claim about it"),
+    ]
+
+
+def show_run(console: Console, run: Run, data: Mapping[str, Any]) -> None:
+    """Print a run, its summary and what to type next."""
+    show(console, run, data)
+    if commands := next_commands(run):
+        show_next(console, commands)
+
+
+def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    k, bound = data["episodes_played"], ""
+    if data["B"] is not None:
+        bound = f", B = {number(data['B'])} ({data['B_source'] or 'given'})"
+    yield "problem", f"{data['problem']}, episodes of {data['horizon']} actions"
+    players = f"{data['primal']} against {data['dual']}"
+    yield "players", f"{players}, feedback {data['feedback']}, seed {data['seed']}{bound}"
+    if data["chosen"]:
+        yield "chosen because", data["chosen"]
+    if data["data"] is not None:
+        yield "began with", data_words(data["data"])
+    planned = "" if k == data["episodes"] else f" of {data['episodes']:,}"
+    planned += "" if data["planned"] == data["episodes"] else f" (planned: {data['planned']:,})"
+    steps = counted(int(run.columns["steps"].sum()), "step")
+    yield "episodes", f"{k:,}{planned} in {duration(data['seconds'])}, {steps}"
+    if data["regret"] is not None:
+        yield "regret", _per_episode(data["regret"], k)
+    yield from _resets(data, k)
+    if data["goals"] or data["after_goal"]:
+        then = "" if data["after_goal"] is None else f", after each: {data['after_goal']}"
+        yield "goals", f"{_per_episode(data['goals'], k)}{then}"
+    people = [one for one in run.interventions if one.who != "environment"]
+    if people:
+        waited = duration(sum(one.seconds for one in people))
+        yield "performed", f"{counted(len(people), 'reset')} by an operator, who was waited for {waited} in all"
+    if data["pauses"] is not None and data["pauses"]["longest"] >= LONG:
+        longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
+        yield "pauses", f"{longest} at the longest, {total} in all, while the players computed"
+    if data["timing"] is not None and data["timing"]["plan_age"] is not None:
+        yield "timing", _timing(data["timing"])
+    if data["ended"]:
+        yield "ended", data["ended"]
+    for role in ("primal", "dual"):
+        statement, verdict = data["statements"][role], _verdict(data, role)
+        if verdict != NO_GUARANTEE:
+            constants = " ".join(f"{key}={_short(value)}" for key, value in statement["constants"].items())
+            yield "guarantee", f"{role}: {verdict}: {statement['why']}" + (f" [{constants}]" if constants else "")
+    for i, one in enumerate(data["decisions"][-DECISIONS:]):
+        yield "" if i else "decided", f"after episode {one['k']}: {one['what']}"
+    if data["warning"]:
+        yield "note", data["warning"]
+    for one in data["notes"][-NOTES:]:
+        yield "STUCK" if one["stuck"] else "note", f"episode {one['k']}: {one['what']}"
+    yield "run file", data["run_file"]
+
+
+def _resets(data: Mapping[str, Any], k: int) -> Iterator[tuple[str, str]]:
+    """The rows about resets: how many were asked for, predicted and are to be expected, and how far they are apart."""
+    if data["asked_resets"]:
+        total = data["realised_resets"] + data["asked_resets"]
+        yield "asked for", f"{data['asked_resets']} more when it was stuck: {total} in all"
+    if data["predicted_resets"] is not None:
+        yield "predicted", f"{number(data['predicted_resets'])} ({_foresight(data).words})"
+    recent = f"{number(data['recent']['bound'])} in the last {data['recent']['episodes']:,} episodes"
+    exact = "" if data["resets"] is None else f"{_per_episode(data['resets'], k)}; without the model: "
+    yield "expected", f"{exact}at most {number(data['resets_bound'])} in all, {recent} (95 % confidence each)"
+    if data["realised_resets"]:
+        apart = duration(data["mean_seconds_between_resets"])
+        yield "between resets", f"{number(data['mean_steps_between_resets'])} steps, {apart} on average"
+
+
+def _unknown(data: Mapping[str, Any]) -> Iterator[str]:
+    """Sentences about what is not known and not guaranteed."""
+    missing = [name for name, key in (("regret", "regret"), ("expected resets", "resets")) if data[key] is None]
+    if missing:
+        why = "no model of this problem" if len(missing) == 2 else "a start has no reset-free policy"
+        yield f"Not known: {' and '.join(missing)} ({why})."
+    if data["predicted_resets"] is None:
+        yield f"Not predicted: resets ({_foresight(data).words})."
+    for role in ("primal", "dual"):
+        if _verdict(data, role) == NO_GUARANTEE:
+            yield f"{role}: {NO_GUARANTEE} ({data['statements'][role]['why']})."
+
+
+def _verdict(data: Mapping[str, Any], role: str) -> str:
+    """Whether a player's statement covers this run."""
+    statement = data["statements"][role]
+    verdict = "guaranteed" if statement["covered"] else NO_GUARANTEE
+    outside = next((one["k"] for one in data["notes"] if one["tuned"]), None)
+    if role == "primal" and statement["covered"] and outside is not None:
+        verdict = f"tuned from episode {outside} on"
+    if role == "primal" and statement["covered"] and data["data"] is not None:
+        verdict = "tuned: it began with data"
+    if statement["covered"] and data["tuned_after_plan"][role]:
+        verdict = f"tuned from episode {data['planned'] + 1} on"
+    if not statement["covered"] and statement.get("most_resets") is not None:
+        verdict = "resets guaranteed"
+    if data["regret"] is None and verdict != NO_GUARANTEE:  # the assumptions of the theorem could not be checked
+        verdict += " if Assumption 1 holds"
+    return verdict
+
+
+def _timing(timing: Mapping[str, Any]) -> str:
+    age, rate = timing["plan_age"], timing.get("rate")
+    clock = "" if rate is None else f"{rate:g} Hz, {counted(timing['missed'], 'missed deadline')}"
+    clock += f", the latest command {1000 * timing['latest']:.3g} ms after its tick; " if clock else ""
+    return f"{clock}plans were {age['mean']:.2g} rounds old on average (at most {age['most']})"
+
+
+def _foresight(data: Mapping[str, Any]) -> Foresight:
+    return Foresight(predicted=data["predicted_resets"], realised=data["realised_resets"], **data["prediction"])
+
+
+def _per_episode(value: float, k: int) -> str:
+    return f"{number(value)} ({number(value / max(k, 1))} per episode)"
+
+
+def _short(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
