@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
-.PHONY: bench-real-time bench-danger mutants clean
+.PHONY: bench-real-time bench-danger bench-first-contacts mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -92,6 +92,11 @@ bench-sweep: $(VENV)/.dev
 bench-gym: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_falls.py > falls.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/gym_resets.py > resets.jsonl
+
+# What newcomers type for ten environments, and whether that is solved; goes on where it was stopped, then writes the page.
+bench-first-contacts: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/first_contacts.py $(OPTIONS)
+	$(BIN)/python benchmarks/first_contacts.py --page
 
 # Resets where one fall can teach about others: rule elimination beside support elimination, one JSON line per seed.
 bench-danger: $(VENV)/.dev

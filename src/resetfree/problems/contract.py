@@ -232,6 +232,7 @@ class Problem(ABC):
     reward_range_known: bool = True  # False: rewards may leave [0, 1]
     units: tuple[float, float] | None = (0.0, 1.0)  # rewards that are scaled to 0 and 1; None until they are learned
     after_goal: str | None = None  # what follows a goal; None if it has no goals, "" if none is stated beforehand
+    never_resets: bool = False  # whether it is stated that nothing that can happen is a reset
 
     @cached_property
     def actions(self) -> ActionSpace:

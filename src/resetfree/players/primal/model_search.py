@@ -52,7 +52,11 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     In both, to leave the box of all states lived in is risky in proportion to how far (`caution`), and imagined states
     are cut at the bounds of the problem's states. With continuous actions, a life takes that risk once for the farthest
     that it goes, and `caution` is where it starts: it falls with every width outside of the box that is lived in, and
-    rises with every reset.
+    rises with every reset. Where nothing is ever a reset (`reset_when="never"`), nothing is to fear: to go outside is
+    free, and among choices it even pays, as much as it would have been risky, while all rewards so far are the same.
+
+    Among choices, a rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the
+    nearest known state won it, and leads where that led; if none was won for 200 steps, there is a new plan.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.
@@ -92,6 +96,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
+        world["never_resets"] = problem.never_resets
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         if box is not None:
             policy, proven = (

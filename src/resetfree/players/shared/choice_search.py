@@ -19,11 +19,17 @@ from resetfree.players.shared.search_state import LEAST_SPREAD, SearchSettings, 
 from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, vectors
 from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.transitions import Bools, Floats
 
 GONE = 1e-6  # a life whose probability of still going on is smaller has ended
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing
-NEIGHBOURS = 10  # states beside each reset state that decide how far it reaches
+NEIGHBOURS = 10  # states beside each reset state, and each that paid, that decide how far it reaches
+RARE = 0.05  # part of the steps up to which those that pay more than all others are a prize
+PRIZES = 50  # latest of them by which is judged where there is one
+PATIENCE, IMPATIENCE = 200, 0.05  # steps without a prize after which there is a new plan, at least so many of all rows
+SOONER = 0.5  # how much more a prize at once is worth than one at the end of what is planned
+AGAIN = 4  # further lives that are imagined from where the agent is, and as many from where prizes led
+NONE: Floats = np.empty((0, 0))
 
 
 @dataclass
@@ -66,6 +72,9 @@ class ChoiceSearchState(SearchState[LinearScores]):
         rng = np.random.default_rng([self.seed, n])
         scaling, model = self.model(n, settings)
         starts = scaling(_starts(self.rows, n, settings.starts, rng))
+        if model.n_paid > 0:  # one life is led, from here on and from where prizes lead: it must not stand still there
+            here = np.repeat(starts[-1 - settings.starts :][:1], AGAIN, axis=0)
+            starts = np.concatenate([starts, here, model.led[-AGAIN:]])
         noise = rng.normal(size=(len(starts), settings.planning, starts.shape[1]))
         best = _scaled(self.policy, scaling)
         mean, spread, value = np.zeros_like(best), np.ones_like(best), -np.inf  # any direction: scores have no size
@@ -98,6 +107,9 @@ class ChoiceSearchState(SearchState[LinearScores]):
             rng.uniform(0.0, 2.0 * pi, settings.waves),
         )
         taken = np.flatnonzero(rows.taken(n))
+        earned = rows.reward[taken]
+        won = taken[prizes(earned)]
+        taken = np.setdiff1d(taken, won, assume_unique=True)  # what follows a prize, such as a new start, is no motion
         height = sqrt(2.0 / max(1, settings.waves))
         inputs = np.concatenate([np.ones((len(taken), 1)), z[taken], height * np.cos(z[taken] @ wave + phase)], axis=1)
         targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
@@ -118,8 +130,23 @@ class ChoiceSearchState(SearchState[LinearScores]):
         least, most = (np.clip((end - scaling.centre) / scaling.scale, -FAR, FAR) for end in (self.low, self.high))
         self.models.clear()
         dynamics, bounds = (wave, phase, coefficient, spread), (low, high, least, most)
-        self.models[n] = scaling, FittedModel(*dynamics, known, int(dead.sum()), *bounds, settings.caution)
+        caution = settings.caution
+        if self.never_resets:  # nothing to fear: what is new is sought until there is something to choose by
+            caution = 0.0 if np.ptp(earned) else -caution
+        fitted = FittedModel(*dynamics, known, int(dead.sum()), *bounds, caution)
+        if len(won):
+            won, others = won[-PRIZES:], np.setdiff1d(taken, np.flatnonzero(dead))
+            paying = _judges(z[won], z[others])
+            fitted = fitted._replace(paying=paying, n_paid=len(won), led=z[won + 1], prize=float(earned.max()))
+        self.models[n] = scaling, fitted
         return self.models[n]
+
+    def weigh(self, *, reset: bool) -> None:
+        """Plan again where there is a prize to win, and none was won for long: otherwise it might stand still."""
+        since = self.rows.n - self.at
+        if not self.stale and since >= max(PATIENCE, IMPATIENCE * self.at):
+            won = prizes(self.rows.reward[: self.rows.n][self.rows.taken(self.rows.n)])
+            self.stale = bool(won.any() and not won[-PATIENCE:].any())
 
     def foresee(self, n: int, policy: LinearScores, s1: State, settings: SearchSettings) -> tuple[float, float]:
         """What the model of the first n rows predicts of an episode from s1: its reward, the probability of a reset."""
@@ -134,8 +161,18 @@ def _ridge(inputs: Floats, targets: Floats, ridge: Floats) -> Floats:
     return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(ridge), inputs.T @ targets))
 
 
+def prizes(earned: Floats) -> Bools:
+    """[n] the steps that earned the same rare prize, where all others earned one and the same; else none.
+
+    No smooth function fits such rewards: what it says elsewhere sums up to more than the prize.
+    """
+    won = np.asarray(earned == earned.max(initial=-np.inf))
+    rest = earned[~won]
+    return won & bool(len(rest) and rest.min() == rest.max() and won.sum() <= max(1.0, RARE * len(earned)))
+
+
 def _judges(dead: Floats, lived: Floats) -> Floats:
-    """Reset states, then the states nearest to each of them that were not."""
+    """Reset states (or states that paid), then the states nearest to each of them that were not."""
     near: set[int] = set()
     for z in dead:
         distance = ((lived - z) ** 2).sum(axis=1)
@@ -174,29 +211,41 @@ class FittedModel(NamedTuple):
     high: Floats  # [D]
     least: Floats  # [D] what z cannot leave
     most: Floats  # [D]
-    caution: float  # how dangerous it is to be outside of it, per width of the box
+    caution: float  # how dangerous it is to be outside of it, per width of the box; negative: what a step there pays
+    paying: Floats = NONE  # [p, D] states by whose nearest it is judged whether the next step wins the prize
+    n_paid: int = 0  # this many of them, the first, won it
+    led: Floats = NONE  # [n_paid, D] where these steps led
+    prize: float = 0.0
+
+
+@jit
+def _nearest(known: Floats, z: Floats) -> int:
+    """The first of the rows nearest to z."""
+    best, nearest = np.inf, 0
+    for i in range(known.shape[0]):
+        distance = 0.0
+        for j in range(z.shape[0]):
+            distance += (z[j] - known[i, j]) ** 2
+            if distance >= best:
+                break
+        if distance < best:
+            best, nearest = distance, i
+    return nearest
 
 
 @jit
 def _danger(model: FittedModel, z: Floats) -> float:
-    """The probability that z is a reset state: judged by its nearest known state, and by how far outside it lies."""
-    if model.n_dead > 0:
-        best, nearest = np.inf, 0
-        for i in range(model.known.shape[0]):
-            distance = 0.0
-            for j in range(z.shape[0]):
-                distance += (z[j] - model.known[i, j]) ** 2
-                if distance >= best:
-                    break
-            if distance < best:
-                best, nearest = distance, i
-        if nearest < model.n_dead:
-            return 1.0
+    """The probability that z is a reset state: judged by its nearest known state, and by how far outside it lies.
+
+    Negative where nothing is ever a reset: what it is worth to see z.
+    """
+    if model.n_dead > 0 and _nearest(model.known, z) < model.n_dead:
+        return 1.0
     outside = 0.0
     for j in range(z.shape[0]):
         width = model.high[j] - model.low[j] + 1e-9
         outside = max(outside, (model.low[j] - z[j]) / width, (z[j] - model.high[j]) / width)
-    return min(1.0, model.caution * outside)
+    return max(-1.0, min(1.0, model.caution * outside))
 
 
 @jit
@@ -224,6 +273,12 @@ def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, ou
     alive = 1.0
     out[:] = 0.0
     for t in range(noise.shape[0]):
+        if model.n_paid > 0:
+            won = _nearest(model.paying, z)
+            if won < model.n_paid:
+                out[0] += alive * model.prize * (1.0 + SOONER * (noise.shape[0] - t) / noise.shape[0])
+                z[:] = model.led[won]
+                continue
         a = choose(scores, z)
         c = model.coefficient[a]
         for k in range(size + 1):
@@ -241,7 +296,9 @@ def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, ou
             z[j] = min(model.most[j], max(model.least[j], z[j] + step[j] + model.spread[a, j] * noise[t, j]))
         gain = float(step[size])
         out[0] += alive * min(1.0, max(0.0, gain))
-        alive *= 1.0 - _danger(model, z)
+        danger = _danger(model, z)
+        out[0] += alive * max(0.0, -danger)
+        alive *= 1.0 - max(0.0, danger)
         if alive < GONE:
             alive = 0.0
             break

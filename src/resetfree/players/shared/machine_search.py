@@ -198,8 +198,9 @@ class MachineSearchState(SearchState[TanhPolicy]):
         if n not in self.models:
             rng = np.random.default_rng([self.seed, n])
             self.models.clear()
+            caution = 0.0 if self.never_resets else settings.caution
             self.models[n] = fit_machine(
-                self._seen(n), (self.low, self.high), draws=settings.draws, caution=settings.caution, rng=rng
+                self._seen(n), (self.low, self.high), draws=settings.draws, caution=caution, rng=rng
             )
         return self.models[n]
 

@@ -71,6 +71,7 @@ class SearchState(ABC, Generic[Searched]):
     seed: int = field(metadata={"saved": False})
     low: Floats = field(metadata={"saved": False})
     high: Floats = field(metadata={"saved": False})
+    never_resets: bool = field(metadata={"saved": False})  # whether nothing that can happen is a reset
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless the policy rests on whole episodes."""

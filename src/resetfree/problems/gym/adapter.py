@@ -93,6 +93,7 @@ class GymProblem(SteppedProblem):
         self._several = isinstance(env.observation_space, spaces.Dict | spaces.Tuple)
         self.goals, self.after_goal = goals, None if goals is None else goals.after if goals.stated else ""
         self._at_goal = False  # after the last step
+        self.never_resets = isinstance(terms.reset_when, Condition) and not terms.reset_when.groups
         self.units, self.reward_range_known = units, units is not None
         self._range = self._quiet = units or AS_THEY_ARE  # of all rewards so far; of those that need no other note
         self._asks, self._best = asks, -inf  # whether a best reward at a termination is asked about; the best before

@@ -14,6 +14,7 @@ import resetfree as rf
 from resetfree.game.capabilities import Eliminates
 from resetfree.players import discover
 from resetfree.show.cli.common import emit, finite_model, problem_argument
+from resetfree.show.cli.help_pages import Documented
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,13 @@ class Shown:
     realised: dict[str, int]  # by player that eliminates
 
 
-@click.command()
+@click.command(
+    cls=Documented,
+    examples=[
+        ("what no learner can promise on problems like the default grid", "resetfree limit grid-v0"),
+        ("only the numbers, without running a player", "resetfree limit doors-v0 --no-run"),
+    ],
+)
 @problem_argument
 @click.option("--episodes", type=click.IntRange(1), default=1000, show_default=True, help="K, also of the runs.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the runs.")
