@@ -20,6 +20,7 @@ from resetfree.problems.zoo.drawn import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
 from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES
+from resetfree.show.studio.drawing import check as check_grid
 from resetfree.show.studio.page_requests import Option, Seed, ShortText
 
 
@@ -47,6 +48,7 @@ def catalogue() -> dict[str, Any]:
         "limits": bounds,
         "symbols": SYMBOLS,
         "templates": TEMPLATES,
+        "breaking": [name for name, grid in TEMPLATES.items() if not check_grid(grid)["holds"]],
         "lanes": _lanes(),
     }
 

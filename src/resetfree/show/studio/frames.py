@@ -28,6 +28,9 @@ SERIES = ("regret", "expected", "realised", "predicted", "lam", "pairs")
 class History:
     """Every round of a run as cumulative curves; nothing is dropped, and what is sent is a sample of it."""
 
+    _now: list[float]  # the first four of SERIES
+    _newest: int  # the episode of the newest reset, 0 without one
+
     def __init__(self, scene: RunScene) -> None:
         self._value = scene.value
         self._data = np.zeros((len(SERIES), 1024))
@@ -44,22 +47,25 @@ class History:
         now[0] += best - v_r
         now[1] += v_c
         now[2] += reset
+        if reset:
+            self._newest = self.k + 1
         now[3] += v_c_hat if self._predicts else math.nan
         column[0], column[1], column[2], column[3], column[4], column[5] = *now, lam, self.pairs
         self.k += 1
 
     def clear(self) -> None:
         """Forget all rounds."""
-        self.k, self._now = 0, [0.0] * 4
+        self.k, self._newest, self._now = 0, 0, [0.0] * 4
 
     @property
     def now(self) -> dict[str, float | None]:
-        """The newest values, None for those that are not finite."""
+        """The newest values and the episode of the newest reset, None for those that are not finite."""
         regret, expected, realised, predicted = self._now
         lam = float(self._data[4, self.k - 1]) if self.k else math.nan
         numbers = {"regret": regret, "expected": expected, "predicted": predicted, "lam": lam, "pairs": self.pairs}
         exact = {name: finite(x) for name, x in numbers.items()}
-        return {**exact, "realised": int(realised), "upper": float(resets_upper(realised))}
+        counts = {"realised": int(realised), "newest_reset": self._newest}
+        return {**exact, **counts, "upper": float(resets_upper(realised))}
 
     def curves(self, most: int = limits.CURVE) -> dict[str, list[Any]]:
         """At most so many points of each curve, the first and the last round always among them."""

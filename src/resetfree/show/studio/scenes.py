@@ -18,6 +18,7 @@ from resetfree.runs.result import Run
 from resetfree.runs.statements import unknown
 from resetfree.show.studio import limits
 from resetfree.show.studio.catalogue import problem_options
+from resetfree.theory.assumptions import feasibility
 from resetfree.theory.certificates.asked import ROLES, as_played
 from resetfree.theory.oracle.dynamic_programming import solve
 
@@ -62,6 +63,8 @@ class RunScene:
         for role in ROLES:
             covered, why = as_played(run, role)
             said[role] = {**said[role], "covered": covered, "why": why}
+        if not feasibility(self.mdp).holds:  # no path is bounded where resets cannot be avoided
+            said["primal"]["most_resets"] = None
         return said
 
     def _map(self) -> dict[str, Any] | None:

@@ -15,6 +15,19 @@ export function tag(name, attributes = {}, ...inside) {
   made.append(...inside);
   return made;
 }
+// A question mark that explains a word; the explanation closes by itself.
+const MEANINGS = {
+  "primal": "The primal player chooses the policy of each episode: how to act.",
+  "dual": "The dual player charges for resets: it names the price of a reset at the start of each episode.",
+  "multiplier": "λ, the price of a reset, in units of reward. It rises until resets do not pay.",
+  "certified": "A bound on the expected resets, from the resets that happened alone: no model, no assumption, 99 % at every moment at once.",
+  "slack": "How far the bound is above what it bounds. A negative slack would refute it.",
+};
+export function help(word) {
+  const id = `meaning-${word}`, box = document.getElementById(id) || document.body.appendChild(tag("div", { id, class: "meaning", popover: "auto" }, MEANINGS[word]));
+  return tag("button", { type: "button", class: "help", popovertarget: box.id, "aria-label": `What is ${word}?` }, "?");
+}
+
 export const short = (x) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e6 ? (x / 1e6).toPrecision(3) + "M" : Math.abs(x) >= 1e4 ? (x / 1e3).toPrecision(3) + "k" : Number.isInteger(x) ? String(x) : Math.abs(x) < 1e-9 ? "0" : String(Number(x.toPrecision(3))));
 
 let hatches = 0; // each drawing has its own pattern: one in a part of the page that is hidden would show nothing

@@ -14,13 +14,42 @@ export class Editor {
       swatch.style.background = colour;
       $("brushes").append(tag("label", {}, tag("input", { type: "radio", name: "brush", value: symbol, checked: symbol === this.brush, onchange: () => (this.brush = symbol) }), swatch, words));
     }
-    for (const name of Object.keys(this.templates)) $("template").append(tag("option", { value: name }, name));
+    for (const name of Object.keys(this.templates)) $("template").append(tag("option", { value: name }, catalogue.breaking.includes(name) ? `${name} (breaks Assumption 1 on purpose)` : name));
     $("template").addEventListener("change", () => this.load(this.templates[$("template").value]));
     for (const id of ["rows", "cols"]) $(id).addEventListener("change", () => this.resize());
     $("slip").addEventListener("input", () => this.changed());
     for (const id of ["horizon", "stay", "closed"]) $(id).addEventListener("change", () => this.changed());
+    this.past = [], this.future = [];
+    $("undo").addEventListener("click", () => this.travel(this.past, this.future));
+    $("redo").addEventListener("click", () => this.travel(this.future, this.past));
+    $("clear").addEventListener("click", () => this.load({ ...this.grid, closed: false, rows: this.cells.map((row) => row.map((symbol) => ("XGgR#".includes(symbol) ? "." : symbol)).join("")) }));
+    addEventListener("keydown", (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z" || $("setup").hidden || event.target.closest("input:not([type=range], [type=checkbox], [type=radio]), textarea")) return;
+      event.preventDefault();
+      event.shiftKey ? this.travel(this.future, this.past) : this.travel(this.past, this.future);
+    });
     this.load(this.kept() || Object.values(this.templates)[0]);
   }
+  // Back to the newest grid of one pile; the present one goes to the other.
+  travel(from, to) {
+    if (!from.length) return;
+    to.push(JSON.stringify(this.grid));
+    this.travelling = true;
+    this.load(JSON.parse(from.pop()));
+    this.travelling = false;
+    this.buttons();
+  }
+  remember() {
+    const now = JSON.stringify(this.grid);
+    if (this.shown && this.shown !== now && !this.travelling) {
+      this.past.push(this.shown);
+      this.past.splice(0, this.past.length - 200);
+      this.future = [];
+    }
+    this.shown = now;
+    this.buttons();
+  }
+  buttons() { $("undo").disabled = !this.past.length, $("redo").disabled = !this.future.length; }
   kept() {
     try { return JSON.parse(localStorage.getItem("grid")); } catch { return null; }
   }
@@ -79,6 +108,7 @@ export class Editor {
     this.found = null;
     this.redraw();
     localStorage.setItem("grid", JSON.stringify(this.grid));
+    this.remember();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.check(), 120);
   }

@@ -51,4 +51,11 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", route);
 route();
-get("/api/catalogue").then((catalogue) => new Setup(catalogue, (name) => (location.hash = `run=${encodeURIComponent(name)}`))).catch((error) => trouble(error.message));
+const open = (name) => (location.hash = `run=${encodeURIComponent(name)}`);
+get("/api/catalogue").then((catalogue) => {
+  const setup = new Setup(catalogue, open);
+  $("again").addEventListener("click", () => (setup.recall(stage.scene.lanes), setup.start(open)));
+  $("edit").addEventListener("click", () => (setup.recall(stage.scene.lanes), (location.hash = "new")));
+}).catch((error) => trouble(error.message));
+$("first").hidden = Boolean(localStorage.getItem("seen"));
+$("first-done").addEventListener("click", () => ($("first").hidden = true, localStorage.setItem("seen", "yes")));

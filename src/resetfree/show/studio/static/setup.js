@@ -29,6 +29,13 @@ function values(place) {
   return result;
 }
 
+function fill(place, given) {
+  for (const input of place.querySelectorAll("[data-name]")) {
+    const value = given[input.dataset.name];
+    if (value !== undefined && value !== null && String(value) !== input.dataset.default) input.value = String(value);
+  }
+}
+
 export class Setup {
   constructor(catalogue, started) {
     this.catalogue = catalogue;
@@ -72,6 +79,21 @@ export class Setup {
     });
     return place;
   }
+  // The form as it was for a game that was played: to play it again with another seed, or to change it first.
+  recall(lanes) {
+    const { spec } = lanes[0], drawn = spec.problem.startsWith("drawn");
+    this.show(drawn);
+    if (drawn) this.editor.load({ slip: 0.1, horizon: 12, ...spec.problem_options }), ($("by-hand").checked = spec.problem !== "drawn-v0");
+    else ($("problem").value = spec.problem), this.problem(), fill($("options"), spec.problem_options);
+    $("versus").checked = lanes.length > 1, this.lanes[1].hidden = lanes.length < 2;
+    lanes.forEach((lane, i) => ["primal", "dual"].forEach((role) => {
+      const [select, inside] = this.lanes[i].parts[role];
+      select.value = lane.spec[role].name;
+      select.dispatchEvent(new Event("change"));
+      fill(inside, lane.spec[role].settings);
+    }));
+    $("episodes").value = spec.episodes, $("seed").value = spec.seed + 1, $("feedback").value = spec.feedback;
+  }
   async start(started) {
     const lanes = this.lanes.slice(0, $("versus").checked ? 2 : 1).map(({ parts }) => ({ primal: parts.primal[0].value, dual: parts.dual[0].value, settings: { primal: values(parts.primal[1]), dual: values(parts.dual[1]) } }));
     const request = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: 2 };
@@ -81,7 +103,9 @@ export class Setup {
     $("start").disabled = true;
     $("start-trouble").hidden = true;
     try {
-      started((await post("/api/start", request)).name);
+      const { name } = await post("/api/start", request);
+      sessionStorage.setItem("started", name);
+      started(name);
     } catch (error) {
       $("start-trouble").textContent = error.message;
       $("start-trouble").hidden = false;

@@ -1,6 +1,6 @@
 // A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
 import { download, get, post, watch } from "./api.js";
-import { chart, el, Field, short, tag } from "./draw.js";
+import { chart, el, Field, help, short, tag } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
 const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
@@ -19,6 +19,9 @@ const CLOCK_CHARTS = [
 ];
 const CLOCK_TILES = [["age", "age of the plan, rounds"], ["rate", "steps per second"], ["missed", "deadlines missed"], ["latest", "latest command, ms"]];
 const clocked = (shown, specs) => (specs.some((spec) => spec.timing?.rate) ? shown : specs.some((spec) => spec.timing) ? shown.slice(0, 1) : []);
+// Words of a chart's title or of a tile that are explained.
+const EXPLAINED = { "Multiplier λ": "multiplier", lam: "multiplier", expected: "certified" };
+const RISES = 3000; // milliseconds after which a game that nobody steers goes twice as fast
 const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
 
 export class Stage {
@@ -26,10 +29,25 @@ export class Stage {
     this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.requested = "";
     this.end = watch(name, (kind, data) => this.receive(kind, data));
     this.timer = setInterval(() => this.certify(), 4000);
+    this.rising = sessionStorage.getItem("started") === name;
+    this.riser = setInterval(() => this.rise(), RISES);
   }
   close() {
     this.end();
     clearInterval(this.timer);
+    clearInterval(this.riser);
+  }
+  // A new game begins slowly, so that each step can be seen, and speeds up by itself until somebody touches the controls.
+  rise() {
+    const { frame } = this, next = Number($("speed").value) + 1;
+    if (!this.rising || !frame?.live || !this.active || frame.paused || !frame.pace || document.hidden || next >= SPEEDS.length) return;
+    $("speed").value = next;
+    this.speedWords();
+    this.control("speed", { pace: SPEEDS[next] });
+  }
+  steered() {
+    this.rising = false;
+    sessionStorage.removeItem("started");
   }
   receive(kind, data) {
     if (kind === "trouble") return this.trouble(data.error);
@@ -44,14 +62,17 @@ export class Stage {
     this.lanes = scene.lanes.map((lane, i) => {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
       const keys = [...TILES, ...clocked(CLOCK_TILES, [spec])];
-      const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), tag("span", {}, words))]));
+      const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), ...(EXPLAINED[key] ? [help(EXPLAINED[key])] : []), tag("span", {}, words))]));
       const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" });
-      const why = spec.statements.primal;
+      const why = spec.statements.primal, most = why.most_resets;
+      const proved = tag("div", { class: "badges" },
+        tag("span", { class: most == null ? "badge" : "badge good" }, most == null ? "resets: no bound proved" : "resets: bounded on every path, proved"),
+        tag("span", { class: why.covered ? "badge good" : "badge" }, why.covered ? "regret: a theorem covers it" : "regret: tuned, no theorem"));
       const box = tag("article", { class: "lane " + "ab"[i], "aria-label": `${spec.primal.name} against ${spec.dual.name}` },
-        tag("h3", {}, spec.primal.name, tag("em", {}, `against ${spec.dual.name}`), badge),
+        tag("h3", {}, tag("span", {}, spec.primal.name, " ", help("primal")), tag("em", {}, `against ${spec.dual.name} `, help("dual")), badge), proved,
         tag("div", { class: "tiles" }, ...Object.values(tiles)), tag("div", { class: "bar" }, bar), wrong,
         field ? field.svg : tag("p", { class: "soft" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}.`), note,
-        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `${why.covered ? "A theorem covers it: " : "No theorem covers it: "}${why.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
+        tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `Primal player: ${why.why}.`), tag("p", { class: "soft" }, `Dual player: ${spec.statements.dual.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
       return { ...lane, field, tiles, badge, bar, box, wrong, note };
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
@@ -59,7 +80,7 @@ export class Stage {
     this.drawn = [...CHARTS, ...clocked(CLOCK_CHARTS, this.lanes.map((lane) => lane.spec))];
     this.charts = this.drawn.map(([title, words]) => {
       const svg = el("svg", { class: "chart", role: "img", "aria-label": title });
-      return [svg, tag("figure", {}, tag("figcaption", {}, tag("strong", {}, `${title} `), words), svg)];
+      return [svg, tag("figure", {}, tag("figcaption", {}, tag("strong", {}, `${title} `), ...(EXPLAINED[title] ? [help(EXPLAINED[title]), " "] : []), words), svg)];
     });
     $("charts").replaceChildren(...this.charts.map(([, figure]) => figure));
     $("get-files").replaceChildren(...scene.files.map((file, i) => tag("button", { type: "button", class: "get-file", onclick: () => this.fetch(`/api/file?name=${encodeURIComponent(file)}`, `${file}.rfrun`) }, scene.files.length > 1 ? ["Run file, left", "Run file, right"][i] : "Run file")));
@@ -73,6 +94,9 @@ export class Stage {
     const active = frame.lanes.some((lane) => ["starting", "running", "paused", "waiting"].includes(lane.state)) && frame.live;
     for (const id of ["pause", "step", "stop"]) $(id).hidden = !active;
     document.querySelector(".speed").hidden = !active;
+    for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file"].includes(lane.state));
+    if (!this.scene.lanes[0].spec.problem.startsWith("drawn")) $("edit").hidden = true;
+    this.result(frame, active);
     $("resume").hidden = active || !frame.lanes.some((lane) => ["stopped", "interrupted"].includes(lane.state));
     $("pause").textContent = frame.paused ? "Play" : "Pause";
     const speed = SPEEDS.indexOf(SPEEDS.find((x) => x && x >= frame.pace && frame.pace) ?? 0);
@@ -87,6 +111,18 @@ export class Stage {
     if (!$("certified-at").textContent && frame.lanes.some((lane) => lane.k > 0)) this.certify();
     if (before && active !== this.active) setTimeout(() => this.certify(true), 300);
     this.active = active;
+  }
+  // One sentence about each lane when the game is over.
+  result(frame, active) {
+    const over = !active && frame.lanes.every((lane) => lane.now && lane.k > 0 && lane.state !== "following");
+    $("result").hidden = !over;
+    if (!over) return;
+    const say = ({ k, now }) => {
+      const count = now.realised === 0 ? "no reset" : `${now.realised.toLocaleString("en")} reset${now.realised === 1 ? "" : "s"}`;
+      const since = now.realised && now.newest_reset < k ? `; none since episode ${now.newest_reset.toLocaleString("en")}` : "";
+      return `${count} in ${k.toLocaleString("en")} episodes${since}`;
+    };
+    $("result").textContent = frame.lanes.map((lane, i) => `${this.scene.lanes[i].spec.primal.name}: ${say(lane)}.`).join(" ");
   }
   lane(place, now, before, i) {
     place.badge.className = "badge " + now.state;
@@ -112,7 +148,11 @@ export class Stage {
   }
   plot() {
     const log = $("log").checked;
-    this.charts.forEach(([svg], j) => chart(svg, this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : [])), log));
+    this.charts.forEach(([svg, figure], j) => {
+      const lines = this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : []));
+      figure.hidden = !lines.some((line) => line.y.some((y) => y !== null)); // a panel without data says nothing
+      if (!figure.hidden) chart(svg, lines, log);
+    });
   }
   requests(lanes) {
     const requested = lanes.map((lane) => lane.request?.id || "").join();
@@ -150,7 +190,7 @@ export class Stage {
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
       bar.style.width = `${100 * share}%`;
       const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : ["proved", "identity"].includes(claim.status) ? "bad" : "";
-      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : "fails"}`), ` ${claim.claim}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${claim.why}` : ""}`));
+      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : "fails"}`), ` ${claim.claim}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${claim.why}` : ""}`, " ", help("slack")));
     };
     // First what fails, then what has slack to show; identities and counts of nothing are folded away.
     const first = (claim) => claim.status === "stated" || !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
@@ -169,9 +209,9 @@ export class Stage {
   }
   control(action, more = {}) { return this.act(post("/api/control", { name: this.name, action, ...more })); }
   fetch(path, name) { return this.act(download(path, name)); }
-  pause() { if (!$("pause").hidden) this.control(this.frame?.paused ? "go" : "pause"); }
-  step() { if (!$("step").hidden) this.control("step"); }
-  speed() { this.speedWords(); this.control("speed", { pace: SPEEDS[Number($("speed").value)] }); }
+  pause() { if (!$("pause").hidden) { this.steered(); this.control(this.frame?.paused ? "go" : "pause"); } }
+  step() { if (!$("step").hidden) { this.steered(); this.control("step"); } }
+  speed() { this.steered(); this.speedWords(); this.control("speed", { pace: SPEEDS[Number($("speed").value)] }); }
   async report() {
     $("get-report").disabled = true;
     $("get-report").textContent = "Making the report…";

@@ -1,0 +1,111 @@
+"""What makes the page a joy: changes taken back, words explained, a result at the end, the same game again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.show.studio.serving import Served, until
+from tests.show.studio.test_browser import begin, episode, open_page, page, paint
+
+import resetfree as rf
+from resetfree.show.studio.catalogue import catalogue
+from resetfree.show.studio.drawing import TEMPLATES, check
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+__all__ = ["page"]  # the fixture
+
+
+def rows(page: Page) -> str:
+    return str(page.evaluate("JSON.parse(localStorage.getItem('grid')).rows.join('/')"))
+
+
+def test_changes_of_the_grid_are_taken_back_and_made_again(page: Page, studio: Served) -> None:
+    open_page(page, studio)
+    page.select_option("#template", "empty")
+    page.wait_for_selector("#verdict.good")
+    first = rows(page)
+    paint(page, "X", (2, 2))
+    second = rows(page)
+    paint(page, "#", (3, 3))
+    page.click("#undo")
+    assert rows(page) == second
+    page.keyboard.press("Control+z")
+    assert rows(page) == first
+    page.click("#redo")
+    assert rows(page) == second
+    paint(page, "X", (0, 4))
+    assert page.is_disabled("#redo")  # another future
+    page.click("#clear")
+    assert set(rows(page)) == {"S", ".", "/"}
+    page.click("#undo")
+    assert rows(page).count("X") == 2
+
+
+def test_fields_that_break_the_assumption_say_so() -> None:
+    said = catalogue()["breaking"]
+    assert said == [name for name, grid in TEMPLATES.items() if not check(grid)["holds"]]
+    assert 0 < len(said) < len(TEMPLATES)
+
+
+def test_a_game_speeds_up_ends_with_a_sentence_and_is_played_again(page: Page, studio: Served) -> None:
+    open_page(page, studio)
+    strip = page.locator("#first")
+    assert strip.is_visible()
+    page.click("#first-done")
+    page.reload()
+    page.wait_for_selector("#brushes input", state="attached")
+    assert strip.is_hidden()
+    page.select_option("#template", "garden")
+    page.fill("#episodes", "150")
+    page.fill("#seed", "3")
+    page.locator(".lane-form.b details").first.locator("summary").click()
+    page.locator(".lane-form.b [data-name=scale]").first.fill("0.2")
+    name = begin(page)
+    assert page.inner_text("#speed-shown") == "2 per second"
+    page.wait_for_function("() => Number(document.getElementById('speed').value) >= 4")  # by itself, twice
+    proved, tuned = (page.locator(".lane.a .badges .badge").nth(i).inner_text() for i in (0, 1))
+    assert (proved, tuned) == ("resets: bounded on every path, proved", "regret: tuned, no theorem")
+    assert page.locator(".lane.b .badges .badge").first.inner_text() == "resets: no bound proved"
+    page.locator(".lane.a button[aria-label='What is dual?']").click()
+    assert page.locator("#meaning-dual").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("#meaning-dual").is_hidden()
+    page.fill("#speed", "12")
+    page.wait_for_selector(".lane.a .badge.done")
+    page.wait_for_selector(".lane.b .badge.done")
+    page.wait_for_selector("#result:not([hidden])")
+    words = page.inner_text("#result")
+    for side in ("left", "right"):
+        run = rf.load(studio.folder / f"{name}-{side}.rfrun")
+        resets, last = int(run.realised_resets[-1]), int(run.columns["k"][run.columns["reset"]].max())
+        since = f"; none since episode {last}" if last < 150 else ""
+        assert f"{run.spec['primal']['name']}: {resets} resets in 150 episodes{since}." in words
+
+    page.click("#again")
+    page.wait_for_function("(old) => !location.hash.endsWith(old)", arg=name)
+    page.wait_for_selector(".lane .badge.running, .lane .badge.done")
+    until(lambda: episode(page) > 0)
+    again = page.url.partition("#run=")[2]
+    specs = [rf.load(studio.folder / f"{game}-right.rfrun").spec for game in (name, again)]
+    assert specs[1]["seed"] == specs[0]["seed"] + 1 == 4
+    assert specs[1]["fingerprint"] == specs[0]["fingerprint"]
+    assert specs[1]["primal"] == specs[0]["primal"]
+    assert specs[1]["primal"]["settings"]["scale"] == 0.2
+    page.click("#stop")
+    page.wait_for_selector(".lane.a .badge.stopped, .lane.a .badge.done")
+    page.wait_for_selector("#edit:not([hidden])")
+    page.click("#edit")
+    page.wait_for_selector("#setup:not([hidden])")
+    assert rows(page) == TEMPLATES["garden"]["rows"]
+
+
+def test_panels_without_data_are_not_shown(page: Page, studio: Served) -> None:
+    rf.learn("CartPole-v1", "uniform", "constant-penalty", B=1.0, episodes=5, path=studio.folder / "pole.rfrun")
+    open_page(page, studio, "#run=pole")
+    page.wait_for_selector("#charts figure:not([hidden])")
+    page.wait_for_function("() => document.querySelectorAll('#charts figure[hidden]').length > 0")
+    shown = page.locator("#charts figure:not([hidden]) strong").all_inner_texts()
+    assert "Resets" in [title.strip() for title in shown]
+    assert "Regret" not in [title.strip() for title in shown]
