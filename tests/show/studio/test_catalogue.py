@@ -17,7 +17,7 @@ def test_every_setting_of_a_player_has_a_kind_that_the_page_can_draw() -> None:
     linear = by_name(primal["linear-ucb"]["settings"])
     assert (linear["reg"]["kind"], linear["reg"]["optional"], linear["reg"]["default"]) == ("float", True, None)
     assert (linear["scale"]["kind"], linear["scale"]["optional"]) == ("float", False)
-    assert linear["width"]["choices"] == ["tuned", "theory", "paper"]
+    assert linear["width"]["choices"] == ["tuned", "theory", "paper", "proved"]
     assert linear["lagged"]["kind"] == "bool"
     assert by_name(primal["stored-linear"]["settings"])["planning"]["kind"] == "int"
     for players in catalogue()["players"].values():
