@@ -22,18 +22,8 @@ CYCLE = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, INK)
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 PIT, UNSAFE, WALL, EDGE = "#b2182b", "#f4a582", "#4d4d4d", "#e6e6e6"  # cells of a map, and lines between them
 DPI = 150
-PICTURES = (
-    b"\x89PNG",
-    b"<?xml",
-    b"<svg",
-    b"%PDF",
-    b"%!PS",
-    b"\xff\xd8\xff",
-    b"GIF8",
-    b"II*",
-    b"MM",
-    b"RIFF",
-)  # begin so
+# What pictures begin with: PNG, SVG, PDF, PostScript, JPEG, GIF, TIFF and WebP.
+PICTURES = (b"\x89PNG", b"<?xml", b"<svg", b"%PDF", b"%!PS", b"\xff\xd8\xff", b"GIF8", b"II*", b"MM", b"RIFF")
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
