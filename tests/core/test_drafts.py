@@ -28,6 +28,16 @@ def test_an_error_about_a_draft_names_the_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder.txt"]
 
 
+def test_a_picture_replaces_pictures_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = tmp_path / "notes"  # without an ending, the picture would be a PNG
+    notes.write_text("My notes.")
+    assert main(["solve", "grid-v0", "--picture", str(notes)]) == 2
+    assert "exists and is no picture" in capsys.readouterr().err
+    assert notes.read_text() == "My notes."
+    for _ in range(2):
+        assert main(["solve", "grid-v0", "--picture", str(tmp_path / "a.svg")]) == 0
+
+
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("runs") / "a.rfrun"

@@ -285,7 +285,7 @@ class Ledger(Closes):
         """Take over a log that was left beside the file, so that closing merges it."""
         if self._reads_only and os.path.exists(f"{os.path.realpath(str(self.path))}-wal"):
             with self._writing():
-                pass
+                self._connection.execute("SELECT json FROM spec").fetchone()  # SQLite opens the log to read
 
     def discard(self) -> None:
         """Close, and delete a file that nothing was committed to."""

@@ -22,6 +22,8 @@ CYCLE = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, INK)
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 PIT, UNSAFE, WALL, EDGE = "#b2182b", "#f4a582", "#4d4d4d", "#e6e6e6"  # cells of a map, and lines between them
 DPI = 150
+# What pictures begin with: PNG, SVG, PDF, PostScript, JPEG, GIF, TIFF and WebP.
+PICTURES = (b"\x89PNG", b"<?xml", b"<svg", b"%PDF", b"%!PS", b"\xff\xd8\xff", b"GIF8", b"II*", b"MM", b"RIFF")
 
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -86,8 +88,16 @@ def written(path: Path, what: str, *, make_folder: bool = False) -> Iterator[Pat
         raise InvalidInput(f"The {what} must go to a file that can be written. Got '{path}': {why}.") from error
 
 
-def save(figure: Any, path: Path, *, make_folder: bool = False) -> Path:
-    """Write a figure (PNG, SVG or PDF by the name's ending) and return its path; `make_folder`: its folder too."""
+def save(figure: Any, path: Path, *, make_folder: bool = False, own: bool = False) -> Path:
+    """Write a figure (PNG, SVG or PDF by the name's ending) and return its path; `make_folder`: its folder too.
+
+    A file that is no picture is not replaced, unless the place is our `own`.
+    """
+    if not own and path.is_file():
+        with path.open("rb") as file:
+            begins = file.read(8)
+        if begins and not begins.startswith(PICTURES):
+            raise InvalidInput(f"The file '{path}' exists and is no picture: it is not replaced. Name another file.")
     with written(path, "picture", make_folder=make_folder) as draft:
         figure.savefig(draft, dpi=DPI, format=path.suffix.removeprefix(".") or "png")
     return path

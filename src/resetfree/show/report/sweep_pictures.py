@@ -121,7 +121,7 @@ def draw(problems: Mapping[str, Sequence[SummaryLine]], path: Path) -> Path | No
                 axes.xaxis.set_major_formatter(round_number)
                 axes.xaxis.set_minor_formatter("")
             row[0].legend(fontsize=6)
-        return save(figure, path)
+        return save(figure, path, own=True)
 
 
 def _measures(lines: Sequence[SummaryLine]) -> tuple[str, str]:
