@@ -48,7 +48,7 @@ BEFORE = {
     "own_environment.md": ["resetfree run grid-v0 --episodes 20 --out tank.rfrun"],  # in place of the reader's tank
 }
 FENCE, SHELLS = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```", flags=re.S | re.M), ("", "sh", "bash", "console")
-FEW = {True: 100, False: 5}  # episodes, of a registered problem or of an environment
+FEW = {True: 100, False: 2}  # episodes, of a registered problem or of an environment
 SHORT = 200  # steps of an evaluation
 
 

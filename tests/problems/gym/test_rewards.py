@@ -60,7 +60,7 @@ def test_without_a_range_the_first_episode_gives_the_units(line: Any) -> None:
     assert [one.original_return for one in episodes] == [-4.0, -7.0, 3.0]
     assert str(caught[0].message) == (
         "No reward_range is stated for 'Line': rewards from -4 to 1 are scaled to [0, 1], as the first episode "
-        "suggests."
+        "suggests (docs/reward_scale.md)."
     )
     assert [one.tuned for one in problem.noted] == [False, True]
 
