@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate
+from resetfree.core.certificate import Certificate, Status
 from resetfree.game.capabilities import Eliminates, LearnsRules
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
@@ -52,7 +52,8 @@ def on_every_path(run: Record) -> list[Certificate]:
     if not finding.holds:
         return [Certificate.not_applicable(claim, finding.sentence)]
     data = began_with(run)
-    status, why = ("tuned", f"{data} unless they are of this problem") if data else ("proved", "")
+    status: Status = "tuned" if data else "proved"
+    why = f"{data} unless they are of this problem" if data else ""
     return [
         Certificate(claim, resets, float(most), 0.0, status=status, why=why)
         for claim, most in (
