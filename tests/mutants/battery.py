@@ -235,6 +235,12 @@ def _() -> list[Certificate]:
     return forged("algorithm 1, realised costs", lam=lambda column: column + 1)
 
 
+@mutant("a multiplier that doubles without need")
+def _() -> list[Certificate]:
+    name = "best response, doubling"
+    return [*forged(name, lam=lambda column: 8 * column), *forged(name, reset=True)]
+
+
 @mutant("resets hidden")
 def _() -> list[Certificate]:
     return forged("uniform, constant step", reset=False)

@@ -4,7 +4,7 @@ A player implements those that fit it in its own module; `auto`, certificates, r
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
 `LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `LearnsFromEpisodes`, `StartsFromPolicy`.
 Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
-`ChoosesFunction`, `TakesHints`.
+`ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
 
 Legend: K rounds so far; g_k in [0, 1] the cost signal of round k, x_k = xi(s_1^k) g_k its gradient, theta_k the dual
 player's parameter, u a comparator, lambda_c(s) = <xi(s), u> its multiplier function; pi* the best reset-free policy.
@@ -307,6 +307,21 @@ class BoundsOnlineRegret(Protocol):
 
     def online_regret_bound(self, met: DualHistory, against: Comparator) -> Floats:
         """[K] a bound on sum_{i <= k} (lambda_c(s_1^i) - lambda^i) g_i; raises NotCertifiable if there is none."""
+
+
+class Phase(NamedTuple):
+    """A part of a run with one multiplier, which ends once the costs that it has borne reach its patience."""
+
+    lam: float
+    patience: float
+
+
+@runtime_checkable
+class RaisesMultiplier(Protocol):
+    """A dual player that knows no B: its multiplier is constant in phases, and higher in each than before."""
+
+    def phases(self, u: float) -> list[Phase]:
+        """The phases up to the first whose multiplier reaches u; raises NotCertifiable if none does."""
 
 
 @runtime_checkable

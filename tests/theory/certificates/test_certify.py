@@ -38,7 +38,7 @@ def learn(
 
 REPLAYED = "the multipliers are those of the dual player"
 DUALS = ("projected-gradient", "constant-step", "adagrad-norm", "optimistic-gradient", "coin-betting",
-         "constant-penalty", "counting", "search")  # fmt: skip
+         "constant-penalty", "counting", "search", "doubling")  # fmt: skip
 
 
 @cache

@@ -10,6 +10,7 @@ from resetfree.theory.certificates.claims_optimism import optimism, primal_cover
 from resetfree.theory.certificates.claims_paths import by_rules, on_every_path
 from resetfree.theory.certificates.claims_rates import rates
 from resetfree.theory.certificates.claims_reduction import reduction_claims, truth
+from resetfree.theory.certificates.claims_unknown_bound import unknown_bound
 from resetfree.theory.certificates.plan_ages import age_claims
 from resetfree.theory.certificates.record import Record, record
 
@@ -44,6 +45,7 @@ def certify(run: Record) -> list[Certificate]:
         *dual_lemma(run, rounds, side),
         *optimism(run, known, cover),
         *rates(run, known, cover, side),
+        *unknown_bound(run, cover, side),
         *anytime_resets(run),
         *anytime_regret(run, known, cover),
         *on_every_path(run),
