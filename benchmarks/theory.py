@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
@@ -85,7 +86,7 @@ class Kept:
         self.mdp = case.make()
         self.problem = self.mdp.problem()
         self.primal, self.dual = case.players(self.mdp)
-        self.file = folder / f"{case.name.replace(' ', '-').replace(',', '')}-{seed}.npz"
+        self.file = folder / f"{'-'.join(re.findall('[a-z0-9]+', case.name.lower()))}-{seed}.npz"
         self.game: Game = begin(self.problem, self.primal, self.dual, episodes=MOST, seed=seed)
         self.expected, self.realised, self.rows = 0.0, 0, []
         if self.file.exists():
