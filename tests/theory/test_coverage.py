@@ -71,7 +71,7 @@ def test_noise_stays_within_its_radius() -> None:
 
 
 def test_claims_of_runs_hold_as_often_as_they_say() -> None:
-    """Every claim of `certify` on 20 short runs, with exact values: more than four would fail once in 90 times at most."""
+    """Every claim of `certify` on 20 short runs, with exact values: more than four fail once in 90 times at most."""
     assert binom.sf(4, 20, P + 0.02) < 1 / 90
     failed = 0
     for seed in range(20):
