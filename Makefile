@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
-.PHONY: bench-real-time bench-danger bench-first-contacts mutants clean
+.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-coverage mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -68,6 +68,14 @@ bench-players: $(VENV)/.core
 
 bench-rates: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rates.py
+
+# Certified, expected and realised Resets with proved widths: goes on where it was interrupted.
+bench-theory: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/theory.py $(OPTIONS)
+
+# How often claims with a probability hold, and how much narrower widths may be.
+bench-coverage: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py $(OPTIONS)
 
 bench-report: $(VENV)/.core
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py

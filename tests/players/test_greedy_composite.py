@@ -15,7 +15,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, dyadic
+from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, dyadic, largest_betas
 from resetfree.players.primal.lsvi_ucb_pp import WeightedLSVI
 from resetfree.players.primal.perturbed_history import PerturbedHistory
 from resetfree.players.shared.method import Setting, own_methods
@@ -24,6 +24,7 @@ from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.theory.oracle.dynamic_programming import best_response
 from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.proved_widths import CORNERS
 
 
 def game_of(
@@ -74,21 +75,45 @@ def test_the_fast_player_is_the_pseudocode(case: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["grid-v0", "random-linear-v0", "doors-v0"])
-@pytest.mark.parametrize("width", ["theory", "none"])
+@pytest.mark.parametrize("width", ["theory", "proved", "none"])
 def test_upper_is_above_the_best_composite_value(id: str, width: str) -> None:
     """With the proved width in every episode and for every multiplier; with none it fails, so the check can."""
     mdp = rf.make(id)
-    settings: dict[str, Any] = {"width": "theory"} if width == "theory" else {"scale": 0.0}
+    settings: dict[str, Any] = {"scale": 0.0} if width == "none" else {"width": width}
     _, _, rounds = game_of(mdp, 120, Scripted((0.0, 1.0, 5.0)), **settings)
     best = {}
     for lam in (0.0, 1.0, 5.0):
         response = best_response(mdp, lam)
         best[lam] = response.v_r - lam * response.v_c
     worst = min(this.plan.upper - best[this.lam][this.s1] for this in rounds)
-    if width == "theory":
-        assert worst >= -1e-9
-    else:
+    if width == "none":
         assert worst < -1e-3
+    else:
+        assert worst >= -1e-9
+
+
+def test_the_smallest_proved_width_grows_with_the_data_and_needs_no_k() -> None:
+    """It is a fraction of the one that knows K, serves pooled data, and is proved with any ridge."""
+    mdp = rf.make("random-linear-v0", n_states=5, n_actions=3, d=3, horizon=2)
+    primal, game, rounds = game_of(mdp, 200, width="proved", pooled=True, reg=0.5)
+    state, layers = game.primal, np.zeros(2, dtype=int)
+    first = largest_betas(state.width, state.data.log_det[layers])
+    assert first == primal.betas(mdp.problem(), 1) == primal.betas(mdp.problem(), 10**6)
+    for _ in rounds:
+        pass
+    grown = largest_betas(state.width, state.data.log_det[layers])
+    assert first < grown < (composite_beta(3, 2, 200, 5.0, 0.05) / 4,) * 2
+    told = primal.statement(mdp.problem(), 200)
+    assert told.covered
+    assert told.constants["bound"] == CORNERS
+    assert primal.proof(mdp.problem()).largest_multiplier is None
+    state.width = state.width._replace(**{name: 0 * part for name, part in state.width._asdict().items()})
+    q = primal.backward(state, 1.0)[4]
+    state.width = None
+    state.beta_r = state.beta_c = 0.0
+    np.testing.assert_array_equal(q, primal.backward(state, 1.0)[4])  # what is planned with is this width
+    with pytest.raises(InvalidInput, match="must be tuned or theory in the batched engine"):
+        primal.batched_form(mdp.problem(), 10)
 
 
 def test_the_proved_width_bounds_the_error_of_every_target() -> None:

@@ -84,7 +84,7 @@ def kl_upper(share: float, x: float) -> float:
     kl(a, b) >= (a - b)^2 / (2 b) and kl(a, b) >= (1 - a) log(1 / (1 - b)) - h(a), h the entropy of a coin.
 
     >>> [round(kl_upper(share, 0.1), 4) for share in (0.0, 0.3, 1.0)]
-    [0.0952, 0.5189, 1.0]
+    [0.0952, 0.521, 1.0]
     """
     if share >= 1.0:
         return 1.0
@@ -110,7 +110,7 @@ def kl_lower(share: float, x: float) -> float:
     """The smallest q with kl(share, q) <= x, for coins; never above it but by rounding.
 
     >>> [round(kl_lower(share, 0.1), 4) for share in (0.0, 0.3, 1.0)]
-    [0.0, 0.1242, 0.9048]
+    [0.0, 0.1291, 0.9048]
     """
     return 1.0 - kl_upper(1.0 - share, x)
 

@@ -26,8 +26,9 @@ from resetfree.players.shared.ridge_players import HasRidge, Samples, Switching,
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.proved_widths import CORNERS, DeterminantWidth, determinant_betas, determinant_width
 
-Width: TypeAlias = Literal["tuned", "theory"]
+Width: TypeAlias = Literal["tuned", "theory", "proved"]
 NO_NOISE = np.empty((0, 0))
 
 
@@ -56,6 +57,7 @@ class GreedyState:
     passes: int  # backward passes for plans that were played
     beta_r: float = field(metadata={"saved": False})
     beta_c: float = field(metadata={"saved": False})
+    width: DeterminantWidth | None = field(metadata={"saved": False})  # of the width "proved"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,10 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
     "tuned" widths, and everything that only they have (`variance_aware`), are chosen by experiment.
 
     B: bound on the multipliers (enters the proved width and the levels of rare switching).
-    width: "tuned" (beta_r = scale H, beta_c = scale) or "theory" (`composite_beta` for both together).
+    width: "tuned" (beta_r = scale H, beta_c = scale), "theory" (`composite_beta` for both together) or "proved": the
+      smallest that we can prove, with the determinants of the data and corners in place of a cover, for any multipliers
+      and any K (`theory.proved_widths`: values lie in [-lam, H - h], an interval of length R = H - h + lam, so that its
+      width is beta_r + lam beta_c; the largest over the steps is used).
     pooled: one regression for all steps (only for stationary problems), not one per step.
     reg: the ridge; None for 1 (theory) or scale^2 (tuned): then the bonus of an untried pair just reaches the caps.
     variance_aware: with tuned widths, x = beta_c width becomes min(x, 2 sqrt(q (1 - q)) x + x^2), q the estimated cost.
@@ -102,7 +107,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         data = no_samples(problem, self.name, pooled=self.pooled, reg=self.ridge())
         shape = data.shape if self.switching == "rare" else (0, 0, 0)
         kept = Kept(-1.0, np.zeros(len(data.log_det)), np.zeros(shape), *(np.zeros(shape[1]) for _ in range(3)))
-        return GreedyState(data, kept, 0, *self.betas(problem, episodes))
+        return GreedyState(data, kept, 0, *self.betas(problem, episodes), self.determinants(problem))
 
     def plan(self, state: GreedyState, s1: State, lam: float) -> Plan:
         """The plan that is kept, if it may still be played; else a backward pass for this multiplier."""
@@ -114,8 +119,10 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
 
     def backward(self, state: GreedyState, lam: float) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The whole pass: policy [H, S, A]; V, V_r and V_c [S] at step 1; Q [H, S*A]."""
-        aware = self.variance_aware and self.width == "tuned"
-        return state.data.greedy(lam, (state.beta_r, state.beta_c, aware, NO_NOISE))
+        aware, (beta_r, beta_c) = self.variance_aware and self.width == "tuned", (state.beta_r, state.beta_c)
+        if state.width is not None:
+            beta_r, beta_c = largest_betas(state.width, state.data.log_det[state.data.layer_of_step])
+        return state.data.greedy(lam, (beta_r, beta_c, aware, NO_NOISE))
 
     def update(self, state: GreedyState, round: Round) -> GreedyState:
         """Keep the plan that was played, if plans are kept; add the steps that were taken."""
@@ -144,7 +151,16 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         """Widths for reward and cost."""
         if self.width == "tuned":
             return self.scale * problem.horizon, self.scale
+        if proved := self.determinants(problem):
+            return largest_betas(proved, np.zeros(problem.horizon))
         return composite_beta(dimension_of(problem), problem.horizon, max(episodes, 1), bound_of(self), self.p), 0.0
+
+    def determinants(self, problem: Problem) -> DeterminantWidth | None:
+        """The constants of the width "proved", whose betas grow with the data; None for the others."""
+        if self.width != "proved":
+            return None
+        d, noise = dimension_of(problem), problem.reward_noise
+        return determinant_width(problem, d, self.pooled, self.p, noise, reg=self.ridge())
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
@@ -156,12 +172,17 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         return Suited(1, why, Partner("counting", "realised"), {"pooled": problem.stationary})
 
     def proof(self, problem: Problem) -> Proof:
-        """Linearity, and a B only with the proved width; its V_r and V_c are estimates."""
+        """Linearity, and a B only with the width "theory"; its V_r and V_c are estimates."""
         limit = bound_of(self) if self.width == "theory" else None
-        return Proof(failure=self.p, largest_multiplier=limit, linear=True)
+        noise = problem.reward_noise if self.width == "proved" else None
+        return Proof(failure=self.p, largest_multiplier=limit, linear=True, noise=noise)
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same regression in every row; a plan that is kept from episode to episode has no batched form."""
+        if self.width == "proved":
+            raise InvalidInput(
+                "The 'width' of greedy-composite must be tuned or theory in the batched engine. Got 'proved' instead."
+            )
         from resetfree.players.shared.batched.batched_greedy import Greedy
         from resetfree.players.shared.batched.batched_ridge import ridge_of
 
@@ -199,14 +220,26 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         limit = {"B": bound_of(self)} if self.width == "theory" else {}
         constants: dict[str, Any] = {**limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p}
         constants |= {"width": self.width, "switching": self.switching, "d": dimension_of(problem)}
+        proved, ends = self.width == "proved", self.pooled and problem.end_resets
+        if proved:
+            constants["bound"] = CORNERS
         lacks = {
-            "the width is tuned, not proved": self.width != "theory",
-            "data are pooled over the steps": self.pooled,
-            "the proved width is for ridge 1": self.ridge() != 1.0,
+            "the width is tuned, not proved": self.width == "tuned",
+            "data are pooled over the steps": self.pooled and not proved,
+            "data are pooled over the steps, and the end of an episode can call for a reset": ends and proved,
+            "the proved width is for ridge 1": self.ridge() != 1.0 and not proved,
             "a feature is longer than 1": longer_than_one(problem),
         }
         why = "its primal regret on the composite is bounded in linear MDPs, for multipliers up to B and realised costs"
+        if proved:
+            why = f"with probability 1 - p, 'upper' >= V* in all rounds, for any multipliers; width by {CORNERS}"
         return covered_unless(lacks, constants, why)
+
+
+def largest_betas(width: DeterminantWidth, growth: Floats) -> tuple[float, float]:
+    """beta_r and beta_c, each of the step where it is largest."""
+    beta_r, beta_c = determinant_betas(width, growth).max(axis=1)
+    return float(beta_r), float(beta_c)
 
 
 def dyadic(lam: float, bound: float) -> float:

@@ -91,16 +91,16 @@ def _resets_rate(
     try:
         if run.spec["feedback"] != "realised":
             _check_signals(run, rounds, against, proved, B)
-            return _solved(proved.most + float(online[-1]), proved.per_root_reset, len(run)), 0.0
+            return solved_for_resets(proved.most + float(online[-1]), proved.per_root_reset, len(run)), 0.0
         return _with_chance(run, proved, float(online[-1]), against, side), DELTA
     except NotCertifiable as error:
         return str(error)
 
 
-def _solved(rest: float, root: float, k: int) -> float:
+def solved_for_resets(rest: float, root: float, k: int) -> float:
     """Above Resets, which are at most k and at most rest + root sqrt(Resets).
 
-    >>> _solved(6.0, 1.0, 100), _solved(7.0, 0.0, 100), _solved(6.0, 1.0, 1)
+    >>> solved_for_resets(6.0, 1.0, 100), solved_for_resets(7.0, 0.0, 100), solved_for_resets(6.0, 1.0, 1)
     (9.0, 7.0, 7.0)
     """
     if root == 0:
@@ -156,8 +156,8 @@ def _with_chance(run: Record, proved: PrimalRegretBound, online: float, against:
     b = max(against.largest, side.player.largest_multiplier(run.problem_again(), episodes))
     planned, level = max(len(run), episodes), log(2 / DELTA)
     bound, root = proved.most + online, proved.per_root_reset
-    azuma = _solved(bound + b * sqrt(planned * level / 2), root, len(run))
-    return min(azuma, _solved(2 * bound + 4 * (e - 2) * b * b * level, 2 * root, len(run)))
+    azuma = solved_for_resets(bound + b * sqrt(planned * level / 2), root, len(run))
+    return min(azuma, solved_for_resets(2 * bound + 4 * (e - 2) * b * b * level, 2 * root, len(run)))
 
 
 def _check_signals(

@@ -1,0 +1,140 @@
+"""How often the claims with a probability hold, against the true model, and how much narrower widths may be.
+
+Run: python benchmarks/coverage.py [--seeds 200]. Two tables:
+1. every claim of `certify` about runs of Algorithm 1 with width "proved" and parts of it: in how many runs it fails;
+2. the event behind the intervals: kl(Phat(E), P(E)) <= part x_n for all cells, sets and n at once. The part that a
+   sequence of samples needs is computed exactly; its quantile at 1 - p' is the part at which the width begins to fail
+   more often than it says. Samples of a cell are independent whatever the learner does, so each cell gets them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import resetfree as rf
+from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.theory.certificates import OPTIMISM, RATES, certify
+from resetfree.theory.proved_widths import CONCENTRATION, interval_width
+
+Floats = NDArray[np.float64]
+P = 0.05
+PARTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64)
+PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "ledge, 1 place, H = 1": (lambda: rf.make("ledge-v0"), {}),
+    "ledge, 3 places, H = 3": (lambda: rf.make("ledge-v0", places=3, horizon=3, fall=0.2), {"pooled": True}),
+    "the same, coins for rewards": (
+        lambda: rf.make("ledge-v0", places=3, horizon=3, fall=0.2).replace(noise="bernoulli"),
+        {"pooled": True},
+    ),
+    "thresholds-v0, per step": (lambda: rf.make("thresholds-v0"), {}),
+    "features, d = 3, H = 2": (
+        lambda: rf.make("random-linear-v0", n_states=5, n_actions=3, d=3, horizon=2),
+        {},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Narrower(LinearUCB):
+    """Algorithm 1's primal player with a part of the proved radii (of determinants: with its root)."""
+
+    part: float = 1.0
+
+    def init(self, *given: Any) -> Any:
+        """With a part of the width."""
+        state: Any = super().init(*given)
+        if hasattr(state.width, "part"):
+            state.width = state.width._replace(part=self.part)
+        else:
+            names = ("sigma_r", "sigma_c", "ridge_r", "ridge_c")
+            state.width = state.width._replace(**{n: np.sqrt(self.part) * getattr(state.width, n) for n in names})
+        return state
+
+
+def failures(mdp: rf.FiniteMDP, part: float, seeds: int, episodes: int, **settings: Any) -> Counter[str]:
+    """By claim, the number of runs in which it fails."""
+    found: Counter[str] = Counter()
+    for seed in range(seeds):
+        primal = Narrower(width="proved", part=part, p=P, **settings)
+        run = rf.learn(mdp, primal, "projected-gradient", episodes=episodes, seed=seed, feedback="optimistic")
+        del run.spec["primal"]["settings"]["part"]  # it is certified as the player that it says it is
+        failed = {c.claim for c in certify(run) if c.applies and not c.holds}
+        found.update(failed)
+        found["any"] += bool(failed)
+        found["optimism"] += bool(failed & set(OPTIMISM))
+        found["rates"] += bool(failed & set(RATES))
+    return found
+
+
+def part_needed(rows: Floats, log_term: float, samples: int, rng: np.random.Generator) -> float:
+    """The least part of the radii with which all sets of all cells are inside after 1 .. samples draws."""
+    needed, n = 0.0, np.arange(1, samples + 1)
+    x = (log_term + np.log(2) + 0.5 * np.log(n)) / n
+    for row in rows:
+        seen = rng.random((samples, 1)) < np.cumsum(row)
+        drawn = np.diff(seen, axis=1, prepend=False)  # [samples, outcomes], one True in each line
+        for chosen in product((False, True), repeat=len(row) - 1):
+            if any(chosen):
+                true = float(row[:-1][list(chosen)].sum())
+                share = np.cumsum(drawn[:, :-1][:, list(chosen)].any(axis=1)) / n
+                if 0 < true < 1:
+                    needed = max(needed, float((_kl(share, true) / x).max()))
+    return needed
+
+
+def _kl(a: Floats, b: float) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = np.where(a > 0, a * np.log(a / b), 0.0), np.where(a < 1, (1 - a) * np.log((1 - a) / (1 - b)), 0.0)
+    return np.asarray(parts[0] + parts[1])
+
+
+def outcomes(mdp: rf.FiniteMDP) -> Floats:
+    """[cells, outcomes] the rows of a stationary problem outside its reset states, all reset states one outcome."""
+    dense = mdp.transition.matrix(0).toarray()[np.repeat(~mdp.reset, mdp.n_actions)]
+    return np.hstack([dense[:, ~mdp.reset], dense[:, mdp.reset].sum(axis=1, keepdims=True)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--episodes", type=int, default=200)
+    parser.add_argument("--samples", type=int, default=10_000)
+    arguments = parser.parse_args()
+    console = Console(width=150)
+    table = Table("problem", "part of the radii", "runs", "optimism fails", "rates fail", "any claim fails")
+    for name, (make, settings) in PROBLEMS.items():
+        for part in PARTS:
+            found = failures(make(), part, arguments.seeds, arguments.episodes, **settings)
+            table.add_row(
+                name, f"{part:.3g}", str(arguments.seeds), *(str(found[x]) for x in ("optimism", "rates", "any"))
+            )
+    console.print(f"Claims of runs of {arguments.episodes} rounds; optimism may fail in {P:.0%} of them")
+    console.print(table)
+    table = Table("problem", "cells", "runs", "outside", "allowed", "part needed: median", "at 1 - p'", "largest")
+    for name, (make, settings) in list(PROBLEMS.items())[:2]:
+        mdp = make()
+        log_term = interval_width(mdp.problem(), settings.get("pooled", False), P, 0.0).log_term
+        rows = outcomes(mdp)
+        needed = [
+            part_needed(rows, log_term, arguments.samples, np.random.default_rng(seed))
+            for seed in range(arguments.seeds)
+        ]
+        outside, quantile = sum(part > 1 for part in needed), np.quantile(needed, 1 - CONCENTRATION * P)
+        numbers = (f"{x:.3f}" for x in (np.median(needed), quantile, max(needed)))
+        allowed = f"{CONCENTRATION * P:.2%}"
+        table.add_row(name, str(len(rows)), str(arguments.seeds), str(outside), allowed, *numbers)
+    console.print(f"The event behind the intervals, for 1 .. {arguments.samples:,} samples of every cell")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
