@@ -116,7 +116,8 @@ bench-danger: $(VENV)/.dev
 bench-machines: $(VENV)/.dev
 	$(BIN)/python benchmarks/machines.py $(OPTIONS)
 
-# How late commands are, falls and kills on a machine that does not wait (hours). OPTIONS="--short" takes about a minute.
+# How late commands are, falls and kills on a machine that does not wait (hours; stop it with Ctrl-C and go on later).
+# OPTIONS="--short" shows in some minutes that it works, OPTIONS="--table real_time.jsonl" prints the tables.
 bench-real-time: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/real_time.py $(OPTIONS)
 

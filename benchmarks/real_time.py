@@ -1,78 +1,114 @@
 """A world that does not wait: how late commands are, what handing over a plan costs, falls, and what killing does.
 
 Run: python benchmarks/real_time.py [PART ..] [--seconds 600] [--repeats 3] [--seeds 0:10] [--kills 50] [--short]
-         [--out real_time.jsonl]
+         [--player model-search] [--out real_time.jsonl]
      python benchmarks/real_time.py --table real_time.jsonl ..
 Parts, each on the cart-pole of `resetfree machine` in a process of its own, over UDP:
-  lateness  commands at 100 and 500 Hz while a learner works at full load, with and without the real-time class: their
-            lateness, and how many came in time as the machine itself counts them
-  handover  what it costs the process that acts to take a plan of 1 MB from the board
+  lateness  commands at 100 and 500 Hz while a learner works at full load, at 500 Hz with the real-time class too:
+            their lateness, and how many came in time as the machine itself counts them (90 minutes)
+  handover  what it costs the process that acts to take a plan of 1 MB from the board, which a thread
+            has read ahead, and if it reads them itself (ten minutes)
   falls     falls before so many steps up: in a world that waits, at a rate, at a rate with the learner killed every 30
-            seconds, and with thinking in the loop
+            seconds, and with thinking in the loop. All but the first go by the clock: 50 steps take a second (hours)
   kills     random SIGKILLs of the process that acts, of its learner and of the machine: what is lost, and whether the
-            run can be played again from its file
-One JSON line per measurement. --short takes about a minute, and shows only that it works.
+            run can be played again from its file (about an hour)
+One JSON line per measurement, written when it is made. What is in the file of results is not measured again, so that
+the same command goes on after Ctrl-C; --seeds 3:4, --rates 500 and --repeats 1 make parts of parts. --short takes a few
+minutes, and shows only that it works. Measure on cores with nothing else to do: each line has the load that it began
+with.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `benchmarks`, where this file is run as a script
 
-from benchmarks.real_time_trials import QUANTILES, SHORT, WORLDS, Sizes, falls, handover, kills, lateness
+from benchmarks.real_time_harm import WORLDS, falls, kills
+from benchmarks.real_time_trials import QUANTILES, SHORT, Sizes, handover, lateness
 
 PARTS = ("lateness", "handover", "falls", "kills")
 
 
+def read(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Results; a line that was not written to its end is none."""
+    found: list[dict[str, Any]] = []
+    for line in lines:
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
 def table(lines: Iterable[str]) -> str:
     """Results as tables in Markdown."""
-    found = [json.loads(line) for line in lines if line.startswith("{")]
     rows: list[str] = []
-    for part, group in groupby(sorted(found, key=lambda one: PARTS.index(one["part"])), key=lambda one: one["part"]):
+    for part, group in groupby(
+        sorted(read(lines), key=lambda one: PARTS.index(one["part"])), key=lambda one: one["part"]
+    ):
         rows += [*TABLES[part](list(group)), ""]
     return "\n".join(rows)
 
 
+def is_done(key: dict[str, Any], done: Iterable[dict[str, Any]]) -> bool:
+    """Whether there is a line of this measurement, of the same size."""
+    return any(key.items() <= one.items() for one in done)
+
+
 def _lateness_table(lines: list[dict[str, Any]]) -> list[str]:
-    rows = ["| rate | class | commands in time | p50 us | p99 | p99.9 | max | ticks skipped |", "|" + "---|" * 8]
-    for one in lines:
+    rows = ["| rate | class | seconds | in time | p50 us | p99 | p99.9 | max | ticks skipped |", "|" + "---|" * 9]
+    for one in sorted(lines, key=lambda one: (one["rate"], one["real_time"], one["repeat"])):
         share = one["machine"]["in_time"] / max(one["machine"]["due"], 1)
         times = " | ".join(f"{one[name]:,.0f}" for name in QUANTILES)
         missed = f"{one['skipped']} of {one['commands'] + one['skipped']}"
-        rows.append(f"| {one['rate']:g} Hz | {one['class']} | {share:.3%} | {times} | {missed} |")
+        first = f"| {one['rate']:g} Hz | {one['class']} | {one['seconds']:g}"
+        rows.append(f"{first} | {share:.3%} of {one['machine']['due']:,} | {times} | {missed} |")
     return rows
 
 
 def _handover_table(lines: list[dict[str, Any]]) -> list[str]:
-    rows = ["| class | plans of 1 MB | p50 us | p99 | p99.9 | max | nothing new: p99 |", "|" + "---|" * 7]
-    for one in lines:
+    rows = ["| class | read | plans of 1 MB | p50 us | p99 | p99.9 | max | ticks late: p99 |", "|" + "---|" * 8]
+    for one in sorted(lines, key=lambda one: (one["real_time"], not one["ahead"])):
         times = " | ".join(f"{one[f'taken {name}']:,.0f}" for name in QUANTILES)
-        rows.append(f"| {one['class']} | {one['taken']} | {times} | {one['none p99']:,.1f} |")
+        how = "ahead" if one["ahead"] else "in the loop"
+        rows.append(f"| {one['class']} | {how} | {one['taken']} | {times} | {one['late p99']:,.0f} |")
     return rows
 
 
 def _falls_table(lines: list[dict[str, Any]]) -> list[str]:
-    rows = ["| world | falls: median | each seed | steps: median |", "|" + "---|" * 4]
-    for world in WORLDS:
-        ones = sorted((one for one in lines if one["world"] == world), key=lambda one: one["seed"])
+    rows = ["| world | falls: mean | times those where it waits | each seed | steps: median |", "|" + "---|" * 5]
+    by_world = {world: {one["seed"]: one for one in lines if one["world"] == world} for world in WORLDS}
+    for world, ones in by_world.items():
+        both = sorted(ones.keys() & by_world[WORLDS[0]].keys())  # compared on the same seeds
+        mine, waits = (sum(found[seed]["falls"] for seed in both) for found in (ones, by_world[WORLDS[0]]))
         if ones:
-            each = " ".join(f"{one['falls']}{'' if one['reached'] else '+'}" for one in ones)
-            steps = median(one["steps"] for one in ones)
-            rows.append(f"| {world} | {median(one['falls'] for one in ones):g} | {each} | {steps:.0f} |")
-    return [*rows, "", "+ not learned within the cap of steps."]
+            each = " ".join(f"{ones[seed]['falls']}{'' if ones[seed]['reached'] else '+'}" for seed in sorted(ones))
+            steps = median(one["steps"] for one in ones.values())
+            times = f"{mine / waits:.2f}" if waits else "-"
+            rows.append(
+                f"| {world} | {mean(one['falls'] for one in ones.values()):.1f} | {times} | {each} | {steps:.0f} |"
+            )
+    return [
+        *rows,
+        "",
+        f"Before {max(one['wanted'] for one in lines):,} steps up. + not learned within the cap of steps.",
+    ]
 
 
 def _kills_table(lines: list[dict[str, Any]]) -> list[str]:
-    rows = ["| killed: acting | learner | machine | rounds | lost or changed | played again |", "|" + "---|" * 6]
+    rows = [
+        "| killed: acting | learner | machine | rounds | lost, changed or doubled | played again |",
+        "|" + "---|" * 6,
+    ]
     for one in lines:
         done = " | ".join(str(times) for times in one["killed"].values())
         again = "the same" if one["replay"] == 0 else "not the same"
@@ -92,7 +128,9 @@ def main() -> None:
     parser.add_argument("--rates", type=lambda text: tuple(map(float, text.split(","))), help="in Hz, of lateness")
     parser.add_argument("--seeds", type=lambda text: range(*map(int, text.split(":"))), help="first:end, of falls")
     parser.add_argument("--kills", type=int)
+    parser.add_argument("--plans", type=int, help="of each measurement of the handover")
     parser.add_argument("--learner", help="the scheduling class of the process that learns: lowest or usual")
+    parser.add_argument("--player", help="the primal player: model-search or neural-search")
     parser.add_argument("--short", action="store_true", help="everything, as short as it can be")
     parser.add_argument("--out", type=Path, default=Path("real_time.jsonl"), help="lines are added to it")
     parser.add_argument("--table", nargs="+", type=Path, help="results files to make tables of")
@@ -102,12 +140,21 @@ def main() -> None:
         return
     given = {name: arguments[name] for name in Sizes.__dataclass_fields__ if arguments.get(name) is not None}
     sizes = Sizes(**{**(vars(SHORT) if arguments["short"] else {}), **given})
-    with tempfile.TemporaryDirectory() as folder, arguments["out"].open("a") as out:
+    out: Path = arguments["out"]
+    before = out.read_text() if out.exists() else ""
+    done = read(before.splitlines())
+    with tempfile.TemporaryDirectory() as folder, out.open("a") as lines:
+        if before and not before.endswith("\n"):
+            lines.write("\n")
         for part in arguments["parts"] or PARTS:
-            for one in MEASURED[part](sizes, Path(folder)):
-                line = json.dumps({"part": part, **one})
+            for key, made in MEASURED[part](sizes, Path(folder)):
+                key = {"part": part, **key}
+                if is_done(key, done):
+                    continue
+                begun = {"load": round(os.getloadavg()[0], 2)}
+                line = json.dumps({**key, **begun, **made()})
                 print(line, flush=True)
-                print(line, file=out, flush=True)
+                print(line, file=lines, flush=True)
 
 
 if __name__ == "__main__":

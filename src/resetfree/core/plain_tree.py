@@ -24,7 +24,6 @@ import numpy as np
 
 from resetfree.core.arrays import DTYPE, MOST_AXES, plain_dtype
 from resetfree.core.errors import InvalidInput
-from resetfree.core.reused_memory import Empty, fresh
 
 MAGIC = b"rfp1"
 HEAD = len(MAGIC) + 4
@@ -47,11 +46,10 @@ def encode(value: Any) -> bytes:
     return b"".join((MAGIC, len(head).to_bytes(4, "little"), head, *parts))
 
 
-def decode(data: bytes | memoryview, classes: Mapping[str, type], empty: Empty = fresh) -> Any:
+def decode(data: bytes | memoryview, classes: Mapping[str, type]) -> Any:
     """The tree of `encode`, its arrays as copies; raises InvalidInput for any other bytes.
 
     classes: the dataclasses and named tuples that may be made, by module:qualname; see `by_name`.
-    empty: makes the arrays, which are filled here; see `reused_memory`.
     """
     data = memoryview(data)
     try:
@@ -60,7 +58,7 @@ def decode(data: bytes | memoryview, classes: Mapping[str, type], empty: Empty =
         length = int.from_bytes(data[len(MAGIC) : HEAD], "little")
         if length > min(MOST_HEAD, len(data) - HEAD):
             _refuse("its head is longer than itself")
-        reader = _Reader(data, HEAD + length, classes, empty)
+        reader = _Reader(data, HEAD + length, classes)
         tree = reader.value(json.loads(bytes(data[HEAD : HEAD + length])), 0)
         if reader.at != len(data):
             _refuse(f"{len(data) - reader.at} bytes are left over")
@@ -147,8 +145,8 @@ def _array_head(array: np.ndarray[Any, Any], parts: list[bytes], where: str, *, 
 class _Reader:
     """Makes a tree from its head; `at` is where the bytes of the next array begin."""
 
-    def __init__(self, data: memoryview, at: int, classes: Mapping[str, type], empty: Empty) -> None:
-        self.data, self.at, self.classes, self.empty = data, at, classes, empty
+    def __init__(self, data: memoryview, at: int, classes: Mapping[str, type]) -> None:
+        self.data, self.at, self.classes = data, at, classes
 
     def value(self, head: Any, deep: int) -> Any:
         if deep > DEEPEST:
@@ -198,9 +196,7 @@ class _Reader:
         if dtype.kind == "b" and n and flat.view(np.uint8).max() > 1:
             _refuse("an array in it has Booleans other than 0 and 1")
         self.at += n * dtype.itemsize
-        found = self.empty(dtype, shape, order)
-        found[...] = flat.reshape(shape, order=order)
-        return found
+        return np.array(flat.reshape(shape, order=order), order="K")
 
 
 def _refuse(why: str) -> NoReturn:

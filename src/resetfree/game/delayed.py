@@ -19,7 +19,6 @@ import numpy as np
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import by_name, decode, encode, plan_digest
-from resetfree.core.reused_memory import Empty, fresh
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
 from resetfree.game.loop import FEEDBACK, Game, begin, learn_round, make_plan, reset_if_due
 from resetfree.problems.contract import Policy, Problem, State
@@ -54,19 +53,13 @@ class HeldPlan(NamedTuple):
 
     @classmethod
     def read(
-        cls,
-        data: bytes | memoryview,
-        classes: Mapping[str, type] | None = None,
-        *,
-        kept: bool = True,
-        empty: Empty = fresh,
+        cls, data: bytes | memoryview, classes: Mapping[str, type] | None = None, *, kept: bool = True
     ) -> HeldPlan:
         """Decode a plan; raises InvalidInput for any other bytes.
 
         classes: default, all policies that are known.  kept: whether its bytes are needed besides.
-        empty: makes its arrays, see `decode`.
         """
-        tree = decode(data, policy_classes() if classes is None else classes, empty)
+        tree = decode(data, policy_classes() if classes is None else classes)
         kinds = {"based_on": int, **dict.fromkeys(("lam", "v_r", "v_c", "upper"), float)}
         good = isinstance(tree, dict) and tree.keys() == {*kinds, "policy"}
         if not good or any(type(tree[name]) is not kind for name, kind in kinds.items()):

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.real_time import PARTS, table
-from benchmarks.real_time_trials import SHORT, WORLDS, Recorded, Sizes, changed
+from benchmarks import real_time
+from benchmarks.real_time import PARTS, is_done, main, read, table
+from benchmarks.real_time_harm import WORLDS, changed
+from benchmarks.real_time_trials import SHORT, Measurement, Recorded, Sizes
 from tests.core.simulated_clock import Simulated
 
 TIMES = {"p50": 70.0, "p99": 630.0, "p99.9": 4628.0, "max": 8630.0}
 LINES: list[dict[str, Any]] = [
     {"part": "kills", "killed": {"acting": 20, "learner": 18, "machine": 12}, "rounds": 900, "lost": 0, "replay": 0},
-    {"part": "lateness", "rate": 100.0, "class": "usual", "commands": 9990, "skipped": 10, **TIMES}
-    | {"machine": {"due": 10_000, "in_time": 9_995}},
-    {"part": "handover", "class": "real-time", "taken": 100, "none p99": 5.7}
+    {"part": "lateness", "rate": 100.0, "real_time": False, "repeat": 0, "seconds": 600.0}
+    | {"class": "usual", "commands": 9990, "skipped": 10, **TIMES, "machine": {"due": 10_000, "in_time": 9_995}},
+    {"part": "handover", "class": "real-time", "real_time": True, "ahead": True, "taken": 100, "late p99": 87.0}
     | {f"taken {name}": value for name, value in TIMES.items()},
     *(
-        {"part": "falls", "world": "waits", "seed": i, "falls": 3 + i, "steps": 6000, "reached": i < 2}
-        for i in range(3)
+        {
+            "part": "falls",
+            "world": world,
+            "seed": i,
+            "wanted": 5000,
+            "falls": falls + i,
+            "steps": 6000,
+            "reached": i < 2,
+        }
+        for world, falls, seeds in (("waits", 3, 3), ("at a rate", 4, 2))
+        for i in range(seeds)
     ),
 ]
 
@@ -28,11 +41,12 @@ LINES: list[dict[str, Any]] = [
 def test_the_tables_say_what_was_measured() -> None:
     text = table([*map(json.dumps, LINES), "not a line"])
     rows = [row for row in text.splitlines() if row.startswith("|") and "---" not in row]
-    assert "| 100 Hz | usual | 99.950% | 70 | 630 | 4,628 | 8,630 | 10 of 10000 |" in rows
-    assert "| real-time | 100 | 70 | 630 | 4,628 | 8,630 | 5.7 |" in rows
-    assert "| waits | 4 | 3 4 5+ | 6000 |" in rows
+    assert "| 100 Hz | usual | 600 | 99.950% of 10,000 | 70 | 630 | 4,628 | 8,630 | 10 of 10000 |" in rows
+    assert "| real-time | ahead | 100 | 70 | 630 | 4,628 | 8,630 | 87 |" in rows
+    assert "| waits | 4.0 | 1.00 | 3 4 5+ | 6000 |" in rows
+    assert "| at a rate | 4.5 | 1.29 | 4 5 | 6000 |" in rows  # 9 falls where there are 7, on the same seeds
     assert "| 20 | 18 | 12 | 900 | 0 | the same |" in rows
-    order = [text.index(word) for word in ("commands in time", "plans of 1 MB", "world", "played again")]
+    order = [text.index(word) for word in ("ticks skipped", "plans of 1 MB", "world", "played again")]
     assert order == sorted(order)
     assert {one["part"] for one in LINES} == set(PARTS)
     assert WORLDS[0] == "waits"
@@ -72,3 +86,34 @@ def test_every_command_is_recorded_and_a_short_version_is_shorter(monkeypatch: p
     full = Sizes()
     assert (full.seconds, full.repeats, len(full.seeds), full.steps, full.kills) == (600.0, 3, 10, 5_000, 50)
     assert SHORT.seconds * SHORT.repeats < full.seconds
+
+
+def test_what_is_measured_is_not_measured_again_unless_it_was_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    made: list[int] = []
+
+    def measured(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
+        for repeat in range(sizes.repeats):
+            key = {"repeat": repeat, "kills": sizes.kills}
+            yield Measurement(key, lambda: {"killed": {}, "rounds": made.append(sizes.kills), "lost": 0, "replay": 0})
+
+    monkeypatch.setitem(real_time.MEASURED, "kills", measured)
+    out = tmp_path / "results.jsonl"
+
+    def run(*words: str) -> list[int]:
+        made.clear()
+        monkeypatch.setattr("sys.argv", ["real_time.py", "kills", "--out", str(out), *words])
+        main()
+        return list(made)
+
+    assert run("--kills", "5", "--repeats", "1") == [5]
+    assert run("--kills", "5", "--repeats", "3") == [5, 5]
+    with out.open("a") as lines:
+        lines.write('{"part": "kills", "repeat": 3, "kil')  # it was killed there
+    assert run("--kills", "5", "--repeats", "3") == []
+    assert run("--short") == [SHORT.kills]
+    found = read(out.read_text().splitlines())
+    assert is_done({"part": "kills", "repeat": 2, "kills": 5}, found)
+    assert not is_done({"part": "kills", "repeat": 3, "kills": 5}, found)
+    capsys.readouterr()

@@ -27,7 +27,6 @@ import numpy as np
 from resetfree.core.errors import InvalidInput, NotCertifiable, Notice, RunError
 from resetfree.core.interrupts import Stop, held
 from resetfree.core.priority import Scheduling, take_highest
-from resetfree.core.reused_memory import Pool
 from resetfree.core.settings import PositiveInt, check
 from resetfree.core.ticks import SECOND, Ticks
 from resetfree.game.contract import Round
@@ -42,6 +41,7 @@ from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.places import LOWEST, Place, RayLearner
+from resetfree.runs.live.plan_reader import PlanReader
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor, board_folder
 from resetfree.runs.recorded import checked
@@ -151,8 +151,8 @@ def act(
             progress=report,
             oracle=None if setup.world.mdp is None else Evaluator(setup.world.mdp),
         )
-        with recorder, _quiet() as scheduling:
-            acting = _Acting(setup, game, clock, learner, recorder, stop=stop, episodes=ledger.episodes)
+        with recorder, _quiet() as scheduling, PlanReader(learner.plans, policy_classes()) as plans:
+            acting = _Acting(setup, game, clock, learner, plans, recorder, stop=stop, episodes=ledger.episodes)
             acting.tell(f"The process that acts: {scheduling.words}")
             try:
                 ended = acting.play(*ledger.totals(), budget, operator, began)
@@ -172,6 +172,7 @@ class _Acting:
         game: DelayedGame,
         clock: ByTheClock,
         learner: Supervisor,
+        plans: PlanReader,
         recorder: Recorder,
         *,
         stop: Stop,
@@ -180,11 +181,9 @@ class _Acting:
         problem = setup.world.problem
         assert isinstance(problem, SteppedProblem)
         self._problem, self._game, self._clock, self._stop = problem, game, clock, stop
-        self._learner, self._recorder = learner, recorder
+        self._learner, self._plans, self._recorder = learner, plans, recorder
         self._episodes, self._signal = episodes, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
-        self._classes = policy_classes()
-        self._memory = Pool()
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
         self._moved = False  # whether the safe action was commanded since the sensors of the next start
@@ -278,6 +277,7 @@ class _Acting:
     def _hear(self) -> None:
         """What happened elsewhere: raises what ended the learner or the recorder."""
         self._recorder.check()
+        self._plans.check()
         self._learner.check()
         while self._learner.told:
             self.tell(self._learner.told.pop(0), loud=True)
@@ -291,16 +291,12 @@ class _Acting:
         return None if self._stop else self._plan
 
     def _take(self) -> None:
-        found = self._learner.plans.take(self._read, self._number)
-        if found is not None:
-            (self._number, _, self._digest), self._plan = found
+        found = self._plans.newest
+        if found is not None and found.number > self._number:
+            self._number, self._digest, self._plan = found
             if self._number == 1:
                 words = self._learner.scheduling()
                 self.tell(f"The process that learns: {words}")
-
-    def _read(self, data: memoryview) -> HeldPlan:
-        """A plan, its arrays in memory that earlier plans have left."""
-        return HeldPlan.read(data, self._classes, kept=False, empty=self._memory.lend(len(data)))
 
     def _wait(self, least: int) -> None:
         """Wait for a plan that rests on round `least` or a later one; the machine is safe meanwhile."""
