@@ -92,7 +92,7 @@ def played(*resets: int, episodes: int = 10, asked: int = 0) -> rf.Run:
     made = rf.learn("grid-v0", "uniform", episodes=episodes)
     made.columns["reset"][:] = [k + 1 in resets for k in range(episodes)]
     people = [Intervention(k, "stuck", "", "environment", "", "", 0.0) for k in range(asked)]
-    return replace(made, interventions=people)
+    return replace(made, interventions=tuple(people))
 
 
 def test_the_headline_says_how_many_resets_and_since_when_there_are_none() -> None:
