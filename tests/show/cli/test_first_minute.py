@@ -91,8 +91,8 @@ def played(*resets: int, episodes: int = 10, asked: int = 0) -> rf.Run:
     """A run whose resets were in these episodes."""
     made = rf.learn("grid-v0", "uniform", episodes=episodes)
     made.columns["reset"][:] = [k + 1 in resets for k in range(episodes)]
-    people = tuple(Intervention(k, "stuck", "", "environment", "", "", 0.0) for k in range(asked))
-    return replace(made, interventions=people)
+    people = [Intervention(k, "stuck", "", "environment", "", "", 0.0) for k in range(asked)]
+    return replace(made, interventions=tuple(people))
 
 
 def test_the_headline_says_how_many_resets_and_since_when_there_are_none() -> None:
@@ -130,10 +130,10 @@ def test_a_run_ends_with_a_sentence_a_table_one_dim_line_and_what_is_next(tmp_pa
 
 def test_waiting_is_shown_only_where_an_operator_was_used() -> None:
     made = played(3)
-    both = (
+    both = [
         Intervention(0, "start", "", "environment", "", "", 4e-5),
         Intervention(3, "reset", "", "kim", "", "", 90.0),
-    )
+    ]
     assert "waited" not in shown(replace(made, interventions=both[:1]))
     assert "1 reset by an operator, who was waited for 90 s in all" in shown(replace(made, interventions=both))
 
