@@ -257,6 +257,13 @@ def known(file: Path) -> list[dict[str, Any]]:
     return found
 
 
+def add(file: Path, result: str) -> None:
+    """A line at the end of a file, also after one that was cut off."""
+    cut_off = file.exists() and not file.read_text().endswith("\n") and file.stat().st_size > 0
+    with file.open("a") as lines:
+        lines.write("\n" * cut_off + result + "\n")
+
+
 def current(results: Iterable[dict[str, Any]], contact: Contact) -> list[dict[str, Any]]:
     """Those of a contact as it is now, by seed."""
     mine = {one["seed"]: one for one in results if (one["contact"], one["digest"]) == (contact.name, contact.digest)}
@@ -305,7 +312,7 @@ def write_page(results: list[dict[str, Any]], page: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:5", help="first:end")
-    parser.add_argument("--only", default="", help="a part of the names of contacts")
+    parser.add_argument("--only", default="", help="parts of the names of contacts, with commas")
     parser.add_argument("--file", type=Path, default=FILE)
     parser.add_argument("--page", action="store_true", help="write the page from the file, and play nothing")
     options = parser.parse_args()
@@ -316,13 +323,16 @@ def main() -> None:
         parser.error(f"--seeds must be first:end, such as 0:5. Got {options.seeds} instead.")
     sys.path.insert(0, str(ROOT / "examples" / "gym"))
     first, end = map(int, options.seeds.split(":"))
-    for contact in (one for one in CONTACTS if options.only.lower() in one.name.lower()):
-        done = {one["seed"] for one in current(known(options.file), contact)}
-        for seed in (seed for seed in range(first, end) if seed not in done):
+    wanted = [one for one in CONTACTS if any(part in one.name.lower() for part in options.only.lower().split(","))]
+    if not wanted:
+        parser.error(f"--only must name some of {', '.join(one.name for one in CONTACTS)}. Got {options.only} instead.")
+    for seed in range(first, end):  # every contact once, then all again
+        for contact in wanted:
+            if any(one["seed"] == seed for one in current(known(options.file), contact)):
+                continue
             result = json.dumps(played(contact, seed))
             print(result, flush=True)
-            with options.file.open("a") as file:
-                file.write(result + "\n")
+            add(options.file, result)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import continue_runs
 from benchmarks import first_contacts as contacts
 from benchmarks.first_contacts import CONTACTS, Contact
 
@@ -64,7 +65,7 @@ def test_what_was_played_is_not_played_again(tmp_path: Path, monkeypatch: pytest
     """A line that was cut off by a kill is played again."""
     maze = next(contact for contact in CONTACTS if contact.name == "sticky maze")
     file, asked = tmp_path / "results.jsonl", []
-    file.write_text(json.dumps(line(maze, 0)) + "\n" + json.dumps(line(maze, 1))[:30] + "\n")
+    file.write_text(json.dumps(line(maze, 0)) + "\n" + json.dumps(line(maze, 1))[:30])
 
     def play(contact: Contact, seed: int) -> dict[str, Any]:
         asked.append(seed)
@@ -76,6 +77,32 @@ def test_what_was_played_is_not_played_again(tmp_path: Path, monkeypatch: pytest
     assert asked == [1, 2]
     contacts.main()
     assert asked == [1, 2]
+    assert [one["seed"] for one in contacts.known(file)] == [0, 1, 2]
+
+
+def test_a_continued_run_is_not_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seeds with the same numbers of episodes are in the file; one that was cut off, and others, are played."""
+    file, asked = tmp_path / "continued.jsonl", []
+    counts = {"killed": 9, "first": 4, "first_as_long": 3, "second": 1, "second_without_data": 5}
+    done = {"seed": 0, "planned": 6, "more": 8, "second_episodes": 6} | counts
+    file.write_text(json.dumps(done) + "\n" + json.dumps(done | {"seed": 1})[:30])
+
+    def play(seed: int, folder: Path, options: Any) -> dict[str, int]:
+        asked.append(seed)
+        return counts | {"second": 3}
+
+    monkeypatch.setattr(continue_runs, "one_seed", play)
+    words = ["--seeds", "3", "--planned", "6", "--more", "8", "--second", "6", "--file", str(file)]
+    monkeypatch.setattr(sys, "argv", ["continue_runs.py", *words])
+    continue_runs.main()
+    continue_runs.main()
+    assert asked == [1, 2]
+    shown = capsys.readouterr().out
+    assert "| 0 | 9 | 4 | 3 | 1 | 5 |" in shown
+    assert "| mean | 9.0 | 4.0 | 3.0 | 2.3 | 5.0 |" in shown
+    assert "fewer resets than the first in 1 of 3 seeds" in shown
 
 
 def test_a_result_has_what_the_table_shows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,9 @@ class StickyMaze(gym.Env[Any, Any]):
 
 def problem() -> GymProblem:
     """Nothing is a fall; at the goal it restarts by itself."""
-    again = "restart for free"
-    return rf.from_gym(StickyMaze(), horizon=HORIZON, reset_when="never", goal_when="terminated", after_goal=again)
+    return rf.from_gym(
+        StickyMaze(), horizon=HORIZON, reset_when="never", goal_when="terminated", after_goal="restart for free"
+    )
 
 
 def main(seed: int = 0, episodes: int = EPISODES) -> None:
