@@ -88,7 +88,8 @@ class Kept:
         self.primal, self.dual = case.players(self.mdp)
         self.file = folder / f"{'-'.join(re.findall('[a-z0-9]+', case.name.lower()))}-{seed}.npz"
         self.game: Game = begin(self.problem, self.primal, self.dual, episodes=MOST, seed=seed)
-        self.expected, self.realised, self.rows = 0.0, 0, []
+        self.expected, self.realised = 0.0, 0
+        self.rows: list[Any] = []
         if self.file.exists():
             self._take_up()
 
