@@ -73,7 +73,7 @@ def first_below(primal: Any, problem: Any, share: float) -> int | None:
         low, high = high, 2 * high
         if high > 200_000_000:
             return None
-    while high - low > max(1, low // 200):
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if certified(primal, problem, middle) >= share * middle else (low, middle)
     return high
@@ -89,7 +89,7 @@ class Kept:
         self.file = folder / f"{'-'.join(re.findall('[a-z0-9]+', case.name.lower()))}-{seed}.npz"
         self.game: Game = begin(self.problem, self.primal, self.dual, episodes=MOST, seed=seed)
         self.expected, self.realised = 0.0, 0
-        self.rows: list[Any] = []
+        self.rows: list[list[float]] = []  # K, expected and realised Resets
         if self.file.exists():
             self._take_up()
 

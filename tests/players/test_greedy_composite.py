@@ -211,7 +211,9 @@ def test_a_new_level_is_a_switch() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"switching": "rare"}, {"variance_aware": False}, {"switching": "rare", "scale": 0.3}], ids=str
+    "settings",
+    [{"switching": "rare"}, {"variance_aware": False}, {"switching": "rare", "scale": 0.3}, {"width": "proved"}],
+    ids=str,
 )
 def test_options_keep_the_contract(settings: dict[str, Any]) -> None:
     check_primal(GreedyComposite(**settings))

@@ -19,6 +19,7 @@ from resetfree.core.state import dump, load
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.shared.determinant_states import DeterminantState
 from resetfree.players.shared.interval_states import IntervalState
+from resetfree.players.testing.battery import check_primal
 from resetfree.theory.certificates import OPTIMISM, RATES, certify
 from resetfree.theory.proved_widths import CORNERS, SETS, determinant_betas
 
@@ -209,6 +210,10 @@ def test_widths_grow_with_the_determinants_of_the_data() -> None:
     assert (last[1] > first[1]).all()
     for h, n in enumerate(visits):
         assert 0 < state.data.log_det[h] <= 3 * log(1 + n / 3) + 1e-9
+
+
+def test_it_keeps_the_contract() -> None:
+    check_primal(LinearUCB(B=5.0, width="proved"))
 
 
 @pytest.mark.parametrize("name", ["ledge", "features"])

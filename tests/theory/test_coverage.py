@@ -44,6 +44,7 @@ def part_needed(seed: int, samples: int, log_term: float) -> float:
 def parts() -> Floats:
     """[seeds] for the four cells of a problem of three outcomes."""
     problem = rf.make("ledge-v0", places=2, horizon=2).problem()
+    assert problem.n_states is not None
     cells = problem.n_states * problem.n_actions
     log_term = interval_width(problem, True, P, 0.0).log_term - np.log(cells / len(ROWS))
     return np.array([part_needed(seed, 3000, log_term) for seed in range(SEEDS)])
