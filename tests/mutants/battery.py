@@ -241,6 +241,12 @@ def _() -> list[Certificate]:
     return [*forged(name, lam=lambda column: 8 * column), *forged(name, reset=True)]
 
 
+@mutant("values or multipliers made up where lambda* is not in the class")
+def _() -> list[Certificate]:
+    name = "uniform, B a little too small"
+    return [*forged(name, v_c=-0.5), *forged(name, lam=-1e4)]
+
+
 @mutant("resets hidden")
 def _() -> list[Certificate]:
     return forged("uniform, constant step", reset=False)

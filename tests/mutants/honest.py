@@ -122,6 +122,7 @@ RUNS: dict[str, Made] = {
     "uniform, coin betting": lambda: learn("uniform", "coin-betting", feedback="realised"),
     "uniform, counting": lambda: learn("uniform", "counting", feedback="realised"),
     "best response, doubling": lambda: learn("best-response", "doubling", "random-linear-v0", feedback="realised"),
+    "uniform, B a little too small": lambda: learn("uniform", feedback="realised", settings={"dual": {"B": 38.5}}),
     "uniform, one-hot": lambda: learn("uniform", problem=one_hot(), feedback="realised"),
     "algorithm 1, search": lambda: learn("linear-ucb", "search", settings=THEORY),
     "continuum": lambda: learn("uniform", "constant-penalty", "continuous-linear-v0", settings={"dual": {"C": 1.0}}),

@@ -64,6 +64,7 @@ BAD_OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("random-linear-v0", {"n_actions": 0}),
     ("random-linear-v0", {"d": 1}),
     ("random-linear-v0", {"horizon": 0}),
+    ("random-linear-v0", {"epsilon": 1.5}),
     ("random-linear-v0", {"seed": -1}),
 ]
 

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import numpy as np
 
-from resetfree.core.settings import Count, PositiveInt, Range
+from resetfree.core.settings import Count, Fraction, PositiveInt, Range
 from resetfree.problems.finite.checks import Horizon
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
@@ -86,10 +86,28 @@ def random_linear(
     horizon: Horizon = 6,
     seed: Count = 1,
     risk_pays: bool = True,
+    epsilon: Fraction = 0.0,
 ) -> FiniteMDP:
-    """As `drifting-v0`, with the same dynamics at every step."""
+    """As `drifting-v0`, with the same dynamics at every step.
+
+    epsilon: the share of dynamics and rewards that is drawn for each pair alone, and so is not linear in phi. Rows move
+    within the live states: what is safe stays safe. P is within 2 epsilon of a linear one (sum over s'), r within
+    epsilon; `theory.assumptions.misspecification` measures both.
+    """
     twin = drifting(n_states, n_actions, d, horizon, seed, risk_pays=risk_pays, stationary=True)
-    return twin.replace(name="random-linear-v0")
+    if epsilon == 0.0:
+        return twin.replace(name="random-linear-v0")
+    n_live, rng = n_states - 1, np.random.default_rng([seed, 1])
+    alone = np.zeros((n_states, n_actions, n_states))
+    alone[:n_live, :, :n_live] = rng.dirichlet(np.full(n_live, CONCENTRATION), size=(n_live, n_actions))
+    linear = twin.transition.matrix(0).toarray().reshape(alone.shape)
+    falls = linear[:, :, -1:]  # kept as it is
+    transition = (1.0 - epsilon) * linear + epsilon * (1.0 - falls) * alone
+    transition[:, :, -1:] = falls
+    reward = (1.0 - epsilon) * twin.reward[0] + epsilon * rng.random(twin.reward[0].shape)
+    total = transition.sum(axis=2, keepdims=True)
+    rows = transition / np.where(total > 0, total, 1.0)
+    return twin.replace(transition=rows, reward=reward, name="random-linear-v0")
 
 
 def _measures(rng: np.random.Generator, d: int, n_live: int) -> Floats:

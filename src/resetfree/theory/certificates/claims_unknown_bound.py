@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, e, log
+from math import ceil, e, log, sqrt
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
@@ -38,9 +38,11 @@ def unknown_bound(run: Record, cover: Cover, side: DualSide) -> list[Certificate
             raise NotCertifiable("its phases must count the resets that happened")
         if ages is not None and not ages.all_new:
             raise NotCertifiable("some plans were made with the multiplier of an earlier phase")
-        phases, primal = player.phases(against.largest), primal_bound(run).most
+        phases, found = player.phases(against.largest), primal_bound(run)
     except NotCertifiable as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in UNKNOWN_B]
+    # A bound may grow with the root of Resets, which are at most K.
+    primal = found.most + getattr(found, "per_root_reset", 0.0) * sqrt(len(run))
     last, spent = phases[-1], (e - 1) * primal + log(1 / DELTA) if primal > 0 else 0.0
     B, why = cover.proof.largest_multiplier, ""
     if spent >= last.patience:

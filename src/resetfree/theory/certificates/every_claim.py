@@ -6,6 +6,7 @@ from resetfree.core.certificate import Certificate
 from resetfree.theory.certificates.asked import as_recorded
 from resetfree.theory.certificates.claims_anytime import anytime_regret, anytime_resets
 from resetfree.theory.certificates.claims_dual import dual_claims, dual_lemma, dual_side
+from resetfree.theory.certificates.claims_misspecified import nearly_in_class
 from resetfree.theory.certificates.claims_optimism import optimism, primal_cover
 from resetfree.theory.certificates.claims_paths import by_rules, on_every_path
 from resetfree.theory.certificates.claims_rates import rates
@@ -46,6 +47,7 @@ def certify(run: Record) -> list[Certificate]:
         *optimism(run, known, cover),
         *rates(run, known, cover, side),
         *unknown_bound(run, cover, side),
+        *nearly_in_class(run, known, side),
         *anytime_resets(run),
         *anytime_regret(run, known, cover),
         *on_every_path(run),
