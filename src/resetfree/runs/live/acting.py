@@ -301,9 +301,7 @@ class _Acting:
             if time.monotonic() > long:
                 long += 10 * LONG
                 hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
-                self.tell(
-                    f"After {LONG:g} s there is still no plan to go on with: the learner computes{hint}.", loud=True
-                )
+                self.tell(f"After {LONG:g} s there is still no plan to act on: the learner computes{hint}.", loud=True)
             self._hear()
             self._take()
 

@@ -147,7 +147,9 @@ class Supervisor(Closes):
             if found is not None:
                 self.failure = _failure(found)
                 return
-            self.told.append(f"The learner ended ({_why(status)}): it is started again, and acting goes on meanwhile.")
+            self.told.append(
+                f"The learner ended ({_why(status)}): it is started again, and acting continues meanwhile."
+            )
             if self._ending.wait(pause):
                 return
             pause = min(2.0 * pause, MOST_PAUSE)
