@@ -45,6 +45,7 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
         "problems": ["--problems", "grid-v0"], "jobs": ["--jobs", "1"],
     },
     ("report",): {"runs": ["auto.rfrun"]},
+    ("watch",): {"runfile": ["auto.rfrun"]},
     ("sweep", "run"): {"file": ["sweep.toml"], "dry_run": ["--dry-run"]},
     ("sweep", "status"): {"folder": ["sweep"]},
     ("sweep", "retry"): {"folder": ["sweep"], "engine": ["--engine", "local"], "workers": ["--workers", "1"]},
@@ -52,7 +53,14 @@ BASE: dict[tuple[str, ...], dict[str, list[str]]] = {
     ("machine",): {"name": ["cartpole"], "seconds": ["--seconds", "0.05"]},
     ("studio",): {"host": ["--host", "203.0.113.1"], "no_browser": ["--no-browser"]},  # an address no machine has
 }  # fmt: skip
-SLOW = {("demo",): 0.02, ("bench",): 0.3, ("report",): 0.15, ("studio",): 0.3, ("sweep", "retry"): 0.3}
+SLOW = {
+    ("demo",): 0.02,
+    ("bench",): 0.3,
+    ("report",): 0.15,
+    ("watch",): 0.15,
+    ("studio",): 0.3,
+    ("sweep", "retry"): 0.3,
+}
 
 
 @cache

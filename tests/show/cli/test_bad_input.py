@@ -58,6 +58,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "transitions": ("RUNFILE",),
     "bench": ("smoke", "--jobs", "1"),
     "report": ("RUNFILE",),
+    "watch": ("RUNFILE",),
     "machine": ("cartpole", "--seconds", "0.05"),
 }
 ELSEWHERE = {"sweep", "studio"}  # have tests of their own: one starts processes, the other serves until it is stopped

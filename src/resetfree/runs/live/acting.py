@@ -320,9 +320,7 @@ class _Acting:
                 long += 10 * LONG
                 hint = "" if self._clock.learner != LOWEST else ", or has no processor to itself (--learner usual)"
                 hint = ", or is out of reach" if isinstance(self._clock.learner, RayLearner) else hint
-                self.tell(
-                    f"After {LONG:g} s there is still no plan to go on with: the learner computes{hint}.", loud=True
-                )
+                self.tell(f"After {LONG:g} s there is still no plan to act on: the learner computes{hint}.", loud=True)
             self._hear()
             self._take()
 

@@ -32,6 +32,7 @@ from resetfree.show.cli.run import run
 from resetfree.show.cli.solve import solve
 from resetfree.show.cli.studio import studio
 from resetfree.show.cli.sweep import sweep
+from resetfree.show.cli.watch import watch
 
 
 def _accept(name: str, found: Any) -> click.Command:
@@ -75,7 +76,7 @@ def app() -> None:
 
 app.add_under("Try", demo, studio, list_, machine)
 app.add_under("Learn", run, nonepisodic)
-app.add_under("Inspect", check, solve, limit, certify, evaluate, report, export, export_transitions)
+app.add_under("Inspect", check, solve, limit, watch, report, certify, evaluate, export, export_transitions)
 app.add_under("Compare", sweep, bench)
 
 

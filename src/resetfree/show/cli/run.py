@@ -40,6 +40,7 @@ from resetfree.show.cli.run_request import (
     resumed,
 )
 from resetfree.show.cli.run_summary import show_run
+from resetfree.show.film.kept_pictures import MOST_KEPT, filmed
 from resetfree.studies.trial import NamedPlayers, Trial
 from resetfree.theory.certificates.asked import ROLES, past_plan
 
@@ -60,7 +61,7 @@ LIMITS: dict[str, Callable[[rf.Run], float]] = {
     ],
     groups={
         "What is learned": ["--episodes", "--seed", "--set", "--primal", "--dual", "--feedback", "--bound"],
-        "The run file": ["--out", "--resume", "--overwrite", "--json", "--tensorboard"],
+        "The run file": ["--out", "--resume", "--overwrite", "--json", "--film", "--tensorboard"],
         "When it ends": ["--max-resets", "--steps", "--seconds"],
         "Who resets it": ["--operator", "--operator-deadline", "--ask"],
         "What it begins with": ["--data", "--from", "--from-what"],
@@ -165,6 +166,12 @@ LIMITS: dict[str, Callable[[rf.Run], float]] = {
     type=click.Choice(["never", "when-stuck"]),
     help="Whether to ask for a reset when the run is stuck (docs/help.md); default: never.",
 )
+@click.option(
+    "--film",
+    type=click.IntRange(1, MOST_KEPT),
+    metavar="N",
+    help="Keep the last N pictures before each reset, for `watch`; the environment draws every step, which takes time.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -194,6 +201,7 @@ def run(
     start_from: Path | None,
     from_what: str | None,
     ask: Literal["never", "when-stuck"] | None,
+    film: int | None,
 ) -> None:
     """Learn on a problem, and record every episode in a file.
 
@@ -228,6 +236,7 @@ def run(
     try:
         with (
             opened(request, pairs) as (world, settings),
+            filmed(world, film, file, resume=resume, by_the_clock=rate is not None),
             Display(request.episodes, before, file=file) as progress,
             operator or nullcontext(),
             tracked(progress, tensorboard, world, request.episodes, options={}, resumed=before) as note,

@@ -16,6 +16,8 @@ from resetfree.problems.resolve import full_name
 from resetfree.runs.foresight import Foresight
 from resetfree.runs.result import Run
 from resetfree.show.cli.wording import counted, duration, number, show_next
+from resetfree.show.film.filming import can_be_filmed
+from resetfree.show.film.kept_pictures import beside
 from resetfree.show.report.html.html_tables import data_words
 
 DECISIONS = 5  # latest decisions of the primal player that are shown
@@ -65,7 +67,9 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
     file, problem = shlex.quote(str(run.path)), run.spec["problem"]
     short = problem.removeprefix("gym:")
     again = "" if problem in PROBLEMS else shlex.quote(short if full_name(short) == problem else problem)
+    film = "" if beside(run.path).exists() else again and f" {again}"
     return [
+        *([(f"resetfree watch {file}{film}", "a film of it")] if can_be_filmed(run) else []),
         (f"resetfree report {file}", "the whole run on one page"),
         (f"resetfree evaluate {file}{again and f' {again}'}", "play what it learned"),
         (f"resetfree certify {file}{again and f' --problem {again}'}", "check every claim about it"),

@@ -1,0 +1,110 @@
+"""The moments of a run that a film shows: its first life, falls, and its last life.
+
+Legend: a life begins with a reset (or with the run) and ends with a fall (or with the run); a moment (k, h) is the
+state after h actions of episode k. Since an episode begins where the one before ended, h = 0 only begins lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resetfree.core.errors import InvalidInput
+from resetfree.runs.result import Run
+
+MOST_FRAMES = 600  # of a film
+MOST_FALLS = 10  # that are shown; of more, they are spread over the run
+LONGEST_LIFE = 200_000  # steps: the end of a longer life would take too long to play again
+BEFORE_A_FALL = 40  # frames that lead to a fall, at most
+AT_AN_END = 120  # frames of the first and of the last life, at most
+
+Moment = tuple[int, int]
+
+
+class FilmedLife(NamedTuple):
+    """Episodes from one reset to the next."""
+
+    first: int  # its first episode, from 1
+    last: int
+    fell: bool  # whether it ended with a fall
+    steps: int
+
+
+class FilmScene(NamedTuple):
+    """A part of a film."""
+
+    title: str
+    moments: tuple[Moment, ...]
+    fell: bool  # whether its last moment is a fall
+
+
+def lives_of(run: Run) -> list[FilmedLife]:
+    """The lives of a run, in order.
+
+    >>> import resetfree as rf
+    >>> [life[:3] for life in lives_of(rf.learn("grid-v0", episodes=6))]
+    [(1, 1, True), (2, 6, True)]
+    """
+    fell = np.flatnonzero(run.columns["reset"]) + 1
+    asked = [one.k for one in run.interventions if 0 < one.k < len(run)]  # also "resume" and "stuck" begin a life
+    ends = sorted({*fell.tolist(), *asked, *([len(run)] if len(run) else [])})
+    steps = np.concatenate([[0], run.columns["steps"].cumsum()])
+    falls = set(fell.tolist())
+    return [
+        FilmedLife(first + 1, last, last in falls, int(steps[last] - steps[first]))
+        for first, last in zip([0, *ends], ends, strict=False)
+    ]
+
+
+def scenes_of(run: Run) -> list[FilmScene]:
+    """The scenes of a run's film, with at most `MOST_FRAMES` moments; raises InvalidInput for an empty run."""
+    lives, steps = lives_of(run), run.columns["steps"]
+    if not lives:
+        raise InvalidInput("A film needs a run of at least one episode. Got none instead.")
+    falls = [i for i, life in enumerate(lives) if life.fell]
+    shown = spread(falls, MOST_FALLS)
+    each = min(BEFORE_A_FALL, (MOST_FRAMES - 2 * AT_AN_END) // max(len(shown), 1))
+    scenes = []
+    if 0 not in shown or lives[0].steps > each:
+        start = _moments(lives[0], steps, slice(0, min(AT_AN_END, lives[0].steps)))
+        scenes.append(FilmScene("the first life", start, False))
+    for number, i in enumerate(falls, 1):
+        if i in shown:
+            title = f"{'the first life, ' if i == 0 else ''}reset {number:,} of {len(falls):,}"
+            scenes.append(FilmScene(title, _moments(lives[i], steps, slice(-each, None)), True))
+    last = lives[-1]
+    if not last.fell and len(lives) > 1:
+        whole = last.steps <= LONGEST_LIFE
+        part = slice(-AT_AN_END, None) if whole else slice(0, AT_AN_END)
+        scenes.append(
+            FilmScene("the last life" if whole else "how the last life began", _moments(last, steps, part), False)
+        )
+    elif not last.fell and last.steps > AT_AN_END and last.steps <= LONGEST_LIFE:
+        scenes.append(FilmScene("how it ended", _moments(last, steps, slice(-AT_AN_END, None)), False))
+    return scenes
+
+
+def spread(these: Sequence[int], most: int) -> list[int]:
+    """At most so many of them, the first and the last included.
+
+    >>> spread([2, 3, 5, 8, 13], 3), spread([1], 3), spread([], 3)
+    ([2, 5, 13], [1], [])
+    """
+    if len(these) <= most:
+        return list(these)
+    return [these[i] for i in np.linspace(0, len(these) - 1, most).round().astype(int).tolist()]
+
+
+def _moments(life: FilmedLife, steps: NDArray[Any], part: slice) -> tuple[Moment, ...]:
+    """A part of the moments of a life, from 0 to its number of steps, without listing all of them."""
+    ends = np.cumsum(steps[life.first - 1 : life.last])
+    return tuple(_located(life, ends, range(life.steps + 1)[part]))
+
+
+def _located(life: FilmedLife, ends: NDArray[Any], at: Sequence[int]) -> Iterator[Moment]:
+    for t in at:
+        i = int(np.searchsorted(ends, t))  # the episode in which step t of the life lies
+        yield life.first + i, t - (int(ends[i - 1]) if i else 0)

@@ -1,0 +1,55 @@
+"""From a run file to its film."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.runs.result import Run
+from resetfree.show.film.film_files import Frame, WrittenFilm, check_film, write_film
+from resetfree.show.film.film_plan import FilmScene, scenes_of
+from resetfree.show.film.kept_pictures import beside, kept_frames
+from resetfree.show.film.pictures_of_runs import draws, pictures_of
+
+
+class Film(NamedTuple):
+    """A film of a run, and where its pictures come from."""
+
+    written: WrittenFilm
+    titles: tuple[str, ...]
+    source: str  # "kept" while the run was played, or "made again" from its record
+
+
+def can_be_filmed(run: Run) -> bool:
+    """Whether there is something to see of a run: kept pictures, a map, or an environment that draws itself."""
+    if run.path is not None and beside(run.path).exists():
+        return True
+    if isinstance(run.problem, GymProblem):
+        core = run.problem.env.unwrapped
+        return "timing" not in run.spec and not getattr(core, "only_one", False) and draws(core)
+    return run.mdp is not None and run.mdp.layout is not None
+
+
+def film_run(run: Run, path: Path) -> Film:
+    """Write the film of a run: kept pictures if there are any, else those of its moments, made again."""
+    check_film(path)
+    frames = None if run.path is None else kept_frames(run.path)
+    source = "made again" if frames is None else "kept"
+    if frames is None:
+        frames = _frames(run, scenes_of(run))
+    return Film(write_film(frames, path), tuple(dict.fromkeys(one.left for one in frames)), source)
+
+
+def _frames(run: Run, scenes: list[FilmScene]) -> list[Frame]:
+    pictures = dict(pictures_of(run, {moment for scene in scenes for moment in scene.moments}))
+    return [
+        Frame(
+            pictures[k, h],
+            scene.title,
+            f"episode {k:,} · step {h:,}",
+            scene.fell and (k, h) == scene.moments[-1],
+        )
+        for scene in scenes
+        for k, h in scene.moments
+    ]

@@ -1,0 +1,213 @@
+"""Pictures that a run keeps of itself while it is played, around its resets: `resetfree run --film N`.
+
+They lie beside the run file, in RUNFILE.film: a zip of JPEG pictures, scene by scene, and an index. Of
+many resets the first and the newest are kept, `EARLY + LATE` scenes in all, of pictures of `SIDE` pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, SupportsFloat
+
+import gymnasium
+from PIL import Image
+
+from resetfree.core.drafts import drafted
+from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.naming import one_line
+from resetfree.problems.contract import Problem
+from resetfree.problems.gym.adapter import GymProblem
+from resetfree.problems.operators import Automatic
+from resetfree.problems.world import World
+from resetfree.runs.ledger import read_spec_of
+from resetfree.show.film.film_files import Frame
+from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES
+from resetfree.show.film.pictures_of_runs import Picture, prepare_to_render, rendered
+
+ENDING = ".film"
+INDEX = "film.json"
+LAST = "the last life"
+MOST_KEPT = 100  # frames before a reset
+EARLY, LATE = 3, MOST_FALLS - 3  # scenes that are kept: the first and the newest ones
+MOST = 50_000_000  # bytes of a file that is read
+SIDE = 320  # pixels
+
+
+class KeptScenes(NamedTuple):
+    """What was kept of a run: the lives so far, and scenes, each as title, steps and whether it ends with a fall."""
+
+    lives: int = 0
+    scenes: Sequence[tuple[dict[str, Any], list[bytes]]] = ()
+
+
+class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose last N pictures before each reset are kept, those of its first steps, and its last ones."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], problem: Problem, most: int, before: KeptScenes) -> None:
+        super().__init__(env)
+        self._problem, self._most = problem, most
+        self._latest: deque[tuple[int, Picture]] = deque(maxlen=most)  # steps of the life so far, and pictures
+        self._step, self.lives = 0, before.lives
+        self.scenes = [scene for scene in before.scenes if scene[0]["title"] != LAST]
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        """Keep what led to this reset, and begin a new life; a restart after a goal, which has no seed, is none."""
+        if "seed" not in options:
+            return self.env.reset(**options)
+        self._keep(f"reset {self.lives:,}", fell=True)
+        self._latest.clear()
+        found = self.env.reset(**options)
+        self.lives, self._step = self.lives + 1, 0
+        self._look()
+        return found
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Take a step, and look."""
+        found = self.env.step(action)
+        self._step += 1
+        self._look()
+        if self.lives == 1 and self._step == self._most:
+            self._keep("the first life", fell=False)
+        return found
+
+    def finish(self) -> None:
+        """Keep the end of the last life."""
+        self._keep(LAST, fell=False)
+
+    def _look(self) -> None:
+        picture = rendered(self._problem)
+        picture.thumbnail((SIDE, SIDE))
+        self._latest.append((self._step, picture))
+
+    def _keep(self, title: str, fell: bool) -> None:
+        if len(self._latest) > 1:
+            about = {"title": title, "steps": [step for step, _ in self._latest], "fell": fell}
+            self.scenes.append((about, [_jpeg(picture) for _, picture in self._latest]))
+            del self.scenes[EARLY : max(len(self.scenes) - LATE, EARLY)]
+
+
+@contextmanager
+def filmed(world: World, most: int | None, file: Path, *, resume: bool, by_the_clock: bool) -> Iterator[None]:
+    """While a run is played, keep its pictures around resets; at its end, also an early one, write them beside it.
+
+    most: pictures before each reset; None to keep none. A map needs none: it is drawn from the run file.
+    resume: whether a run is continued, whose pictures so far are kept too.
+    """
+    problem = world.problem
+    if most is None or (world.mdp is not None and world.mdp.layout is not None and not isinstance(problem, GymProblem)):
+        yield
+        return
+    if not isinstance(problem, GymProblem):
+        raise InvalidInput(f"'{world.name}' has neither a map nor an environment that draws it: leave out --film.")
+    if by_the_clock:
+        raise InvalidInput("Pictures take longer than a deadline allows: leave out --film or --rate.")
+    prepare_to_render(problem.env, problem.name)
+    _try_out(problem)
+    bare = problem.env
+    camera = FilmedEnv(bare, problem, most, (_read(file) if resume else None) or KeptScenes())
+    problem.env = camera
+    try:
+        yield
+    finally:
+        problem.env = bare
+        camera.finish()
+        if camera.scenes and file.exists():
+            _write(KeptScenes(camera.lives, camera.scenes), file)
+
+
+def _try_out(problem: GymProblem) -> None:
+    """Draw a copy of the environment: what is missing is said before anything is played."""
+    try:
+        twin = problem.twin()
+    except InvalidInput:  # it cannot be copied: its first reset will show
+        return
+    try:
+        twin.perform_reset(0.5, "start", Automatic())
+        rendered(twin)
+    finally:
+        if twin.env is not problem.env:
+            twin.close()
+
+
+def beside(file: Path) -> Path:
+    """The file of the pictures of a run file."""
+    return file.with_name(file.name + ENDING)
+
+
+def _write(kept: KeptScenes, file: Path) -> None:
+    index = {"run": _identity(file), "lives": kept.lives, "scenes": [about for about, _ in kept.scenes]}
+    with drafted(beside(file)) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(INDEX, json.dumps(index))
+        for i, (_, pictures) in enumerate(kept.scenes):
+            for j, picture in enumerate(pictures):
+                archive.writestr(f"{i}/{j}.jpg", picture)
+
+
+def _identity(file: Path) -> str:
+    """What tells a run from another one that had the same file."""
+    return hashlib.sha256(json.dumps(read_spec_of(file), sort_keys=True).encode()).hexdigest()
+
+
+def _read(file: Path) -> KeptScenes | None:
+    """What was kept of the run in a file, None if there is nothing; raises RunError if it cannot be read."""
+    path = beside(file)
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > MOST:
+            raise ValueError(f"it has more than {MOST / 1e6:g} MB")
+        with zipfile.ZipFile(path) as archive:
+            if sum(one.file_size for one in archive.infolist()) > MOST:
+                raise ValueError(f"it unpacks to more than {MOST / 1e6:g} MB")
+            index = json.loads(archive.read(INDEX))
+            if index["run"] != _identity(file):
+                return None
+            scenes = [
+                (
+                    {"title": str(one["title"])[:80], "steps": [*map(int, one["steps"])], "fell": bool(one["fell"])},
+                    [archive.read(f"{i}/{j}.jpg") for j in range(len(one["steps"]))],
+                )
+                for i, one in enumerate(index["scenes"][: EARLY + LATE])
+            ]
+            return KeptScenes(int(index["lives"]), scenes)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise RunError(
+            f"The pictures in '{path}' cannot be read ({one_line(error)}). Remove it to have them made again."
+        ) from error
+
+
+def kept_frames(file: Path) -> list[Frame] | None:
+    """The pictures beside a run file as the frames of a film; None if there are none of this run."""
+    kept = _read(file)
+    if kept is None or not kept.scenes:
+        return None
+    share = MOST_FRAMES // len(kept.scenes)
+    try:
+        return [
+            Frame(_opened(pictures[j]), about["title"], f"step {step:,} of this life", about["fell"] and j == n - 1)
+            for about, pictures in kept.scenes
+            for n in [len(pictures)]
+            for j, step in list(enumerate(about["steps"]))[-share:]
+        ]
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise RunError(f"A picture in '{beside(file)}' cannot be read ({one_line(error)}).") from error
+
+
+def _opened(data: bytes) -> Picture:
+    picture = Image.open(io.BytesIO(data), formats=["JPEG"])
+    if max(picture.size) > SIDE:
+        raise ValueError("it is too large")
+    return picture.convert("RGB")
+
+
+def _jpeg(picture: Picture) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=90)
+    return file.getvalue()
