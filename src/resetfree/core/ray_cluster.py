@@ -7,7 +7,7 @@ import os
 import socket
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from resetfree.core.errors import InvalidInput, RunError
@@ -37,7 +37,9 @@ def joined(ray: Any, processes: int, address: str | None) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ray.init(**options, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, AssertionError, ImportError) as error:
+    except Exception as error:  # Ray raises many kinds, some of them without a class of their own
+        with suppress(Exception):
+            ray.shutdown()
         where = "on this machine" if address is None else f"at '{address}'"
         raise RunError(f"The Ray cluster {where} cannot be reached or started: {first_line(error)}") from error
     try:

@@ -102,9 +102,10 @@ class Stalling(Quick):
     folder: str = ""
 
     def update(self, state: Seen, round: Round) -> Seen:
-        """As before, but stopped."""
-        if round.k == 7:
-            with open(os.path.join(self.folder, "stalled"), "x") as file:
+        """As before, but stopped, once."""
+        mark = os.path.join(self.folder, "stalled")
+        if round.k == 7 and not os.path.exists(mark):
+            with open(mark, "x") as file:
                 file.write(str(os.getpid()))
             os.kill(os.getpid(), signal.SIGSTOP)
         return super().update(state, round)

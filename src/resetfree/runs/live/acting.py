@@ -201,6 +201,9 @@ class _Acting:
         resets, steps: so far.  began: when the run would have begun in one session, on the monotonic clock.
         """
         game, episodes = self._game, self._episodes
+        while isinstance(self._clock.learner, RayLearner) and self._learner.scheduling() is None and not self._stop:
+            self._hear()  # a cluster that refuses it does so before anything is reset
+            time.sleep(10 * PAUSE)
         while game.k < episodes and not self._stop:
             if (ended := budget.spent(game.k, resets, steps, time.monotonic() - began)) is not None:
                 return ended

@@ -31,6 +31,7 @@ from resetfree.runs.live.remote_learner import RemoteLearner
 
 NICENESS = "RAY_worker_niceness"  # Ray's own name: that of its actors, if it is started here
 LOST = 4  # exit status of this process when the cluster is lost, which it has said
+STARTS = 3  # tries to start Ray on this machine
 GONE = "lost.json"  # beside the boards while the cluster is lost
 SLICE = 0.5  # seconds after which a wait looks whether the run has ended
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before an actor is replaced, or a cluster is looked for again
@@ -134,6 +135,7 @@ class RayProcess:
         self._assignment = raw_message(FIRST, first) + raw_message(PLAYERS, players)
         self._file, self._folder = Path(about["file"]), Path(about["boards"])
         self._options = RayLearner(**about["ray"])
+        self._lowest: bool = about["lowest"]
         self._ear, self._tell = ear, tell
 
     @property
@@ -149,14 +151,26 @@ class RayProcess:
         ray = import_ray("The learner 'ray'")
         with ExitStack() as cluster:
             try:
-                cluster.enter_context(joined(ray, max(1, math.ceil(self._options.cpus)), self._options.address))
+                self._join(ray, cluster)
             except RunError as error:
                 if before:
                     raise ClusterLost(str(error)) from error
                 raise
+            if self._lowest:
+                take_low()  # not before: Ray gives its own processes little time to start
             if not before:
                 self._check_room(ray)
             self._keep(ray)
+
+    def _join(self, ray: Any, cluster: ExitStack) -> None:
+        """Join the cluster; one that is started here may need several tries on a busy machine."""
+        for left in reversed(range(STARTS if self._options.address is None else 1)):
+            try:
+                cluster.enter_context(joined(ray, max(1, math.ceil(self._options.cpus)), self._options.address))
+                return
+            except RunError:
+                if not left:
+                    raise
 
     def _await_cluster(self) -> None:
         """Wait until the address answers, if it is one of a port."""
@@ -242,9 +256,7 @@ def main() -> None:
     folder, ear = Path(about["boards"]), RelayEar(stream, Path(about["boards"]))
     ear.start()
     try:
-        if about["lowest"]:
-            take_low()
-        else:
+        if not about["lowest"]:
             os.environ.setdefault(NICENESS, "0")
         RayProcess(first, players, ear, tell).run()
     except Ended:
