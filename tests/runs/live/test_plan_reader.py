@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def until(true: Callable[[], bool]) -> None:
 def test_the_newest_plan_is_there_without_being_asked_for(board: Board) -> None:
     with PlanReader(board, {}) as reader:
         assert reader.newest is None
-        kept = []
+        kept: list[Any] = []
         for number in range(1, 3 * KEPT):
             posted = board.post(plan(number).data, tag=number)
             until(lambda number=number: reader.newest is not None and reader.newest.number == number)  # type: ignore[misc]
