@@ -97,8 +97,8 @@ def falls(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
 class Victims:
     """A run at a rate on a machine, each of which can be killed and comes back."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.file, self.seed = folder, folder / "killed.rfrun", seed
+    def __init__(self, folder: Path, seed: int, learner: str) -> None:
+        self.folder, self.file, self.seed, self.learner = folder, folder / "killed.rfrun", seed, learner
         with socket.socket(type=socket.SOCK_DGRAM) as one:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]
@@ -114,7 +114,7 @@ class Victims:
     def begin_acting(self) -> None:
         """Start the run, or go on with it."""
         words = ["run", self.url, "--rate", f"{SLOW:g}", "--operator", f"lever:{self.key}", "--out", str(self.file)]
-        words += ["--set", "horizon=25", "--episodes", "1000000"]
+        words += ["--set", "horizon=25", "--episodes", "1000000", "--learner", self.learner]
         words += ["--resume"] if self.file.exists() else ["--seed", str(self.seed)]
         self.acting = subprocess.Popen([*COMMAND, *words], stdout=self.log, stderr=self.log)
 
@@ -166,7 +166,7 @@ def killed(repeat: int, sizes: Sizes, folder: Path) -> dict[str, Any]:
     """One run, killed again and again, and then played again from its file."""
     chance, lost, done = random.Random(repeat), 0, dict.fromkeys(("acting", "learner", "machine"), 0)
     place = Path(tempfile.mkdtemp(dir=folder))
-    victims = Victims(place, repeat)
+    victims = Victims(place, repeat, sizes.learner)
     try:
         victims.until_more_than(0)  # it has begun
         for _ in range(sizes.kills):

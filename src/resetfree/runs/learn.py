@@ -105,7 +105,8 @@ def learn(
       a learner that is slower, with the machine in its safe action.
     learner: at a rate, the scheduling class of the process that learns: "lowest", which runs when nothing else wants
       to, or "usual"; or "ray", ray:ADDRESS or `RayLearner`: an actor of a Ray cluster (docs/real_time.md).
-    callbacks: functions of the `Session`, called after every round: True or a text ends the run (see `callbacks`).
+    callbacks: functions of the `Session`, called after every round: True or a text ends the run (see `callbacks`). At a
+      rate they are called in a thread of their own, and not waited for (see `live.calling`).
     steps, seconds: end the run after so many steps, or so much time in all sessions; as with `max_resets`, it can be
       resumed later with a larger number. What ended a run is in `run.ended`.
     data: episodes to learn from before the first round: run files, files of transitions (.npz, .parquet), rollouts of
@@ -135,19 +136,13 @@ def learn(
         raise InvalidInput("A run is played at a rate or with a delay in rounds. Got both instead.")
     if rate is None and max_staleness is not None:
         raise InvalidInput("The 'max_staleness' of learn needs a 'rate'. Got none instead.")
-    if rate is not None and watching:
-        raise InvalidInput(
-            "Callbacks need the players, which are in another process at a 'rate'. Got both instead: give progress=..."
-        )
     learner = checked_place(learner, at_rate=rate is not None)
     timing: dict[str, Any] | None = None
     if delay is not None:
         timing = {"delay": whole(delay, "'delay' of learn", 0, MOST_EPISODES)}
     check(ask, Literal["never", "when-stuck"] | None, "'ask' of learn")
-    if ask == WHEN_STUCK and (rate is not None or delay is not None):
-        raise InvalidInput(
-            "A run that asks when it is stuck cannot be played at a rate or with a delay. Got both instead."
-        )
+    if ask == WHEN_STUCK and delay is not None:
+        raise InvalidInput("A run that asks when it is stuck cannot be played with a delay. Got both instead.")
     if resume and overwrite:
         raise InvalidInput("A run is either resumed or overwritten. Got both: leave out resume=True or overwrite=True.")
     named = from_what is None or (isinstance(from_what, str) and from_what in FROM)
@@ -176,6 +171,7 @@ def learn(
                 every=every,
                 operator=operator,
                 budget=budget,
+                callbacks=watching,
             )
         if ask == WHEN_STUCK:
             check_asking(world.problem)
@@ -225,6 +221,9 @@ def learn(
                 checkpoint = checkpoint or checkpoint_of(setup.game, before)
                 restore(world.problem, setup.game, None, saved, ledger)
                 go_on(setup, ledger)
+                contents = ledger.contents()
+                with nonsense_refused(setup, file):
+                    watch.replay(contents.columns, contents.interventions)
             setup.game.why = "resume"
             ledger.resume(checkpoint)
             if note is not None:

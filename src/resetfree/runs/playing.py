@@ -184,7 +184,8 @@ def play_at_rate(
     world = setup.world
     with ledger:
         try:
-            ended, newest = act(setup, ledger, before, clock, as_text=start_type(setup) == "TEXT", **options)
+            as_text = start_type(setup) == "TEXT"
+            ended, newest = act(setup, ledger, before, clock, as_text=as_text, watch=watch, shown=shown, **options)
         except BaseException as error:
             if ledger.untouched and ledger.empty and not isinstance(error, KeyboardInterrupt):
                 _discard(ledger, shown, error)

@@ -116,10 +116,14 @@ class Session:
         self._save()
 
     @property
+    def learned(self) -> TrainedPlayer:
+        """The primal player, and its state after the last round: to be read only."""
+        return TrainedPlayer(self._setup.primal, self.game.primal)
+
+    @property
     def policy(self) -> DeployedPolicy:
         """The policy learned so far; valid until the next round."""
-        learned = TrainedPlayer(self._setup.primal, self.game.primal)
-        so_far: Any = _SoFar(self._setup.spec, self.round, self.world.problem, learned)  # what recalling reads
+        so_far: Any = _SoFar(self._setup.spec, self.round, self.world.problem, self.learned)  # what recalling reads
         return recall(so_far)
 
     def twin(self) -> Problem:

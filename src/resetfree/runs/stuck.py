@@ -185,16 +185,21 @@ class Watch:
 
 def notice(watch: Watch, problem: Problem, asks: bool) -> None:
     """Leave the watch's sentence for the run, with what to do about it; warn about an environment or a machine."""
+    text = advised(watch, problem, asks)
+    problem.noted.append(Note(0, text, stuck=True))
+    if problem.persistent:
+        warnings.warn(text, Notice, stacklevel=2)
+
+
+def advised(watch: Watch, problem: Problem, asks: bool) -> str:
+    """The watch's sentence, with what to do about it."""
     if asks:
         advice = "A reset is asked for."
     elif problem.persistent:
         advice = 'To have it put back then: ask="when-stuck", --ask when-stuck (docs/stuck.md).'
     else:
         advice = "Where a reset may be worth its price: with_help, --set help=PRICE (docs/stuck.md)."
-    text = f"{watch.sentence} {advice}"
-    problem.noted.append(Note(0, text, stuck=True))
-    if problem.persistent:
-        warnings.warn(text, Notice, stacklevel=2)
+    return f"{watch.sentence} {advice}"
 
 
 def asked_after(interventions: Sequence[Intervention]) -> list[int]:

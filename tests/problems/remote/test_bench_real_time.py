@@ -93,13 +93,13 @@ def test_what_is_measured_is_not_measured_again_unless_it_was_shorter(
 ) -> None:
     made: list[int] = []
 
-    def one(sizes: Sizes) -> dict[str, Any]:
-        made.append(sizes.kills)
-        return {"killed": {}, "rounds": None, "lost": 0, "replay": 0}
+    def one(kills: int) -> dict[str, Any]:
+        made.append(kills)
+        return {"killed": {}, "rounds": 1, "lost": 0, "replay": 0}
 
     def measured(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
         for repeat in range(sizes.repeats):
-            yield Measurement({"repeat": repeat, "kills": sizes.kills}, lambda: one(sizes))
+            yield Measurement({"repeat": repeat, "kills": sizes.kills}, lambda: one(sizes.kills))
 
     monkeypatch.setitem(real_time.MEASURED, "kills", measured)
     out = tmp_path / "results.jsonl"

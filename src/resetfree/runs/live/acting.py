@@ -40,13 +40,16 @@ from resetfree.problems.world import World
 from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.live.assignment import Assignment
+from resetfree.runs.live.calling import Calling, SessionByTheClock
 from resetfree.runs.live.places import LOWEST, Place, RayLearner
 from resetfree.runs.live.plan_reader import PlanReader
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor, board_folder
 from resetfree.runs.recorded import checked
 from resetfree.runs.runfile import Checkpoint
+from resetfree.runs.session import Callback
 from resetfree.runs.setup import Setup
+from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, advised
 from resetfree.theory.oracle.exact import Evaluator
 
 Progress: TypeAlias = Callable[[Game, Round], object]
@@ -120,10 +123,15 @@ def act(
     every: float,
     budget: Budget,
     operator: Operator | None,
+    callbacks: tuple[Callback, ...],
+    watch: Watch,
+    shown: Path | None,
 ) -> tuple[Ending | None, Checkpoint | None]:
     """Play the rest of a run, after `before` seconds in earlier sessions.
 
     as_text: whether starts are text in its file.
+    watch: for standing still, after the rounds so far.
+    shown: the file of the run as callbacks know it.
 
     Returns what ended it before its last episode, and the newest checkpoint of this call. Whatever is raised, the
     rounds so far are committed.
@@ -137,10 +145,14 @@ def act(
         )
 
     def report(this: Round) -> None:
+        game.stuck = watch.words
         if progress is not None:
             progress(game, this)
+        calling.add(this)
 
-    with held() as stop, Supervisor(board_folder()) as learner:
+    session = SessionByTheClock(setup, file, shown, operator, began)
+    calling = Calling(callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
+    with held() as stop, calling, Supervisor(board_folder()) as learner:
         most, where = clock.max_staleness, clock.learner
         learner.start(Assignment.of(setup, file, learner.folder, every=every, max_staleness=most, learner=where))
         recorder = Recorder(
@@ -150,9 +162,10 @@ def act(
             seconds=lambda: time.monotonic() - began,
             progress=report,
             oracle=None if setup.world.mdp is None else Evaluator(setup.world.mdp),
+            watch=watch,
         )
         with recorder, _quiet() as scheduling, PlanReader(learner.plans, policy_classes()) as plans:
-            acting = _Acting(setup, game, clock, learner, plans, recorder, stop=stop, episodes=ledger.episodes)
+            acting = _Acting(setup, game, clock, learner, plans, recorder, calling, stop=stop, episodes=ledger.episodes)
             acting.tell(f"The process that acts: {scheduling.words}")
             try:
                 ended = acting.play(*ledger.totals(), budget, operator, began)
@@ -174,6 +187,7 @@ class _Acting:
         learner: Supervisor,
         plans: PlanReader,
         recorder: Recorder,
+        calling: Calling,
         *,
         stop: Stop,
         episodes: int,
@@ -181,11 +195,13 @@ class _Acting:
         problem = setup.world.problem
         assert isinstance(problem, SteppedProblem)
         self._problem, self._game, self._clock, self._stop = problem, game, clock, stop
-        self._learner, self._plans, self._recorder = learner, plans, recorder
+        self._learner, self._plans, self._recorder, self._calling = learner, plans, recorder, calling
+        self._asks = setup.spec.get("ask") == WHEN_STUCK
         self._episodes, self._signal = episodes, FEEDBACK[setup.spec["feedback"]]
         self._ticks = Ticks(clock.deadlines.rate)
         self._plan: HeldPlan | None = None
         self._number, self._digest = 0, 0  # of the plan on its board
+        self._begun = game.k  # rounds of earlier sessions
         self._moved = False  # whether the safe action was commanded since the sensors of the next start
         self._notes: list[Note] = []
 
@@ -205,8 +221,10 @@ class _Acting:
             self._hear()  # a cluster that refuses it does so before anything is reset
             time.sleep(10 * PAUSE)
         while game.k < episodes and not self._stop:
-            if (ended := budget.spent(game.k, resets, steps, time.monotonic() - began)) is not None:
+            ended = budget.spent(game.k, resets, steps, time.monotonic() - began) or self._calling.ending(game.k)
+            if ended is not None:
                 return ended
+            resets += self._is_stuck()
             if game.s1 is None:
                 # Afterwards nothing is waited for, whether the machine is held then or not. The first plan rests on
                 # where the first round starts.
@@ -222,6 +240,21 @@ class _Acting:
             resets, steps = resets + episode.reset, steps + len(episode.actions)
         return Ending(game.k, "stopped", STOPPED) if self._stop and game.k < episodes else None
 
+    def _is_stuck(self) -> bool:
+        """Note that the run stands still; whether a reset is asked for, to which the machine is left in peace."""
+        game, recorder = self._game, self._recorder
+        if not recorder.stuck or game.s1 is None:
+            return False
+        recorder.stuck = False
+        text = advised(recorder.watch, self._problem, self._asks)
+        recorder.note(game.k, [Note(game.k, text, stuck=True)], {})
+        if self._problem.persistent:
+            warnings.warn(text, Notice, stacklevel=2)
+        if self._asks:
+            self.release()
+            game.s1, game.why = None, STUCK
+        return self._asks
+
     def release(self) -> None:
         """Nothing more is commanded: the machine is left in its safe action."""
         Holding(self._problem, self._clock.deadlines).release()
@@ -229,8 +262,9 @@ class _Acting:
     def end(self) -> None:
         """Commit everything, and have the learner save what it knows by then."""
         self._recorder.flush()
+        self._calling.finish(self._stop, FAREWELL)
         until = time.monotonic() + FAREWELL
-        while self._game.k > 0:
+        while self._game.k > self._begun:  # else there is nothing new to be saved
             self._learner.look(ending=True)
             self._recorder.look()
             self._recorder.flush()
@@ -253,6 +287,7 @@ class _Acting:
             with self._stop.at_once():
                 self._game.rng = reset_chance(self._game.seed, self._game.k + 1)
                 reset_if_due(self._problem, self._game, operator)
+            self._moved = False
         finally:  # also if the environment fails after a reset by an operator; soon, since a machine may go on by now
             done = [dataclasses.replace(one, k=self._game.k) for one in self._problem.interventions()]
             self._recorder.intervened(done)
@@ -282,8 +317,10 @@ class _Acting:
         self._recorder.check()
         self._plans.check()
         self._learner.check()
-        while self._learner.told:
-            self.tell(self._learner.told.pop(0), loud=True)
+        self._calling.check()
+        for told in (self._learner.told, self._calling.told):
+            while told:
+                self.tell(told.pop(0), loud=True)
 
     def _newest_plan(self) -> HeldPlan | None:
         """The newest plan that the next round may be played with; waits for it only if there is none."""

@@ -28,7 +28,7 @@ PLANS, CHECKPOINTS = "plans", "checkpoints"  # names of the boards
 SAID, CLASS = "said.json", "class.json"
 RAISED = 3  # exit status of a learner that raised; any other end is that of a process that was killed
 AS_IT_IS = Scheduling("usual", "It runs in the class of the process that acts before that took a higher one.")
-AGAIN = "it is started again, and acting goes on meanwhile."
+AGAIN = "it is started again, and acting continues meanwhile."
 IDLE = 1.0  # seconds after which it looks for rounds although it was not told of any
 
 

@@ -18,12 +18,14 @@ from resetfree.core.priority import take_highest
 from resetfree.game.contract import Round
 from resetfree.game.delayed import reset_chance
 from resetfree.problems.contract import Intervention, Note, State
-from resetfree.runs.columns import columns_of
+from resetfree.runs.columns import COLUMNS, columns_of
 from resetfree.runs.ledger import Arrays, Ledger
 from resetfree.runs.live.supervisor import Supervisor
 from resetfree.runs.runfile import Checkpoint, plain_row
+from resetfree.runs.stuck import Watch
 
 Job: TypeAlias = Callable[[], object]
+REWARD = COLUMNS.index("reward")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,9 @@ class Recorder(Closes):
     seconds: how much time was spent on the run by now.
     progress: called with every round after it was committed.
     oracle: (policy, s1) -> exact V_r and V_c, if the model is known.
+    watch: for standing still, after the rounds so far.
+
+    `stuck` is the watch's sentence when it finds the run stuck, until somebody takes it.
     """
 
     def __init__(
@@ -54,8 +59,10 @@ class Recorder(Closes):
         seconds: Callable[[], float],
         progress: Callable[[Round], object],
         oracle: Callable[[Any, State], tuple[float, float]] | None,
+        watch: Watch,
     ) -> None:
         self._ledger, self._learner, self._as_text = ledger, learner, as_text
+        self.watch, self.stuck = watch, False
         self._seconds, self._progress, self._oracle = seconds, progress, oracle
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._taken = 0  # number of the newest checkpoint that was written
@@ -74,7 +81,7 @@ class Recorder(Closes):
 
     def intervened(self, interventions: Sequence[Intervention]) -> None:
         """Commit resets by an operator, soon."""
-        self._jobs.put(lambda: self._ledger.intervened(interventions))
+        self._jobs.put(lambda: self._moved(interventions))
 
     def look(self) -> None:
         """Write the newest checkpoint of the learner, if there is a new one, soon."""
@@ -111,6 +118,11 @@ class Recorder(Closes):
                 self._failure = error
                 return
 
+    def _moved(self, interventions: Sequence[Intervention]) -> None:
+        self._ledger.intervened(interventions)
+        self.watch.moved()
+        self.stuck = False
+
     def _write(self, played: PlayedRound) -> None:
         this = played.round
         if self._oracle is not None:
@@ -123,6 +135,9 @@ class Recorder(Closes):
             self._ledger.commit(None, played.problem)
         self._learner.look()
         self._write_checkpoint()
+        end = this.episode
+        if self.watch.see(this.k, this.s1, row[REWARD], end.reset, end.next_start, goals=end.goals):
+            self.stuck = True
         self._progress(this)
 
     def _write_checkpoint(self) -> None:
