@@ -21,7 +21,19 @@ ROOT = Path(__file__).parents[1]
 OTHERS = sorted((ROOT / "docs").glob("adding_*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page not in OTHERS]
-RUN = {"certify", "check", "evaluate", "export", "list", "nonepisodic", "report", "run", "solve", "transitions"}
+RUN = {
+    "certify",
+    "check",
+    "evaluate",
+    "export",
+    "limit",
+    "list",
+    "nonepisodic",
+    "report",
+    "run",
+    "solve",
+    "transitions",
+}
 # Commands, and words in them, that are only read here, and why.
 READ = {
     "bench": "it takes minutes to hours; tests/show/cli/test_cli_bench.py runs a small one",
@@ -32,6 +44,7 @@ READ = {
     "watch": "films take a while; it has tests of its own",
 }
 READ_WORDS = {
+    r"ray(:|$)": "it starts a cluster; tests/runs/live/test_ray_learner.py has one",
     r"--operator\b": "it waits for a person; tests/problems/operators has one",
     r"\b(udp|serial)://": "it needs a machine beside it; tests/show/cli/test_cli_machine.py has one",
     r"(sac|ppo|mbpo|neural-search)$": "networks are compiled for a minute first",

@@ -35,6 +35,7 @@ def base() -> dict[str, dict[str, Any]]:
         "Box": {"low": np.array([-1.0, 0.0]), "high": np.array([1.0, 2.0])},
         "Choices": {"n": 3, "values": [1.0, 2.0, 3.0]},
         "Deadlines": {"rate": 50.0, "most_missed": 3, "fallback": None, "safe": None},
+        "RayLearner": {"address": None, "cpus": 1.0, "gpus": 0.0, "memory": 0.0, "priority": "lowest"},
         "Certificate": {"claim": "a claim", "lhs": 0.0, "rhs": 1.0},
         "Episode": {"states": states, "actions": states, "rewards": np.zeros(3), "reset": False, "next_start": 0},
         "Plan": {"policy": None, "v_r": 0.0, "v_c": 0.0},

@@ -28,7 +28,7 @@ def test_a_run_with_delay_says_how_old_its_plans_were(capsys: pytest.CaptureFixt
     }
     status, out, _ = run(capsys, *WORDS, "--delay", "4", "--out", "b.rfrun")
     assert status == 0
-    assert f"plans were {ages.mean():.2g} rounds old on average (most 4)" in " ".join(out.split())
+    assert f"plans were {ages.mean():.2g} rounds old on average (at most 4)" in " ".join(out.split())
     assert run_json(capsys, *WORDS, "--out", "c.rfrun")["timing"] is None
 
 

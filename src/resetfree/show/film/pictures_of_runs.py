@@ -20,6 +20,7 @@ from resetfree.core.naming import one_line
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
+from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
 from resetfree.runs import runfile
@@ -159,7 +160,7 @@ def _played_again(run: Run, problem: GymProblem, moments: Collection[Moment]) ->
 
 
 def _one_life(
-    run: Run, problem: GymProblem, life: FilmedLife, wanted: set[Moment], seeds: Sequence[float]
+    run: Run, problem: GymProblem, life: FilmedLife, wanted: set[Moment], seeds: Floats
 ) -> Iterator[tuple[Moment, Picture]]:
     """Play a life again, as far as it is wanted.  seeds: of the resets before it; the last one counts."""
     last = max(k for k, _ in wanted if k <= life.last)
