@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,6 +27,7 @@ from tests.runs.live.test_live import ROOT, children, learn, replayed, until
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.runs.ledger import read
+from resetfree.show.cli import main
 
 # On a busy machine a learner takes long to start, which is said aloud.
 pytestmark = pytest.mark.filterwarnings("ignore::resetfree.core.errors.Notice")
@@ -221,3 +224,15 @@ def test_a_run_begun_here_goes_on_elsewhere_and_the_other_way_round(tmp_path: Pa
     run = learn(path=file, episodes=60, resume=True)
     assert len(run) == 60
     replayed(run)
+
+
+@pytest.mark.slow
+def test_the_command_of_the_page_learns_on_ray_and_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (line,) = re.findall(r"^resetfree (.*--learner ray .*)$", (ROOT / "docs" / "real_time.md").read_text(), flags=re.M)
+    shorter = line.replace("--episodes 200", "--episodes 3").replace("horizon=50", "horizon=10")
+    assert main([*shlex.split(shorter), "--set", "learner.priority=usual"]) == 0
+    assert main(["certify", "elsewhere.rfrun", "--problem", "gym:CartPole-v1", "--replay", "--strict"]) == 0
+    assert len(rf.load("elsewhere.rfrun")) == 3
