@@ -130,10 +130,10 @@ def test_a_run_ends_with_a_sentence_a_table_one_dim_line_and_what_is_next(tmp_pa
 
 def test_waiting_is_shown_only_where_an_operator_was_used() -> None:
     made = played(3)
-    both = [
+    both = (
         Intervention(0, "start", "", "environment", "", "", 4e-5),
         Intervention(3, "reset", "", "kim", "", "", 90.0),
-    ]
+    )
     assert "waited" not in shown(replace(made, interventions=both[:1]))
     assert "1 reset by an operator, who was waited for 90 s in all" in shown(replace(made, interventions=both))
 

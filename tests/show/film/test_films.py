@@ -17,6 +17,7 @@ from tests.show.cli.commands import run, run_json
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.runs import runfile
+from resetfree.runs.recorded import RecordedRound
 from resetfree.show.film import film_files, film_plan
 from resetfree.show.film.film_files import Frame, write_film
 from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES, Moment, lives_of, scenes_of
@@ -47,7 +48,7 @@ def cart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def episodes(path: Path) -> list[runfile.RecordedRound]:
+def episodes(path: Path) -> list[RecordedRound]:
     with runfile.reading(path) as connection:
         return list(runfile.read_played(connection, path, 1, 10**6))
 
