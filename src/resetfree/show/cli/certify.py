@@ -136,7 +136,7 @@ def _counts_table(claims: list[Certificate]) -> Table:
     for status, about in KINDS.items():
         held, missed = counts[status], counts[f"{status}_failed"]
         if held or missed:
-            result = f"all {held} hold" if not missed else f"{held} of {held + missed} hold"
+            result = f"{held} of {held + missed} hold" if missed else "1 holds" if held == 1 else f"all {held} hold"
             table.add_row(status, Text(result, style=FAILED[status] if missed else "green"), Text(about, style="dim"))
     if counts["stated"]:
         table.add_row("stated", str(counts["stated"]), Text("intervals for what cannot be computed here", style="dim"))

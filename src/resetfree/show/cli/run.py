@@ -230,6 +230,7 @@ def run(
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
     again += ["--learner", learner, *own_pairs(place)] if isinstance(place, RayLearner) else []
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
+    again += [] if film is None else ["--film", str(film)]
     limits: dict[str, float | None] = {"max_resets": max_resets, "steps": steps, "seconds": seconds}
     budget = [word for name, limit in limits.items() for word in _limit(name, limit)]
     before = file if resume else None

@@ -60,6 +60,6 @@ def watch(runfile: Path, problem: str | None, out: Path, options: Sequence[str],
         size = f"{film.width} x {film.height} pixels, {film.bytes / 1e6:.2f} MB"
         words = f"{film.path}: {film.seconds:.0f} s, {counted(film.frames, 'frame')}, {size}"
         console.print(Text(words), soft_wrap=True)
-        console.print(Text(f"It shows {', '.join(made.titles)}.", style="dim"))
+        console.print(Text(f"It shows: {' · '.join(made.titles)}", style="dim"))
 
     emit(data, as_json, show)

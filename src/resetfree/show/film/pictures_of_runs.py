@@ -151,7 +151,7 @@ def _played_again(run: Run, problem: GymProblem, moments: Collection[Moment]) ->
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Notice)
             for k in range(1, len(run) + 1):
-                seeds = chance.random(performed.get(k, 0))
+                seeds = chance.random(performed.get(k, 0)).tolist()
                 if k in lives:
                     yield from _one_life(run, twin, lives[k], wanted, seeds)
                 chance.bit_generator.advance(twin.n_uniforms)  # type: ignore[attr-defined]  # of this episode
