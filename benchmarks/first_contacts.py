@@ -306,7 +306,8 @@ def table(results: list[dict[str, Any]]) -> str:
             f"| {both(column('reward'), '.3g', min)} | {both(column('score'), '.3g', min)} | {contact.least:.3g} "
             f"| {mark}, {wins} of {len(ones)} |"
         )
-    return "\n".join(rows)
+    always = [one.name for one in CONTACTS if (ones := current(results, one)) and all(own["solved"] for own in ones)]
+    return "\n".join([*rows, "", f"Solved on every seed that was played: {', '.join(always) or 'none'}."])
 
 
 def write_page(results: list[dict[str, Any]], page: Path) -> None:

@@ -58,6 +58,8 @@ def test_medians_and_the_worst_are_shown_and_other_lines_do_not_count() -> None:
     assert "| 1 / 7 |" in row
     assert "| 1 / -3 |" in row
     assert row.endswith("| partly, 2 of 3 |")
+    assert shown.endswith("Solved on every seed that was played: none.")
+    assert contacts.table([line(first, 0)]).endswith(f"played: {first.name}.")
     assert f"[{second.name}]" not in shown
 
 
