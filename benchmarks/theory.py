@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--short", type=int, default=20_000, help="episodes of the other seeds")
     parser.add_argument("--only", default="", help="cases whose names begin like this")
     parser.add_argument("--out", type=Path, default=Path("runs/theory"))
-    parser.add_argument("--picture", type=Path, default=Path("docs/pictures/theory.svg"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/images/theory.svg"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     names = (
