@@ -110,7 +110,7 @@ class Executor:
         base, compiling = spent, None
         while True:
             line = self._line(TICK)
-            memory, used, children = _usage(pid)
+            memory, used, children, wants = _usage(pid)
             now = time.monotonic()
             if line is not None:
                 word, _, rest = line.decode().partition(" ")
@@ -130,7 +130,7 @@ class Executor:
                     base += used - compiling
                     compiling = None
                 continue
-            if used > spent + 0.05:
+            if used > spent + 0.05 or wants:
                 spent, last_work = used, now
             ended = ""
             if self.worker.poll() is not None:
@@ -187,18 +187,22 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _usage(pid: int) -> tuple[int, float, int]:
-    """Resident bytes and seconds of processor time of a process and its descendants, and how many those are."""
-    memory, used, children = 0, 0.0, _descendants(pid)
+def _usage(pid: int) -> tuple[int, float, int, bool]:
+    """Resident bytes and seconds of processor time of a process and its descendants, and how many those are.
+
+    Last, whether one of them wants a processor: on a busy machine it may wait long for one without being asleep.
+    """
+    memory, used, wants, children = 0, 0.0, False, _descendants(pid)
     for one in [pid, *children]:
         with suppress(OSError, IndexError, ValueError):
             with open(f"/proc/{one}/stat") as file:
                 fields = file.read().rpartition(")")[2].split()
+            wants = wants or fields[0] == "R"
             memory += int(fields[21]) * PAGE
             used += (int(fields[11]) + int(fields[12])) / HERTZ
             if one == pid:
                 used += (int(fields[13]) + int(fields[14])) / HERTZ
-    return memory, used, len([one for one in children if _alive(one)])
+    return memory, used, len([one for one in children if _alive(one)]), wants
 
 
 def _left(pid: int) -> list[str]:
