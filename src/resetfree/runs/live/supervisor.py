@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -140,6 +141,7 @@ class Supervisor(Closes):
         pause = LEAST_PAUSE
         while True:
             assert self._child is not None
+            begun = time.monotonic()
             status = self._child.wait()
             if self._ending.is_set():
                 return
@@ -148,6 +150,8 @@ class Supervisor(Closes):
                 self.failure = _failure(found)
                 return
             self.told.append(f"The learner ended ({_why(status)}): it is started again, and acting goes on meanwhile.")
+            if time.monotonic() - begun > MOST_PAUSE:  # it is not its start that fails
+                pause = LEAST_PAUSE
             if self._ending.wait(pause):
                 return
             pause = min(2.0 * pause, MOST_PAUSE)
