@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -142,6 +143,7 @@ class Supervisor(Closes):
         pause = LEAST_PAUSE
         while True:
             assert self._child is not None
+            begun = time.monotonic()
             if self._child.stdout is not None:
                 with self._child.stdout as sentences:
                     for line in sentences:
@@ -155,6 +157,8 @@ class Supervisor(Closes):
                 return
             if status != ray_process.LOST:  # which has said why
                 self.told.append(f"The learner ended ({_why(status)}): {process.AGAIN}")
+            if time.monotonic() - begun > MOST_PAUSE:  # it is not its start that fails
+                pause = LEAST_PAUSE
             if self._ending.wait(pause):
                 return
             pause = min(2.0 * pause, MOST_PAUSE)

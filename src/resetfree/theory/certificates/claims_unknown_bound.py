@@ -42,7 +42,7 @@ def unknown_bound(run: Record, cover: Cover, side: DualSide) -> list[Certificate
     except NotCertifiable as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in UNKNOWN_B]
     # A bound may grow with the root of Resets, which are at most K.
-    primal = found.most + getattr(found, "per_root_reset", 0.0) * sqrt(len(run))
+    primal = found.most + found.per_root_reset * sqrt(len(run))
     last, spent = phases[-1], (e - 1) * primal + log(1 / DELTA) if primal > 0 else 0.0
     B, why = cover.proof.largest_multiplier, ""
     if spent >= last.patience:
