@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from filelock import FileLock
 
 import resetfree
 from resetfree.players import BASES, discover
@@ -44,28 +45,29 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built strictly; it could not reach anything, since the proxies it would have to take lead nowhere."""
-    folder = tmp_path_factory.mktemp("site")
-    nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "--keep-going",
-        "-q",
-        "-E",
-        "-b",
-        "html",
-        "-d",
-        str(folder / "trees"),
-    ]
-    done = subprocess.run(
-        [*command, str(DOCS), str(folder / "html")], capture_output=True, text=True, env={**os.environ, **nowhere}
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    """The site, built strictly and once, however many processes the tests are spread over."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            build(folder)
+        told = (folder / "told").read_text()
+    assert told == "0\n"
     return folder / "html"
+
+
+def build(folder: Path) -> None:
+    """Write the site, and what the build said; it could not reach anything, since the proxies lead nowhere."""
+    nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    options = ["-W", "--keep-going", "-q", "-E", "-b", "html", "-d", str(folder / "trees")]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, str(DOCS), str(folder / "html")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **nowhere},
+    )
+    folder.mkdir(exist_ok=True)
+    (folder / "told").write_text(f"{done.returncode}\n{done.stderr}")
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,11 @@ from resetfree.problems.registry import make
 SEARCH: dict[str, Any] = {"population": 8, "rounds": 2, "planning": 10, "waves": 5}
 SMALL: dict[str, dict[str, Any]] = {**small_networks.SMALL, "model-search": SEARCH}
 CHECKS: dict[Role, dict[str, Check]] = {"primal": primal_checks(), "dual": dual_checks()}
-LONG = {"neural-search-learns", "neural-search-same-seed"}  # programs are compiled for every size of data
+LONG = {
+    "neural-search-learns",
+    "neural-search-same-seed",
+    "neural-search-save-and-load",
+}  # programs are compiled for every size of data
 PAIRS = [
     pytest.param(cls(**SMALL.get(name, {})), check, id=id, marks=[pytest.mark.slow] if id in LONG else [])
     for role, checks in CHECKS.items()
