@@ -140,7 +140,8 @@ def decisions_of(run: LearnedRun) -> list[Decision]:
         raise
     except (ResetFreeError, *BROKEN) as error:
         raise RunError(f"{named(run.path)} does not fit its player: {' '.join(str(error).split())}") from error
-    return list(made.decisions(state))
+    # A player that was given data may count its episodes, too.
+    return [one._replace(k=min(one.k, memory.k)) for one in made.decisions(state)]
 
 
 def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None, memory: Memory) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.shared.machine_search import GENTLE, NOTHING, MachineSearchState, no_policy
@@ -96,7 +96,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
-        world["never_resets"] = problem.never_resets
+        world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         if box is not None:
             policy, proven = (
@@ -168,6 +168,10 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         """Whether a plan for lam that was made with the first n rows was a new one, though it kept the policy."""
         fell = state.rows.dead[state.at : n].any()
         return bool(lam != state.lam or fell or n >= self.growth * state.at)
+
+    def decisions(self, state: SearchState[Any]) -> list[Decision]:
+        """Where it has learned that resets begin; episodes of data count as rounds."""
+        return state.boundary()
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
