@@ -74,7 +74,8 @@ class RuleState(EliminationState):
         ordered = self.relative and shape[0] == 1 and any(part.ordered for part in parts)
         landings, self.looked_at = Landings(*found, shape[2]) if ordered else None, ()
         self.beliefs = Beliefs.none(rules_of(*found), shape, landings)
-        self.beliefs.take(self.data, *np.nonzero(self.data.tried))
+        layer, states, actions = np.nonzero(self.data.tried)
+        self.beliefs.take(self.data, layer, states, actions)
         self._look()
 
     def _look(self) -> None:
@@ -120,8 +121,8 @@ class RuleState(EliminationState):
         places = None if found is None else found.landings
         searching = places is None or all_alike(data)
         search = filled(data, places, self._visited()) if places is not None and searching else None
-        # Where moves are relative, a test waits for 4^m episodes as soon as there is a reward to live on.
-        due = found is not None and self.idle >= 1 << self.confirmed * (1 if searching else 2)
+        # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
+        due = found is not None and self.idle >= 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
         opened = self._opened(s1) if due else None
         if search is not None:
             counts, nothing = search
@@ -163,7 +164,7 @@ class RuleState(EliminationState):
             self.confirmed += bool(n and tested[-1])
         elif (tested & (self.beliefs.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
             self.confirmed = max(0, self.confirmed - 1)
-        self.beliefs.take(data, *pairs, self.forecasts)
+        self.beliefs.take(data, pairs[0], pairs[1], pairs[2], self.forecasts)
         self._look()
 
     def _new(self, pairs: tuple[NDArray[Any], ...]) -> bool:
@@ -200,9 +201,12 @@ class RuleElimination(EliminationPlayer):
     bits(a), plus log2(K) + 1: bits(a) = log2(1 / weight) of the lightest description of where the action is fatal, by
     a rule and its cells. Definition and proof: docs/rules.md.
 
-    Without factors (`problem.factors` None, counts pooled), and on problems that are too large for tables, it is
-    support elimination.
+    Without factors (`problem.factors` None, counts pooled), and with moves "pairs" on problems that are too large for
+    tables, it is support elimination.
 
+    moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
+      place is used in others, and danger may belong to where they lead; the second bound has 2 more for each action
+      that can fall.
     scale, width, pooled, ties, noise, p: see `support-elimination`.
 
     >>> import resetfree as rf

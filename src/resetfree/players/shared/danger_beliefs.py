@@ -20,7 +20,8 @@ from resetfree.players.shared.rule_class import Rules
 from resetfree.problems.finite.transitions import Floats
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
-EXCEPTIONS = 0.75  # the largest belief about a pair before it survives
+EXCEPTIONS = 0.75  # the largest belief about a pair before it survives, by the rules
+FIRM = 0.98  # likewise by the places: moves are the same nearly everywhere
 HALF = 0.5  # belief from which a pair is held back
 FIRST_FALL = 1e-6  # an action that never fell is held back with a belief just above one half: it is tried first
 SURE = 1e-3  # what no forecast of the places goes below
@@ -84,12 +85,11 @@ class Beliefs:
             if falls[i] == before[0] and stays[i] == before[1]:
                 continue  # a pair that was taken twice
             new = int(falls[i] - before[0]), int(stays[i] - before[1])
+            if forecasts is not None and self.landings is not None:
+                forecasts[a] += self._forecast(self.landings, r, a, int(before[1]), *new)
             note(self.rules.cell, r, *new, self.n_falls[a], self.n_stays[a])
             self.recorded[:, r, a] = falls[i], stays[i]
             touched.add(a)
-            if forecasts is not None and self.landings is not None:
-                chance = min(max(float(self.landings.falls[r, a]), SURE), 1.0 - SURE)
-                forecasts[a] += new[0] * np.log(chance) + new[1] * np.log1p(-chance)
         for a in touched:
             tallies, rules = (self.n_falls[a], self.n_stays[a], self.weights[a]), self.rules
             if self.recorded[0, :, a].any():
@@ -99,6 +99,23 @@ class Beliefs:
             if self.landings is None:
                 self._mix(a, 0.0)
         return bool(touched)
+
+    def _forecast(self, landings: Landings, r: int, a: int, survived: int, falls: int, stays: int) -> float:
+        """The logarithm of the probability that the places gave to new survivals of a pair, and to a fall after them.
+
+        The pair can fall with probability f, and then falls each time with probability q: it survives n times with
+        probability g(n) = 1 - f + f (1 - q)^n. Where the places say nothing, the share of falls so far is taken.
+        """
+        if landings.falls[r, a] < 0.0:
+            fell, before = self.recorded[0, :, a].sum(), self.recorded[1, :, a].sum()
+            n = fell + before + 1.0
+            chance = float(np.log1p(-(fell + 0.25) / (n + np.arange(stays))).sum()) if stays else 0.0
+            return chance + (float(np.log(min((fell + 0.25) / (n + stays), HALF))) if falls else 0.0)
+        f = min(max(float(landings.fatal[r, a]), SURE), 1.0 - SURE)
+        q = min(max(float(landings.falls[r, a]) / f, SURE), 1.0 - SURE)
+        after = f * (1.0 - q) ** (survived + stays)
+        chance = float(np.log((1.0 - f + after) / (1.0 - f + f * (1.0 - q) ** survived)))
+        return chance + (float(np.log(max(after * q / (1.0 - f + after), SURE**2))) if falls else 0.0)
 
     def with_landings(self, forecasts: Floats) -> None:
         """Mix in what the places say; forecasts: [A], see `take`."""
@@ -115,23 +132,31 @@ class Beliefs:
         (fatal, fall), shape = self.by_rules[:, a], self.fatal.shape[:2]
         fell = bool(self.recorded[0, :, a].any())
         if self.landings is not None and share > 0.0:
-            fatal = (1.0 - share) * fatal + share * self.landings.fatal[:, a]
-            fall = (1.0 - share) * fall + share * self.landings.falls[:, a]
+            told = self.landings.falls[:, a] >= 0.0
+            places = np.where(told, self.landings.falls[:, a], self._usual()[a])
+            mixed = (1.0 - share) * fall + share * places
+            fatal = np.where(told, (1.0 - share) * fatal + share * self.landings.fatal[:, a], np.maximum(fatal, mixed))
+            fall = mixed
         elif not fell:
             return
-        own = self._own(a, fatal, fall)
+        own = self._own(a, fatal, fall, EXCEPTIONS + (FIRM - EXCEPTIONS) * share)
         if not fell:
             own = np.where(own > HALF, HALF + FIRST_FALL * own, own)
         self.falls[..., a] = fall.reshape(shape)
         self.fatal[..., a] = own.reshape(shape)
 
-    def _own(self, a: int, fatal: Floats, fall: Floats) -> Floats:
+    def _usual(self) -> Floats:
+        """[A] the share of falls, at most one half: what the places say where they say nothing."""
+        falls, stays = self.recorded.sum(axis=1)
+        return np.minimum((falls + 0.25) / (falls + stays + 1.0), HALF)
+
+    def _own(self, a: int, fatal: Floats, fall: Floats, most: float) -> Floats:
         """Beliefs [R] about one action, in which a pair that survived may be an exception to the rules.
 
         Where falls always happen, it is one.
         """
         fell, stays = self.recorded[:, :, a]
-        prior = np.minimum(fatal, EXCEPTIONS)
+        prior = np.minimum(fatal, most)
         hidden = prior * (1.0 - fall / np.maximum(fatal, TIE)) ** stays
         own = np.where(stays >= MOST_STAYS, 0.0, hidden / (hidden + 1.0 - prior))
         return np.where((stays > 0) & (fell == 0), own, fatal)

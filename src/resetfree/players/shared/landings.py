@@ -3,8 +3,8 @@
 An action's effects are the differences of ordered factors that its observed edges show ("row - 1"), each edge once; it
 leads from any state to the one that differs so, and where there is none (a wall) nowhere. An action whose differences
 are nearly all different has no effects (a teleport). A place is deadly if entering it was a reset, or ending an episode
-there; where the place of a fall is not shown, it is the one of those that the action can lead to that never was
-survived. Which places are likely to be deadly follows from rules about their factors, as danger of actions does.
+there; where the place of a fall is not shown, it is one of those that the action can lead to that never was survived.
+Which places are likely to be deadly follows from rules about their factors, as danger of actions does.
 """
 
 from __future__ import annotations
@@ -113,13 +113,14 @@ class Landings:
         self.belief = np.zeros(len(values))
         self.target: Numbers = np.full((1, len(values)), -1, dtype=np.int32)
         self.ways = np.zeros((n_actions, 1))
+        self._unsure: list[dict[int, float]] = []  # falls whose place is not known: shares of where it can have been
         self.fatal, self.falls = np.empty((2, len(values), n_actions))
         self._believe()
 
     @property
     def placed(self) -> Bools:
         """[S] states that have factors."""
-        return self._placed
+        return np.asarray(self._placed)
 
     def learn(self, edges: Edges, good: Bools, bad: Bools) -> None:
         """All edges so far, and the places [S] that were survived and that were deadly."""
@@ -157,6 +158,9 @@ class Landings:
         believe_places(r.features, r.sizes, r.rules, r.first, r.prior, *tallies, found)
         self.belief = found[r.group]
         self.belief[self.label > 0], self.belief[self.label < 0] = 1.0, 0.0
+        for places in self._unsure:
+            where, chance = np.array([*places]), np.array([*places.values()]) * self.belief[[*places]]
+            self.belief[where] = np.maximum(self.belief[where], chance / chance.sum())
         danger_of_pairs(self.target, self.ways, self.belief, self.fatal, self.falls)
 
     def _effects(self, edges: Edges) -> None:
@@ -201,15 +205,13 @@ class Landings:
         return self._targets[key]
 
     def _unseen_falls(self, edges: Edges, bad: Bools, label: NDArray[np.int8]) -> None:
-        """Label the places of falls that were not shown: the likeliest way of the action that was not survived."""
+        """Label the places of falls that were not shown, where the action has only one way that was not survived."""
         fell = np.flatnonzero(bad[edges.after] & ~self._placed[edges.after] & self._placed[edges.states])
         cases = []
-        for e in fell.tolist():
-            s, a = int(edges.states[e]), int(edges.actions[e])
+        for s, a in zip(edges.states[fell].tolist(), edges.actions[fell].tolist(), strict=True):
             places = {int(self.target[d, s]): float(self.ways[a, d]) for d in np.flatnonzero(self.ways[a])}
-            left = {t: share for t, share in places.items() if label[t] >= 0}
-            if left:
-                cases.append(left)
-        for left in sorted(cases, key=len):
-            if not any(label[t] > 0 for t in left):
-                label[max(left, key=lambda t: left[t])] = 1
+            cases.append({t: share for t, share in places.items() if label[t] >= 0})
+        for places in cases:
+            if len(places) == 1:
+                label[[*places]] = 1
+        self._unsure = [places for places in cases if places and not any(label[t] > 0 for t in places)]

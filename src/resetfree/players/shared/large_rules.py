@@ -14,12 +14,15 @@ from resetfree.game.contract import Plan, Round
 from resetfree.players.shared.danger_beliefs import HALF
 from resetfree.players.shared.elimination_sets import LargeEliminationState
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
+from resetfree.players.shared.kernels.landing_beliefs import SELDOM
 from resetfree.players.shared.kernels.visited import NEWS, ROWS, STATES
 from resetfree.players.shared.landings import Edges, Landings
 from resetfree.players.shared.lazy_plans import Held
 from resetfree.problems.contract import State
 from resetfree.problems.factors import Factors
-from resetfree.problems.finite.transitions import Bools
+from resetfree.problems.finite.transitions import Bools, Floats
+
+DULL = 2.0  # in place of the belief, where an action leads to nothing new
 
 
 @dataclass
@@ -49,22 +52,59 @@ class LargeRuleState(LargeEliminationState):
         return self.landings
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
-        """The optimistic plan inside what is not held back; if a test is due and has something to gain, a test."""
+        """The optimistic plan inside what is not held back; if a test is due and has something to gain, a test.
+
+        As long as all pairs pay alike, only a new state is worth anything, or else a new pair: no bonus is given.
+        """
         found = self.refresh()
         if found is None:
             return super().plan(s1, bonus)
-        within = (self.sets.bad, self.sets.endless)
-        plan = self.data.plan(s1, bonus, *within, Held(found.fatal, HALF))
+        limits = [HALF, *self._test(found)]
+        usual = self._usual()
+        if usual is not None:
+            plain, nothing = bonus._replace(log_term=0.0, noise=0.0), usual * self.data.shape[0]
+            for belief in (self._with_dull(found), found.fatal):
+                for limit in limits:
+                    if (plan := self._inside(s1, plain, Held(belief, limit))).upper > nothing + TIE:
+                        return plan
+        plans = [self._inside(s1, bonus, Held(found.fatal, limit)) for limit in limits]
+        return plans[-1] if plans[-1].upper > plans[0].upper + TIE else plans[0]
+
+    def _inside(self, s1: State, bonus: Bonus, held: Held) -> Plan:
+        return self.data.plan(s1, bonus, self.sets.bad, self.sets.endless, held)
+
+    def _with_dull(self, found: Landings) -> Floats:
+        """Beliefs [S, A] in which untried pairs whose effects lead only to visited states are held back, too."""
+        seen, belief = self.data.seen, found.fatal.copy()
+        states, rows = seen.state[: int(seen.size[STATES])], seen.row[: int(seen.size[STATES])]
+        acted, tried = rows.max(axis=1) >= 0, np.zeros((len(states), belief.shape[1]), dtype=np.bool_)
+        visited = np.zeros(len(belief), dtype=np.bool_)
+        visited[states[acted]] = True
+        for layer in range(rows.shape[1]):
+            here = rows[:, layer] >= 0
+            tried[here] |= seen.tried[rows[here, layer]] > 0
+        for a in np.flatnonzero(found.ways.any(axis=1)).tolist():
+            dull = ~tried[:, a] & found.placed[states]
+            for d in np.flatnonzero(found.ways[a] >= SELDOM).tolist():
+                dull &= visited[found.target[d, states]]
+            belief[states[dull], a] = DULL
+        return belief
+
+    def _usual(self) -> float | None:
+        """What every pair pays, None if some pay more than others."""
+        seen = self.data.seen
+        tried = seen.tried[: int(seen.size[ROWS])]
+        pay = seen.earned[: len(tried)][tried > 0] / tried[tried > 0]
+        return None if len(pay) and pay.max() - pay.min() > TIE else float(pay.mean()) if len(pay) else 0.0
+
+    def _test(self, found: Landings) -> list[float]:
+        """The least belief that is held back in a state that was seen, if a test is due; what is certain is no test."""
         if self.idle < 1 << min(self.confirmed, 62):
-            return plan
+            return []
         seen = self.data.seen
         belief = found.fatal[seen.state[: int(seen.size[STATES])]]
-        # A place that is known to be deadly is no test.
         suspects = belief[(belief > HALF) & (belief < 1.0 - TIE)]
-        if len(suspects) == 0:
-            return plan
-        test = self.data.plan(s1, bonus, *within, Held(found.fatal, float(suspects.min())))
-        return test if test.upper > plan.upper + TIE else plan
+        return [float(suspects.min())] if len(suspects) else []
 
     def learn(self, round: Round) -> None:
         """Count the round; what was tried in spite of a belief makes the next such try later, or sooner."""

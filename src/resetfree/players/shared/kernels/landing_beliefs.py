@@ -19,7 +19,7 @@ Numbers = NDArray[np.int32]
 BAD, GOOD = 0.25, 0.75  # of the Beta distribution
 ALONE = 0.1  # that a place is deadly, where places say nothing about each other
 LIGHT = -12.0  # rules lighter than the heaviest by this factor play no part
-UNKNOWN = 0.05  # the chance of a fall where no effects of an action are known
+SILENT = -1.0  # in place of beliefs where no effects of an action are known
 SELDOM = 0.02  # effects with a smaller share are exceptions, no part of what an action can do
 
 
@@ -97,20 +97,20 @@ def danger_of_pairs(
     target: Numbers,  # [D, S] where each way to move leads, -1 where it is not known
     ways: Floats,  # [A, D] shares of the ways of each action; all 0 if its effects are not the same everywhere
     belief: Floats,  # [S]
-    fatal: Floats,  # [S, A] out: that a pair can fall
-    falls: Floats,  # [S, A] out: that it falls at the next try
+    fatal: Floats,  # [S, A] out: that a pair can fall, -1 where nothing is known
+    falls: Floats,  # [S, A] out: that it falls at the next try, likewise
 ) -> None:
     """What beliefs about places say about the actions that lead there."""
     for a in range(len(ways)):
         known = ways[a].sum() > 0.0
         for s in range(target.shape[1]):
             if not known or target[0, s] < 0:
-                fatal[s, a], falls[s, a] = UNKNOWN, UNKNOWN
+                fatal[s, a], falls[s, a] = SILENT, SILENT
                 continue
             safe, fall = 1.0, 0.0
             for d in range(len(target)):
                 if ways[a, d] > 0.0:
-                    deadly = belief[target[d, s]]
+                    deadly = belief[target[d, s]] if target[d, s] != s else 0.0  # one stands there already
                     fall += ways[a, d] * deadly
                     if ways[a, d] >= SELDOM:
                         safe *= 1.0 - deadly

@@ -55,6 +55,11 @@ def by_place(found: DangerMap, row: int, column: int) -> NDArray[np.float64]:
     return np.array(means).reshape(-1, *shape)
 
 
+def _ticks(n: int) -> list[int]:
+    """At most six numbers of rows or columns."""
+    return list(range(0, n, -(-n // 6)))
+
+
 def _drawing(group: Group, found: DangerMap, row: int, column: int) -> Drawing:
     from matplotlib.figure import Figure
 
@@ -76,9 +81,12 @@ def _drawing(group: Group, found: DangerMap, row: int, column: int) -> Drawing:
         image = axes.imshow(beliefs[a], cmap="OrRd", vmin=0.0, vmax=1.0, interpolation="none", aspect="auto")
         axes.set_title(plain_text(found.factors.action(a), 24), fontsize=9)
         axes.tick_params(labelsize=7)
-        axes.set_ylabel(plain_text(parts[row].name, 16), fontsize=8)
-    for axes in panels[-1]:
-        axes.set_xlabel(plain_text(parts[column].name, 16), fontsize=8)
+        axes.set_yticks(_ticks(n_rows))
+        axes.set_xticks(_ticks(n_columns))
+        if a % across == 0:
+            axes.set_ylabel(plain_text(parts[row].name, 16), fontsize=8)
+        if a + across >= shown:
+            axes.set_xlabel(plain_text(parts[column].name, 16), fontsize=8)
     bar = figure.colorbar(image, cax=figure.add_axes((0.88, 0.25, 0.025, 0.5)))
     bar.ax.tick_params(labelsize=7)
     bar.set_label("belief that it is fatal", fontsize=8)
