@@ -129,7 +129,8 @@ def test_no_path_exceeds_the_unsafe_pairs_whatever_the_factors_mean(kind: str, m
 
 def pits(n: int = 7) -> rf.FiniteMDP:
     """A slippery field whose inside is doomed: only the outer rings can be walked for ever."""
-    return rf.make("pits-v0", n=n, slip=0.1, horizon=30, density=0.5)
+    mdp: rf.FiniteMDP = rf.make("pits-v0", n=n, slip=0.1, horizon=30, density=0.5)
+    return mdp
 
 
 def test_places_save_resets_where_elimination_pays_for_every_pair() -> None:

@@ -148,7 +148,7 @@ class Beliefs:
     def _usual(self) -> Floats:
         """[A] the share of falls, at most one half: what the places say where they say nothing."""
         falls, stays = self.recorded.sum(axis=1)
-        return np.minimum((falls + 0.25) / (falls + stays + 1.0), HALF)
+        return np.asarray(np.minimum((falls + 0.25) / (falls + stays + 1.0), HALF))
 
     def _own(self, a: int, fatal: Floats, fall: Floats, most: float) -> Floats:
         """Beliefs [R] about one action, in which a pair that survived may be an exception to the rules.
