@@ -113,6 +113,9 @@ RUNS: dict[str, Made] = {
     "support elimination, without oracle": lambda: without_oracle(learn("support-elimination", feedback="realised")),
     "support elimination, with data": with_data,
     "rule elimination": lambda: learn("rule-elimination", problem=dry(), feedback="realised"),
+    "rule elimination, relative moves": lambda: learn(
+        "rule-elimination", problem=dry(), feedback="realised", settings={"primal": {"moves": "relative"}}
+    ),
     "politex": lambda: learn(
         "politex", problem="politex-trap-v0", settings={"primal": {"model": "exact", "copies": True}}
     ),

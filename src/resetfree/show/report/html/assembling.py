@@ -11,7 +11,7 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import comparing, falls, maps, page, players, timing
+from resetfree.show.report.html import comparing, danger, falls, maps, page, players, timing
 from resetfree.show.report.html import html_tables as tables
 from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
@@ -180,6 +180,7 @@ def _group(group: Group, drawn: list[Drawing], details: bool, *, alone: bool) ->
         "The clock and the age of plans": timing,
         "The game between the players": players,
         "The map": maps,
+        "What is believed to be dangerous": danger,
     }
     parts: list[object] = [
         tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
