@@ -90,6 +90,7 @@ class Proof(NamedTuple):
     one_multiplier: bool = False  # whether the multiplier must never change
     noise: float | None = None  # the sub-Gaussian constant up to which rewards may be random; None for any
     linear: bool = False  # whether it needs dynamics and rewards in [0, 1] that are linear in the features
+    misfit: tuple[float, float] = (0.0, 0.0)  # by how much P and r may differ from that
     values_are_bounds: bool = False  # whether its V_r lies above, and its V_c below, those of the policy it plays
 
 
