@@ -19,6 +19,7 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.lock import is_held
+from resetfree.runs.columns import GOALS
 from resetfree.runs.extension import read_episodes
 from resetfree.runs.runfile import (
     READ_BATCH,
@@ -30,6 +31,7 @@ from resetfree.runs.runfile import (
     sentences,
     start_type,
 )
+from resetfree.runs.stuck import STUCK
 from resetfree.show.studio import limits
 from resetfree.show.studio.clock import TIMED, TimedHistory
 from resetfree.show.studio.files import RunFolder
@@ -39,6 +41,7 @@ from resetfree.show.studio.scenes import RunScene, scene_of
 
 LONGEST = 1000  # characters of a note
 EVERY = 0.5  # seconds between two reads of a file
+ASKED = f"""SELECT count(*) FROM interventions WHERE json LIKE '%"why": "{STUCK}"%'"""  # quotes in other text have \\
 COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start"
 
 
@@ -49,7 +52,8 @@ class Followed:
         self.path, self._distant = path, Distant(path)
         self.scene: RunScene | None = None
         self.error, self.stuck, self.k, self._stamp = "", "", 0, (0, 0, 0.0, 0, 0.0)
-        self._finite = self._timed = False
+        self._finite = self._timed = self._has_goals = False
+        self._goals = self._asked = 0
         self._episodes = 0
         self._request: dict[str, Any] | None = None
         self._checkpoint = -1
@@ -96,7 +100,8 @@ class Followed:
             "request": self._request,
         }
         if self.scene is not None:
-            result |= {"now": self._history.now, "map": self._picture.shown}
+            counts = {"asked": self._asked} | ({"goals": self._goals} if self._has_goals else {})
+            result |= {"now": {**self._history.now, **counts}, "map": self._picture.shown}
             if curves:
                 result["curves"] = self._history.curves()
         return result
@@ -128,6 +133,7 @@ class Followed:
                     raise RunError(f"The spec of the run file takes more than {limits.BODY:,} bytes, and is not shown.")
                 self.scene = scene_of(spec)
                 self._timed = set(TIMED) <= set(columns_in(connection))
+                self._has_goals, self._goals = GOALS in columns_in(connection), 0
                 self._history = (TimedHistory if self._timed else History)(self.scene)
                 self._picture = Picture(self.scene)
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
@@ -143,21 +149,21 @@ class Followed:
             if newest < self.k:  # it was resumed from an earlier checkpoint, and replays the rounds since
                 self._history.clear()
                 self._starts[:] = 0
-                self.k = 0
-            columns = ", ".join((COLUMNS, *TIMED)) if self._timed else COLUMNS
+                self.k = self._goals = 0
+            columns = ", ".join((COLUMNS, GOALS if self._has_goals else "0", *(TIMED if self._timed else ())))
             cursor = connection.execute(f"SELECT {columns} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
             while batch := cursor.fetchmany(READ_BATCH):
                 for row in batch:
                     self._take(row)
-            self.stuck = _stuck(connection)
+            self.stuck, (self._asked,) = _stuck(connection), connection.execute(ASKED).fetchone()
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
-        k, s1, lam, reset, v_r, v_c, v_c_hat, after, *clock = row
+        k, s1, lam, reset, v_r, v_c, v_c_hat, after, goals, *clock = row
         numbers = (lam, v_r, v_c, v_c_hat)
         good = k == self.k + 1 and reset in (0, 1) and all(x is None or isinstance(x, int | float) for x in numbers)
         n = None if self.scene is None or self.scene.mdp is None else self.scene.mdp.n_states
-        good = good and self._clock_fits(k, *clock)
+        good = good and isinstance(goals, int) and goals >= 0 and self._clock_fits(k, *clock)
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
         lam, *values = (math.nan if x is None else float(x) for x in numbers)
@@ -165,7 +171,7 @@ class Followed:
         if isinstance(self._history, TimedHistory):
             based_on, missed, late, steps = clock
             self._history.tick(based_on, missed, math.nan if late is None else float(late), steps)
-        self.k = k
+        self.k, self._goals = k, self._goals + goals
         if n is not None:
             self._starts[s1] += 1
             ends = [after] if isinstance(after, int) and 0 <= after < n and not reset else []

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError
@@ -18,6 +18,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.runs.learn import Stopped, learn
 from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
+from resetfree.runs.stuck import STUCK, asked_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
@@ -38,6 +39,7 @@ class LaneRequest(NamedTuple):
 
     trial: NamedTrial
     resume: bool = False
+    ask: Literal["never", "when-stuck"] | None = None  # None: as the file says
 
 
 class Gate:
@@ -91,10 +93,10 @@ class Live:
     """A lane: the thread, and its state as shown."""
 
     def __init__(self, wanted: LaneRequest, path: Path, gate: Gate, changed: Callable[[], None]) -> None:
-        self.trial, self.resumes = wanted
+        self.trial, self.resumes, self._ask = wanted
         self.path, self._gate, self._notify = path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
-        self.stuck = ""  # since when the run stands still, and where
+        self.stuck, self.asked = "", 0  # since when the run stands still, and where; resets asked for then
         self.at_gate = False  # whether it waits between two episodes
         self.desk = Desk()
         self.made = False  # whether this lane created the file
@@ -133,7 +135,7 @@ class Live:
                 "request": request,
             }
             if self.history is not None and self.picture is not None:
-                result |= {"now": self.history.now, "map": self.picture.shown}
+                result |= {"now": {**self.history.now, "asked": self.asked}, "map": self.picture.shown}
                 if curves:
                     result["curves"] = self.history.curves()
             return result
@@ -145,7 +147,7 @@ class Live:
                 self._open()
             how: dict[str, Any] = {"path": self.path, "resume": self.resumes, "progress": self._progress}
             operator = _ReportingDesk(self) if trial.problem.endswith("by-hand-v0") else None
-            run = learn(trial.problem, **trial.arguments, **how, operator=operator)
+            run = learn(trial.problem, **trial.arguments, **how, operator=operator, ask=self._ask)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
             self._end("stopped")
@@ -175,7 +177,7 @@ class Live:
                 c, k = contents.columns, contents.k
                 for row in zip(*(c[name][:k] for name in HISTORY), strict=True):
                     self.history.add(*row)
-                self.k = k
+                self.k, self.asked = k, len(asked_after(contents.interventions))
 
     def _progress(self, game: Game, this: Round) -> None:
         """After every round: record it, show it if a frame is due, and wait at the gate."""
@@ -281,6 +283,7 @@ class _ReportingDesk:
     def perform(self, request: Any) -> Any:
         """Hand the request to the desk, and wait for its answer."""
         lane = self._lane
+        lane.asked += request.why == STUCK
         if lane.history is None and lane.path.exists():
             lane._open()
         lane.begun.set()
