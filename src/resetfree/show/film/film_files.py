@@ -6,13 +6,14 @@ import importlib.util
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import one_line
 from resetfree.show.film.film_plan import MOST_FRAMES
 from resetfree.show.report.style import INK, PIT, written
 
@@ -48,7 +49,7 @@ def check_film(path: Path) -> None:
     if path.suffix not in MARKS:
         raise InvalidInput(f"A film must be a .gif or an .mp4. Got '{path}' instead.")
     if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise InvalidInput("An .mp4 needs imageio-ffmpeg: pip install imageio imageio-ffmpeg, or name a .gif.")
+        raise InvalidInput("An .mp4 needs an encoder: pip install imageio-ffmpeg, or name a .gif.")
     if path.is_dir() or not path.parent.is_dir():
         raise InvalidInput(f"A film must go to a file in a folder that exists. Got '{path}' instead.")
     if path.exists():
@@ -133,13 +134,20 @@ def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
 def _mp4(pictures: Sequence[Image.Image], times: Sequence[int]) -> bytes:
     import tempfile
 
-    import imageio.v2 as imageio  # an extra
+    import imageio_ffmpeg  # the extra `film`
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "film.mp4"
-        writer: Any = imageio.get_writer(file, fps=1000 // FRAME, macro_block_size=2)
-        with writer:
+        try:
+            writer = imageio_ffmpeg.write_frames(
+                str(file), pictures[0].size, fps=1000 / FRAME, macro_block_size=2, ffmpeg_log_level="error"
+            )
+            writer.send(None)  # starts the encoder
             for picture, time in zip(pictures, times, strict=True):
                 for _ in range(max(time // FRAME, 1)):
-                    writer.append_data(np.asarray(picture))
-        return file.read_bytes()
+                    writer.send(np.ascontiguousarray(picture))
+            writer.close()
+            return file.read_bytes()
+        except (OSError, RuntimeError) as error:  # no program in the package, or one that does not run here
+            reason = one_line(error).rstrip(".")
+            raise InvalidInput(f"The encoder of .mp4 films does not run here ({reason}): name a .gif.") from error
