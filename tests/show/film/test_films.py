@@ -186,6 +186,28 @@ def test_a_run_keeps_its_pictures_around_resets_and_is_the_same_run(
     assert not beside(plain).exists()
 
 
+def test_pictures_are_there_while_the_run_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resetfree.show.cli import main
+    from resetfree.show.film import kept_pictures
+
+    seen: list[int] = []
+    write = kept_pictures._write
+
+    def watched(kept: kept_pictures.KeptScenes, file: Path) -> None:
+        write(kept, file)
+        found = kept_pictures.kept_scenes(file)  # as another program sees it
+        assert found is not None
+        assert found.scenes[-1][0]["title"] == "the last life"
+        seen.append(found.scenes[-1][0]["steps"][-1])
+
+    monkeypatch.setattr(kept_pictures, "_write", watched)
+    monkeypatch.setattr(kept_pictures, "EVERY", 0.0)
+    words = ["run", *CART, "--set", "horizon=8", "--episodes", "2", "--film", "4", "--out", str(tmp_path / "a.rfrun")]
+    assert main(words) == 0
+    assert len(seen) > 5
+    assert seen == sorted(seen)
+
+
 def test_pictures_of_another_run_or_of_a_hostile_file_are_not_shown(cart: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.rfrun"
     rf.learn("grid-v0", "uniform", episodes=3, path=other)

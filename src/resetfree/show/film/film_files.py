@@ -25,12 +25,23 @@ MARKS = {".gif": (0, b"GIF8"), ".mp4": (4, b"ftyp")}  # how these files begin, a
 
 
 class Frame(NamedTuple):
-    """A picture, what it shows, and whether the agent fell in it."""
+    """A picture, what it shows, whether the agent fell in it, and whether it is held for a moment as falls are."""
 
     picture: Image.Image
     left: str
     right: str
     fell: bool = False
+    held: bool = False
+
+
+class EncodedFilm(NamedTuple):
+    """A film in memory."""
+
+    content: bytes
+    frames: int
+    width: int
+    height: int
+    seconds: float  # that it takes to watch
 
 
 class WrittenFilm(NamedTuple):
@@ -66,28 +77,33 @@ def check_film(path: Path) -> None:
 
 
 def write_film(frames: Iterable[Frame], path: Path) -> WrittenFilm:
-    """Write a film of at most `MOST_FRAMES` frames and `MOST_BYTES` bytes.
+    """Write a film of at most `MOST_FRAMES` frames and `MOST_BYTES` bytes."""
+    check_film(path)
+    content, n, *about = encode(list(frames), path.suffix, MOST_BYTES)
+    with written(path, "film") as draft:
+        draft.write_bytes(content)
+    width, height, seconds = about
+    return WrittenFilm(path, n, int(width), int(height), len(content), seconds)
+
+
+def encode(kept: Sequence[Frame], ending: str, most: int) -> EncodedFilm:
+    """A film, ".gif" or ".mp4", of at most `MOST_FRAMES` frames and `most` bytes.
 
     If it has more bytes, every second of its frames and a quarter of its width are left out, again if need be.
     """
-    check_film(path)
-    kept = list(frames)
     if not kept or len(kept) > MOST_FRAMES:
         raise InvalidInput(f"A film must have from 1 to {MOST_FRAMES} frames. Got {len(kept)} instead.")
     scale = 1.0
     while True:
         pictures = _captioned(kept, scale)
-        times = [HELD if one.fell else FRAME for one in kept[:-1]] + [LAST]
-        content = (_gif if path.suffix == ".gif" else _mp4)(pictures, times)
-        if len(content) <= MOST_BYTES:
-            break
+        times = [HELD if one.fell or one.held else FRAME for one in kept[:-1]] + [LAST]
+        content = (_gif if ending == ".gif" else _mp4)(pictures, times)
+        if len(content) <= most:
+            return EncodedFilm(content, len(kept), *pictures[0].size, sum(times) / 1000)
         if len(kept) < 20:
-            raise InvalidInput(f"A film of these pictures is larger than {MOST_BYTES / 1e6:g} MB however it is made.")
-        kept = [one for i, one in enumerate(kept) if i % 2 or one.fell or i == len(kept) - 1]
+            raise InvalidInput(f"A film of these pictures is larger than {most / 1e6:g} MB however it is made.")
+        kept = [one for i, one in enumerate(kept) if i % 2 or one.fell or one.held or i == len(kept) - 1]
         scale *= 0.75
-    with written(path, "film") as draft:
-        draft.write_bytes(content)
-    return WrittenFilm(path, len(kept), *pictures[0].size, len(content), sum(times) / 1000)
 
 
 def _captioned(frames: Sequence[Frame], scale: float) -> list[Image.Image]:
