@@ -129,9 +129,12 @@ def decisions_of(run: LearnedRun) -> list[Decision]:
 
     Raises RunError if the run has no checkpoint, or does not fit its problem.
     """
-    found, k = _again(run, Decides), _memory(run).k
-    # A player that was given data may count its episodes, too.
-    return [] if found is None else [one._replace(k=min(one.k, k)) for one in found[0].decisions(found[1])]
+    found = _again(run, Decides)
+    if found is None:
+        return []
+    player, state = found
+    k = _memory(run).k  # a player that was given data may count its episodes, too
+    return [one._replace(k=min(one.k, k)) for one in player.decisions(state)]
 
 
 def danger_of(run: LearnedRun) -> DangerMap | None:

@@ -36,13 +36,16 @@ from resetfree.show.studio import limits
 from resetfree.show.studio.clock import TIMED, TimedHistory
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture
+from resetfree.show.studio.kept import stamp_of
 from resetfree.show.studio.operators import Distant
+from resetfree.show.studio.past import read_past
 from resetfree.show.studio.scenes import RunScene, scene_of
 
 LONGEST = 1000  # characters of a note
+MOST_STEPS = 2**31  # of an episode
 EVERY = 0.5  # seconds between two reads of a file
 ASKED = f"""SELECT count(*) FROM interventions WHERE json LIKE '%"why": "{STUCK}"%'"""  # quotes in other text have \\
-COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start"
+COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start, coalesce(original_return, reward), steps"
 
 
 class Followed:
@@ -56,7 +59,7 @@ class Followed:
         self._goals = self._asked = 0
         self._episodes = 0
         self._request: dict[str, Any] | None = None
-        self._checkpoint = -1
+        self._checkpoint, self._pictures = -1, ""
         self._last: dict[str, Any] | None = None
 
     @property
@@ -68,8 +71,9 @@ class Followed:
         """Read new rounds; returns whether anything has changed."""
         stamp = self._look()
         request = self._distant.show() if stamp is not None else None
-        changed = request != self._request
-        self._request = request
+        kept = stamp_of(self.path)
+        changed = request != self._request or kept != self._pictures
+        self._request, self._pictures = request, kept
         if stamp is None or stamp == self._stamp:
             return changed
         first = stamp[0] != self._stamp[0]
@@ -98,6 +102,7 @@ class Followed:
             "rate": 0.0,
             "last": self._last,
             "request": self._request,
+            "pictures": self._pictures,
         }
         if self.scene is not None:
             counts = {"asked": self._asked} | ({"goals": self._goals} if self._has_goals else {})
@@ -105,6 +110,16 @@ class Followed:
             if curves:
                 result["curves"] = self._history.curves()
         return result
+
+    @property
+    def history(self) -> History | None:
+        """All rounds that were read."""
+        return None if self.scene is None else self._history
+
+    def past(self, k: int) -> dict[str, Any] | None:
+        """An episode of the file."""
+        found = None if self.scene is None else read_past(self.path, self.scene, k)
+        return None if found is None else found.to_dict()
 
     def answer(self, data: dict[str, Any]) -> None:
         """Answer the reset request of the process that writes the file."""
@@ -159,17 +174,18 @@ class Followed:
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
-        k, s1, lam, reset, v_r, v_c, v_c_hat, after, goals, *clock = row
-        numbers = (lam, v_r, v_c, v_c_hat)
+        k, s1, lam, reset, v_r, v_c, v_c_hat, after, reward, steps, goals, *clock = row
+        numbers = (lam, v_r, v_c, v_c_hat, reward)
         good = k == self.k + 1 and reset in (0, 1) and all(x is None or isinstance(x, int | float) for x in numbers)
         n = None if self.scene is None or self.scene.mdp is None else self.scene.mdp.n_states
-        good = good and isinstance(goals, int) and goals >= 0 and self._clock_fits(k, *clock)
+        good = good and isinstance(steps, int) and 0 <= steps < MOST_STEPS and isinstance(goals, int) and goals >= 0
+        good = good and self._clock_fits(k, *clock)
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
-        lam, *values = (math.nan if x is None else float(x) for x in numbers)
-        self._history.add(s1 if n is not None else 0, lam, bool(reset), *values)
+        lam, v_r, v_c, v_c_hat, reward = (math.nan if x is None else float(x) for x in numbers)
+        self._history.add(s1 if n is not None else 0, lam, bool(reset), v_r, v_c, v_c_hat, reward, steps)
         if isinstance(self._history, TimedHistory):
-            based_on, missed, late, steps = clock
+            based_on, missed, late, _ = clock
             self._history.tick(based_on, missed, math.nan if late is None else float(late), steps)
         self.k, self._goals = k, self._goals + goals
         if n is not None:

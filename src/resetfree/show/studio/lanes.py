@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,6 +23,7 @@ from resetfree.runs.stuck import STUCK, asked_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
+from resetfree.show.studio.past import PastEpisode, read_past
 from resetfree.show.studio.scenes import RunScene, scene_of
 from resetfree.studies.trial import NamedTrial
 
@@ -30,7 +32,7 @@ RESTS = 0.0005
 LEAD = 256  # episodes that one of two lanes may be ahead at a pace where it cannot be seen
 SEEN = 30.0  # episodes per second up to which two lanes play the same episode at the same time
 LATELY = 2.0  # seconds over which the rate is measured
-HISTORY = ("s1", "lam", "reset", "v_r", "v_c", "v_c_hat")  # columns that are shown
+HISTORY = ("s1", "lam", "reset", "v_r", "v_c", "v_c_hat", "reward", "steps")  # columns that are shown
 ACTIVE = ("starting", "running", "paused", "waiting")
 
 
@@ -105,6 +107,7 @@ class Live:
         self.history: History | None = None
         self.picture: Picture | None = None
         self.last: dict[str, Any] | None = None
+        self._recent: deque[PastEpisode] = deque(maxlen=limits.RECENT)  # also those that are not saved yet
         self._due = self._rest = self._next = 0.0
         self._lock = threading.Lock()
         self._marks: list[tuple[float, int]] = []  # when how many rounds were played, for the rate
@@ -139,6 +142,13 @@ class Live:
                 if curves:
                     result["curves"] = self.history.curves()
             return result
+
+    def past(self, k: int) -> dict[str, Any] | None:
+        """An episode that was played: one of the newest, or from the file; None if it is not saved yet."""
+        found = next((one for one in list(self._recent) if one.k == k), None)
+        if found is None and self.scene is not None:
+            found = read_past(self.path, self.scene, k)
+        return None if found is None else found.to_dict()
 
     def _play(self) -> None:
         trial = self.trial
@@ -188,9 +198,11 @@ class Live:
             self.state = "running"
         episode = this.episode
         v_r, v_c = this.exact or (math.nan, math.nan)
-        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c)
+        reward, steps = float(episode.rewards.sum()), len(episode.actions)
+        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c, reward, steps)
         if len(self.picture.visits):
             self.picture.note(episode.states, episode.reset)
+            self._recent.append(PastEpisode(this.k, episode.states.copy(), bool(episode.reset), reward, steps))
         self.k, self.stuck = this.k, game.stuck
         now = time.monotonic()
         if now >= self._due or this.k >= self.trial.episodes:  # the last one stays on the page

@@ -59,6 +59,13 @@ class LanePlayers:
 
 
 @dataclass(frozen=True)
+class Named:
+    """A run by its name."""
+
+    name: ShortText
+
+
+@dataclass(frozen=True)
 class Control:
     """A command for a running or stored game."""
 
