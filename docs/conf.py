@@ -14,11 +14,14 @@ sys.path.insert(0, str(HERE))
 project = "resetfree"
 author = "the authors of resetfree"
 release = version = resetfree.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "_ext.plain_docstrings", "_ext.discovered"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "_ext.plain_docstrings", "_ext.discovered", "_ext.mathml"]
 exclude_patterns = ["_build", "_ext", "_templates", "_static"]
 source_suffix = {".md": "markdown"}
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_space = myst_dmath_allow_digits = False  # "$ resetfree" and "$5" are no formulas
+html_math_renderer = "mathml"
 default_role = "py:obj"  # `name` in a docstring links to what it names, where that is documented
 smartquotes = False  # code and formulas are quoted as they stand
 add_module_names = False

@@ -134,7 +134,7 @@ def test_every_public_name_leads_to_its_documentation(pages: dict[Path, Page], s
 def test_the_pictures_are_made_by_the_script_beside_them(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", str(DOCS / "pictures" / "make.py"), str(tmp_path)], check=True)
     made = {path.name for path in tmp_path.iterdir()}
-    pages = (DOCS / "idea.md").read_text() + (DOCS / "architecture.md").read_text()
+    pages = "".join((DOCS / f"{page}.md").read_text() for page in ("idea", "architecture", "index"))
     shown = set(re.findall(r"\(pictures/(\w+\.svg)\)", pages))
     assert made == shown == {path.name for path in (DOCS / "pictures").glob("*.svg")}
     for name in made:

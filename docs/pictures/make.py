@@ -1,6 +1,6 @@
 """The pictures of the documentation, made from the code: `python docs/pictures/make.py [FOLDER]`. Takes seconds.
 
-Three are drawings (the protocol, the game, the rooms); three are computed by the oracle and by runs on `grid-v0`.
+Three are drawings (the protocol, the game, the rooms); four are computed by the oracle and by runs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 import resetfree as rf
+from resetfree.problems.finite.backward import best_lagrangian
 from resetfree.problems.finite.grids import MOVES
-from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PIT, SKY, line, look, round_number
+from resetfree.show.report.style import BLUE, GREEN, GREY, INK, ORANGE, PIT, SKY, YELLOW, line, look, round_number
 from resetfree.theory.oracle.dynamic_programming import best_response
 
 PROBLEM = "grid-v0"
@@ -228,7 +229,50 @@ def rooms() -> Any:
     return figure
 
 
-PICTURES = {"protocol": protocol, "game": game, "saddle": saddle, "safe": safe, "resets": resets, "rooms": rooms}
+def ledge() -> Any:
+    """The ledge of docs/idea.md at three prices, with the path if nothing slips: what is seen without a script."""
+    mdp = rf.make("drawn-v0", rows="....../S....G/XXXXXX", horizon=14)
+    layout, safest = mdp.layout, rf.solve(mdp).policy
+    assert layout is not None
+    start, moves = int(np.argmax(mdp.start)), [MOVES[name] for name in mdp.action_names]
+    figure = Figure(figsize=(7.2, 1.75), layout="constrained")
+    for axes, price in zip(figure.subplots(1, 3), (0.0, 5.0, 18.0), strict=True):
+        policy, numbers = np.empty_like(safest), np.empty((3, mdp.n_states))
+        best_lagrangian(mdp.model, price, safest, policy, *numbers)
+        for s, cell in enumerate(layout.cell):
+            r, c = divmod(int(cell), layout.n_cols)
+            colour = PIT if mdp.reset[s] else YELLOW if mdp.reward[0, s, 0] > 0 else "white"
+            axes.add_patch(FancyBboxPatch((c - 0.45, -r - 0.45), 0.9, 0.9, boxstyle="round,pad=0", fc=colour, ec=GREY))
+        r, c = divmod(int(layout.cell[start]), layout.n_cols)
+        path = [(r, c)]
+        for actions in policy:
+            r, c = np.add((r, c), moves[actions[r * layout.n_cols + c]])
+            r, c = min(max(int(r), 0), layout.n_rows - 1), min(max(int(c), 0), layout.n_cols - 1)
+            path.append((r, c))
+        shift = 0.05 * np.sin(2.4 * np.arange(len(path)))  # so that ways back are seen
+        axes.plot([c for _, c in path] + shift, [-r for r, _ in path] + shift, color=BLUE, lw=2.0)
+        axes.plot(path[-1][1], -path[-1][0], "o", color=BLUE, ms=7, mec="white")
+        worth = rf.evaluate(mdp, policy)
+        axes.set_title(f"price {price:g}", weight="bold")
+        axes.text(
+            2.5, -2.6, f"earns {worth.v_r[start]:.1f}, falls {100 * worth.v_c[start]:.0f} %", ha="center", va="top"
+        )
+        axes.set_xlim(-0.6, layout.n_cols - 0.4)
+        axes.set_ylim(-3.1, 0.55)
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+    return figure
+
+
+PICTURES = {
+    "protocol": protocol,
+    "game": game,
+    "ledge": ledge,
+    "saddle": saddle,
+    "safe": safe,
+    "resets": resets,
+    "rooms": rooms,
+}
 
 
 def make(folder: Path) -> list[Path]:
