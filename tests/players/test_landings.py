@@ -130,15 +130,15 @@ def test_no_path_exceeds_the_unsafe_pairs_whatever_the_factors_mean(kind: str, m
 
 def pits(n: int = 7) -> rf.FiniteMDP:
     """A slippery field whose inside is doomed: only the outer rings can be walked for ever."""
-    mdp: rf.FiniteMDP = rf.make("pits-v0", n=n, slip=0.1, horizon=30, density=0.5)
+    mdp: rf.FiniteMDP = rf.make("pits-v0", n=n, slip=0.1, horizon=30, density=0.4)
     return mdp
 
 
 def test_places_save_resets_where_elimination_pays_for_every_pair() -> None:
-    """Of a fixed seed: 10 resets in place of 14."""
-    plain = rf.learn(pits(), "support-elimination", FREE, episodes=150, seed=1, feedback="realised")
-    run = rf.learn(pits(), RuleElimination(moves="relative"), FREE, episodes=150, seed=1, feedback="realised")
-    assert run.realised_resets[-1] < plain.realised_resets[-1]
+    """Of a fixed seed: less than half of 37 resets."""
+    plain = rf.learn(pits(12), "support-elimination", FREE, episodes=80, seed=1, feedback="realised")
+    run = rf.learn(pits(12), RuleElimination(moves="relative"), FREE, episodes=80, seed=1, feedback="realised")
+    assert run.realised_resets[-1] < 0.5 * plain.realised_resets[-1]
 
 
 @dataclass(frozen=True)
@@ -207,15 +207,15 @@ def test_untried_pairs_are_filled_in_with_the_effects_of_other_places() -> None:
 
 
 def test_a_reward_is_found_in_fewer_episodes() -> None:
-    """An empty field without slips, seeds 0 to 2: after 16 episodes together in place of 19."""
-    mdp = rf.make("pits-v0", n=9, density=0.0, horizon=20)
+    """An empty field, seeds 0 to 2: after 19 episodes together in place of 32."""
+    mdp = rf.make("pits-v0", n=9, slip=0.2, density=0.0, horizon=20)
 
     def first(moves: Any, seed: int) -> int:
         run = rf.learn(mdp, RuleElimination(moves=moves), FREE, episodes=60, seed=seed, feedback="realised")
         paid = np.flatnonzero(run.columns["reward"] > 0)
         return int(paid[0]) if len(paid) else 60
 
-    assert sum(first("relative", seed) for seed in range(3)) < sum(first("pairs", seed) for seed in range(3))
+    assert sum(first("relative", seed) for seed in range(3)) < 0.8 * sum(first("pairs", seed) for seed in range(3))
 
 
 @pytest.mark.slow
