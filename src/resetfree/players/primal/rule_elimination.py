@@ -267,7 +267,7 @@ class RuleElimination(EliminationPlayer):
         if found is None:
             return None
         rules, rows = rules_of(*found), fatal.reshape(-1, fatal.shape[2])
-        falling = rows.any(axis=0)
+        falling = np.asarray(rows.any(axis=0))
         # Places may be all that matters for all actions or for each: one bit, one for each action, and all have rules.
         counted = range(rows.shape[1]) if self.moves == "relative" else np.flatnonzero(falling).tolist()
         bits = sum(rules.bits(rows[:, a])[0] for a in counted)
