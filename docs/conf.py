@@ -14,7 +14,8 @@ sys.path.insert(0, str(HERE))
 project = "resetfree"
 author = "the authors of resetfree"
 release = version = resetfree.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "_ext.plain_docstrings", "_ext.discovered", "_ext.mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions += ["_ext.plain_docstrings", "_ext.discovered", "_ext.gallery", "_ext.mathml"]
 exclude_patterns = ["_build", "_ext", "_templates", "_static"]
 source_suffix = {".md": "markdown"}
 
