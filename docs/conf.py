@@ -14,7 +14,8 @@ sys.path.insert(0, str(HERE))
 project = "resetfree"
 author = "the authors of resetfree"
 release = version = resetfree.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "_ext.plain_docstrings", "_ext.discovered", "_ext.mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions += ["_ext.plain_docstrings", "_ext.discovered", "_ext.gallery", "_ext.mathml", "_ext.offline_search"]
 exclude_patterns = ["_build", "_ext", "_templates", "_static"]
 source_suffix = {".md": "markdown"}
 
@@ -44,7 +45,7 @@ html_theme = "furo"
 html_title = f"resetfree {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["copy.js"]
+html_js_files = ["copy.js", "offline_search.js"]
 html_favicon = "../src/resetfree/show/studio/static/icon.svg"
 templates_path = ["_templates"]
 html_copy_source = False

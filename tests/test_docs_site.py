@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from filelock import FileLock
+from tests.show.conftest import browser  # noqa: F401
 
 import resetfree
 from resetfree.players import BASES, discover
@@ -110,6 +111,35 @@ def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None
 def test_no_page_leads_out(pages: dict[Path, Page]) -> None:
     out = {a for page in pages.values() for a in page.leads if urlsplit(a).netloc and "127.0.0.1" not in a}
     assert not out
+
+
+def test_formulas_are_rendered_without_a_script(pages: dict[Path, Page], site: Path) -> None:
+    for name in ("idea", "limits", "theory", "guarantees"):
+        text = pages[site / f"{name}.html"].text
+        assert "<math" in text, name
+        assert "$" not in re.sub(r"<(pre|code|script)\b.*?</\1>", "", text, flags=re.S), name
+    assert not any("mathjax" in address.lower() for page in pages.values() for address in page.loads)
+
+
+def test_the_search_has_excerpts_where_the_site_is_read_from_a_disk(site: Path, request: pytest.FixtureRequest) -> None:
+    page = request.getfixturevalue("browser").new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(f"{(site / 'search.html').as_uri()}?q=abyss")
+    page.wait_for_selector("#search-results li p.context", timeout=120_000)
+    found = {item.inner_text() for item in page.query_selector_all("#search-results li")}
+    page.close()
+    assert any(text.startswith("The idea") and "an abyss" in text.split("\n", 1)[1] for text in found)
+    assert wrong == []
+
+
+def test_the_live_figure_and_its_picture_are_on_the_page(pages: dict[Path, Page], site: Path) -> None:
+    """The rest of the figure is tested in tests/show/test_ledge.py, without the site."""
+    page = pages[site / "idea.html"]
+    assert {"_static/ledge.js", "_static/ledge_figure.js"} <= {urlsplit(address).path for address in page.loads}
+    assert re.search(
+        r'<div id="ledge" class="ledge"></div>\s*<div class="ledge-still [^>]*>\s*<p><img [^>]*ledge.svg', page.text
+    )
 
 
 def test_every_player_is_in_the_table_with_what_it_says(pages: dict[Path, Page], site: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from tests.show.cli.commands import run, run_json
 
+from resetfree.show.report.comparison import span
+from resetfree.studies.statistics import Interval
 from resetfree.studies.suites import suite_runner as running
 from resetfree.studies.suites.methods import methods
 from resetfree.studies.suites.suite import SUITES
@@ -35,7 +38,22 @@ def test_the_smoke_suite_runs_and_writes_its_files(capsys: pytest.CaptureFixture
     assert "do not edit" in text
     assert "](images/results.png)" in text
     assert (tmp_path / "docs" / "images" / "results.png").exists()
-    assert text.count("\n## ") == len(SUITES["smoke"].cases)
+    linked = re.findall(r"^\| \[([^]]*)\]\((results/[\w-]+\.md)\)", text, flags=re.M)
+    assert [label for label, _ in linked] == list(data["cases"])
+    assert sorted(page.parent / name for _, name in linked) == sorted((page.parent / "results").iterdir())
+    assert "dominates 'auto'" not in text  # it was not played
+    for label, name in linked:
+        shown, rows = (page.parent / name).read_text(), data["cases"][label]
+        assert shown.startswith(f"# {label}: ")
+        assert f"unsafe {rows[0]['unsafe']:,}, limit {rows[0]['limit']:,}\n" in shown
+        assert len(re.findall(r"^\| (?:algorithm 1|fixed penalty B)\b", shown, flags=re.M)) == len(rows)
+        least = min(
+            (row for row in rows if row["method"] == "algorithm 1"), key=lambda row: row["measures"]["resets"]["mean"]
+        )
+        numbers = [span(Interval(*[least["measures"][name]["mean"]] * 3)) for name in ("resets", "regret")]
+        assert f" {numbers[0]} ({numbers[1]}) |" in next(
+            line for line in text.splitlines() if line.startswith(f"| [{label}](")
+        )
     status, out, err = run(capsys, "bench", "smoke", *TWO, "--out", str(file), "--problems", "grid-v0,pits-v0")
     assert (status, err) == (0, "")
     assert "slippery 7x7" in out

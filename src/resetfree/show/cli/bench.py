@@ -17,7 +17,7 @@ from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.report import comparison, many_cases
+from resetfree.show.report import comparison, many_cases, results_pages
 from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
@@ -47,7 +47,9 @@ WIDTH = 128  # characters that a table takes at least
 @click.option("--problems", metavar="X,Y", help="Only these problems, by label or id; see `list suites`.")
 @click.option("--redo", metavar="A,B", help="Play the trials of these methods again.")
 @click.option("--overwrite", is_flag=True, help="Start again if the results file exists, instead of continuing it.")
-@click.option("--docs", type=FILE, help="Also write the results as a page to this Markdown file.")
+@click.option(
+    "--docs", type=FILE, help="Also write the results as pages: this Markdown file, and one per problem beside it."
+)
 @json_option
 def bench(
     suite: str,
@@ -72,7 +74,7 @@ def bench(
     if not file.name:
         raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
     if docs is not None:
-        comparison.check_page(docs)
+        results_pages.check_page(docs)
     picture = file.with_suffix(".png")
     if file.suffix == ".png":
         raise InvalidInput(f"The '--out' of bench must not end in .png, as its picture does. Got '{file}' instead.")
@@ -87,7 +89,9 @@ def bench(
         others = results.others
     summary = compare(played)
     many = len(summary.rows) > many_cases.MANY
-    draw, write = (many_cases.draw_differences, many_cases.write_page) if many else (draw_pareto, comparison.write_page)
+    draw, write = draw_pareto, results_pages.write_pages
+    if many:
+        draw, write = many_cases.draw_differences, many_cases.write_page
     title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
     drawn = draw(summary, picture, title)
     words = ["resetfree", "bench", suite]
