@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,7 @@ from resetfree.show.report.html.groups import Group
 
 def test_beliefs_are_drawn_from_the_run_file_alone(tmp_path: Path) -> None:
     file = tmp_path / "rules.rfrun"
-    settings = {"dual": {"C": 0.0}}
-    asked = {"episodes": 40, "seed": 1, "feedback": "realised", "settings": settings}
+    asked: dict[str, Any] = {"episodes": 40, "seed": 1, "feedback": "realised", "settings": {"dual": {"C": 0.0}}}
     first = rf.learn("grid-v0", RuleElimination(moves="relative"), "constant-penalty", path=file, **asked)
     run = rf.load(file)
     assert [one.what for one in run.decisions] == [one.what for one in first.decisions] != []
