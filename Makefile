@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 # One constraints file pins what we run with and what we build with.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Bytecode is kept, whatever the shell says: tests start hundreds of processes, each of which would compile all sources.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines

@@ -21,9 +21,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let all processes share the networks that JAX has compiled: half of what tests of networks take is compiling."""
-    if config.cache is None:
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    if cache is None:  # it can be switched off
         return
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("networks")))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache.mkdir("networks")))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 

@@ -201,7 +201,8 @@ def main() -> None:
     plant(evil)
     worker = Worker(evil, tell)
     prepare = _named(hook)
-    _Compiling.listen(tell)
+    if "numba" in sys.modules:  # planted faults need no kernels, and a worker for almost each of them
+        _Compiling.listen(tell)
     tell("ready")
     with io.FileIO(requests) as pipe:
         for line in io.BufferedReader(pipe):

@@ -23,7 +23,7 @@ from resetfree.players import Role, discover, settings
 from resetfree.show.cli import app
 
 ROOT = Path(__file__).parents[3]
-MEMORY, SECONDS = 3 << 30, 2.0
+MEMORY, SECONDS = 3 << 30, 1.0
 DONE, CLAIM_FAILED, REFUSED, STOPPED = 0, 1, 2, 130
 TEXTS = [
     "",
