@@ -254,6 +254,7 @@ class RuleElimination(EliminationPlayer):
             factors=problem.factors,
             known_factors=-1,
             landings=None,
+            belief=np.empty((0, 0)),
         )
 
     @classmethod
