@@ -233,15 +233,17 @@ def test_a_wall_that_no_effect_shows_is_an_exception() -> None:
 
 @pytest.mark.slow
 def test_a_field_of_90000_cells_costs_few_resets() -> None:
-    """1,000 episodes, seed 0; support elimination has 854 resets there, and rewards of 258."""
-    problem, player = rf.make("pits-v0", n=300, horizon=200, slip=0.1).problem(), RuleElimination(moves="relative")
-    game, resets, paid = begin(problem, player, FREE, episodes=1000, seed=0), 0, 0.0
+    """1,000 episodes, seed 0; there support elimination has 854 resets, rewards of 258 and a regret of 28,643."""
+    mdp, player = rf.make("pits-v0", n=300, horizon=200, slip=0.1), RuleElimination(moves="relative")
+    problem, value = mdp.problem(), rf.solve(mdp).value
+    game, resets, paid, best = begin(problem, player, FREE, episodes=1000, seed=0), 0, 0.0, 0.0
     for k, this in enumerate(play(problem, player, FREE, game, episodes=1000), 1):
         resets, paid = resets + this.episode.reset, paid + float(this.episode.rewards.sum())
+        best += float(value[int(this.s1)])
         if k % 100 == 0:
-            print(f"\n{k} episodes: {resets} resets, rewards {paid:.0f}")
+            print(f"\n{k} episodes: {resets} resets, rewards {paid:.0f}, regret {best - paid:.0f}")
     assert resets <= 150
-    assert paid > 258
+    assert best - paid <= 28643  # rewards that were earned, in place of those expected
     assert player.decisions(game.primal)[0].what.startswith("a place is fatal")
 
 
