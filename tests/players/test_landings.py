@@ -19,7 +19,7 @@ from resetfree.players.primal.rule_elimination import RuleElimination
 from resetfree.players.shared import large_problems
 from resetfree.players.shared.kernels.landing_beliefs import ALONE, SILENT, believe_places, danger_of_pairs, tally
 from resetfree.players.shared.landings import Edges, Landings
-from resetfree.players.shared.large_rules import LargeRuleState
+from resetfree.players.shared.large_rules import LargeRuleState, with_exceptions
 from resetfree.players.shared.relative_search import all_alike, filled
 from resetfree.problems.factors import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
@@ -180,11 +180,11 @@ def test_large_beliefs_are_made_again_from_the_counts(monkeypatch: pytest.Monkey
         s1 = episode.next_start
     assert isinstance(state, LargeRuleState)
     assert state.landings is not None
-    before = state.landings.fatal.copy()
+    before = state.belief.copy()
     assert (before > 0.5).any()
     state.check_loaded()
     player.plan(state, s1, 0.0)
-    assert np.array_equal(state.landings.fatal, before)
+    assert np.array_equal(state.belief, before)
 
 
 def test_untried_pairs_are_filled_in_with_the_effects_of_other_places() -> None:
@@ -218,17 +218,32 @@ def test_a_reward_is_found_in_fewer_episodes() -> None:
     assert sum(first("relative", seed) for seed in range(3)) < 0.8 * sum(first("pairs", seed) for seed in range(3))
 
 
+def test_a_wall_that_no_effect_shows_is_an_exception() -> None:
+    """ "Right" is the same in every row, and the last cell of the first is deadly, but a wall stands before it."""
+    places, good = Landings(GRID, field(3, 3), 1), np.arange(9) != 2
+    seen = edges((0, 0, 1), (3, 0, 4), (4, 0, 5), (6, 0, 7), (7, 0, 8))
+    places.learn(seen, good, ~good)
+    times = np.zeros((9, 1), dtype=np.int64)
+    assert with_exceptions(places, seen, times)[1, 0] == 1.0
+    times[1] = 1
+    assert with_exceptions(places, seen, times)[1, 0] < 1e-9
+    fell = Edges(*(np.append(a, b) for a, b in zip(vars(seen).values(), (1, 0, 2), strict=True)))
+    assert with_exceptions(places, fell, times)[1, 0] == 1.0  # it led there once
+
+
 @pytest.mark.slow
 def test_a_field_of_90000_cells_costs_few_resets() -> None:
-    """1,000 episodes, seed 0; support elimination has 854 resets there, and rewards of 258."""
-    problem, player = rf.make("pits-v0", n=300, horizon=200, slip=0.1).problem(), RuleElimination(moves="relative")
-    game, resets, paid = begin(problem, player, FREE, episodes=1000, seed=0), 0, 0.0
+    """1,000 episodes, seed 0; there support elimination has 854 resets, rewards of 258 and a regret of 28,643."""
+    mdp, player = rf.make("pits-v0", n=300, horizon=200, slip=0.1), RuleElimination(moves="relative")
+    problem, value = mdp.problem(), rf.solve(mdp).value
+    game, resets, paid, best = begin(problem, player, FREE, episodes=1000, seed=0), 0, 0.0, 0.0
     for k, this in enumerate(play(problem, player, FREE, game, episodes=1000), 1):
         resets, paid = resets + this.episode.reset, paid + float(this.episode.rewards.sum())
+        best += float(value[int(this.s1)])
         if k % 100 == 0:
-            print(f"\n{k} episodes: {resets} resets, rewards {paid:.0f}")
+            print(f"\n{k} episodes: {resets} resets, rewards {paid:.0f}, regret {best - paid:.0f}")
     assert resets <= 150
-    assert paid > 258
+    assert best - paid <= 28643  # rewards that were earned, in place of those expected
     assert player.decisions(game.primal)[0].what.startswith("a place is fatal")
 
 

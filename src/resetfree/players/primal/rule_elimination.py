@@ -50,6 +50,7 @@ class RuleState(EliminationState):
     factors: Factors | None = field(metadata={"saved": False})  # the problem's, which may come to know more
     known_factors: int = field(metadata={"saved": False})  # states with factors for which the rules were made
     looked_at: tuple[int, ...] = field(default=(), metadata={"saved": False})  # how much was seen then
+    alike: bool = field(default=True, metadata={"saved": False})  # whether all rewards were the same so far
 
     def check_loaded(self) -> None:
         """Beliefs follow from the counts."""
@@ -78,8 +79,11 @@ class RuleState(EliminationState):
         self.beliefs.take(self.data, layer, states, actions)
         self._look()
 
-    def _look(self) -> None:
-        """Take the news into account: edges, places, and what follows for every pair."""
+    def _look(self, news: bool = True) -> None:
+        """Take the news into account: edges, places, and what follows for every pair.
+
+        news: whether something about a pair was taken into account since.
+        """
         assert self.beliefs is not None
         data, landings = self.data, self.beliefs.landings
         if landings is not None:
@@ -88,6 +92,8 @@ class RuleState(EliminationState):
             if version != self.looked_at:
                 self.looked_at = version
                 landings.learn(self._edges(), *self._places())
+            elif not news:
+                return
             self.beliefs.with_landings(self.forecasts)
         cautious_sets(self.allowed, self.beliefs.fatal, self.cautious)
 
@@ -119,7 +125,8 @@ class RuleState(EliminationState):
         self.refresh()
         data, found = self.data, self.beliefs
         places = None if found is None else found.landings
-        searching = places is None or all_alike(data)
+        self.alike = self.alike and (places is None or all_alike(data))
+        searching = self.alike
         search = filled(data, places, self._visited()) if places is not None and searching else None
         # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
         due = found is not None and self.idle >= 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
@@ -164,8 +171,7 @@ class RuleState(EliminationState):
             self.confirmed += bool(n and tested[-1])
         elif (tested & (self.beliefs.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
             self.confirmed = max(0, self.confirmed - 1)
-        self.beliefs.take(data, pairs[0], pairs[1], pairs[2], self.forecasts)
-        self._look()
+        self._look(self.beliefs.take(data, pairs[0], pairs[1], pairs[2], self.forecasts))
 
     def _new(self, pairs: tuple[NDArray[Any], ...]) -> bool:
         """Whether an episode tried some pair for the first time; where moves are relative, acted in a new state."""
@@ -254,6 +260,7 @@ class RuleElimination(EliminationPlayer):
             factors=problem.factors,
             known_factors=-1,
             landings=None,
+            belief=np.empty((0, 0)),
         )
 
     @classmethod

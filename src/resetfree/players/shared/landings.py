@@ -114,7 +114,6 @@ class Landings:
         self.target: Numbers = np.full((1, len(values)), -1, dtype=np.int32)
         self.ways = np.zeros((n_actions, 1))
         self._unsure: list[dict[int, float]] = []  # falls whose place is not known: shares of where it can have been
-        self.fatal, self.falls = np.empty((2, len(values), n_actions))
         self._believe()
 
     @property
@@ -161,6 +160,7 @@ class Landings:
         for places in self._unsure:
             where, chance = np.array([*places]), np.array([*places.values()]) * self.belief[[*places]]
             self.belief[where] = np.maximum(self.belief[where], chance / chance.sum())
+        self.fatal, self.falls = np.empty((2, len(self.belief), len(self.ways)))  # new ones: plans hold the old
         danger_of_pairs(self.target, self.ways, self.belief, self.fatal, self.falls)
 
     def _effects(self, edges: Edges) -> None:

@@ -23,7 +23,26 @@ from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 OFTEN = 8  # one of so many plans is that of the counts
+FIRM = 0.999  # the largest belief about a pair before it is tried: slips are rare
 DULL = 2.0  # in place of the belief, where an action leads to nothing new
+
+
+def with_exceptions(landings: Landings, edges: Edges, times: NDArray[np.int64]) -> Floats:
+    """Beliefs [S, A] in which a pair that never led to a deadly place in so many `times` [S, A] may be an exception.
+
+    One that was believed to be fatal with probability f and leads there with probability q each time survived n times
+    with probability (1 - q)^n.
+    """
+    fatal, falls = landings.fatal, landings.falls
+    deadly = landings.label[edges.after] > 0
+    shown = np.zeros(fatal.shape, dtype=np.bool_)
+    shown[edges.states[deadly], edges.actions[deadly]] = True
+    told = (times > 0) & ~shown & (fatal > HALF)
+    prior = np.minimum(fatal[told], FIRM)
+    hidden = prior * (1.0 - falls[told] / fatal[told]) ** times[told]
+    belief = fatal.copy()
+    belief[told] = hidden / (hidden + 1.0 - prior)
+    return belief
 
 
 @dataclass
@@ -37,6 +56,7 @@ class LargeRuleState(LargeEliminationState):
     factors: Factors | None = field(metadata={"saved": False})
     known_factors: int = field(metadata={"saved": False})
     landings: Landings | None = field(metadata={"saved": False})
+    belief: Floats = field(metadata={"saved": False})  # [S, A] that a pair is fatal
 
     def check_loaded(self) -> None:
         """Beliefs follow from the counts."""
@@ -61,18 +81,19 @@ class LargeRuleState(LargeEliminationState):
         found = self.refresh()
         if found is None:
             return super().plan(s1, bonus)
-        limits = [HALF, *self._test(found)]
+        limits = [HALF, *self._test()]
         usual, plain = self._usual(), bonus._replace(log_term=0.0, noise=0.0)
+        dull = self._with_dull(found)
         if usual is None and self.data.k % OFTEN != OFTEN - 1:
-            plans = [self._inside(s1, plain, Held(self._with_dull(found), limit)) for limit in limits]
+            plans = [self._inside(s1, plain, Held(dull, limit)) for limit in limits]
             return plans[-1] if plans[-1].upper > plans[0].upper + TIE else plans[0]
         if usual is not None:
             nothing = usual * self.data.shape[0]
-            for belief in (self._with_dull(found), found.fatal):
+            for belief in (dull, self.belief):
                 for limit in limits:
                     if (plan := self._inside(s1, plain, Held(belief, limit))).upper > nothing + TIE:
                         return plan
-        plans = [self._inside(s1, bonus, Held(found.fatal, limit)) for limit in limits]
+        plans = [self._inside(s1, bonus, Held(self.belief, limit)) for limit in limits]
         return plans[-1] if plans[-1].upper > plans[0].upper + TIE else plans[0]
 
     def _inside(self, s1: State, bonus: Bonus, held: Held) -> Plan:
@@ -80,7 +101,7 @@ class LargeRuleState(LargeEliminationState):
 
     def _with_dull(self, found: Landings) -> Floats:
         """Beliefs [S, A] in which untried pairs whose effects lead only to visited states are held back, too."""
-        seen, belief = self.data.seen, found.fatal.copy()
+        seen, belief = self.data.seen, self.belief.copy()
         states, rows = seen.state[: int(seen.size[STATES])], seen.row[: int(seen.size[STATES])]
         acted, tried = rows.max(axis=1) >= 0, np.zeros((len(states), belief.shape[1]), dtype=np.bool_)
         visited = np.zeros(len(belief), dtype=np.bool_)
@@ -102,12 +123,12 @@ class LargeRuleState(LargeEliminationState):
         pay = seen.earned[: len(tried)][tried > 0] / tried[tried > 0]
         return None if len(pay) and pay.max() - pay.min() > TIE else float(pay.mean()) if len(pay) else 0.0
 
-    def _test(self, found: Landings) -> list[float]:
+    def _test(self) -> list[float]:
         """The least belief that is held back in a state that was seen, if a test is due; what is certain is no test."""
         if self.idle < 1 << min(self.confirmed, 62):
             return []
         seen = self.data.seen
-        belief = found.fatal[seen.state[: int(seen.size[STATES])]]
+        belief = self.belief[seen.state[: int(seen.size[STATES])]]
         suspects = belief[(belief > HALF) & (belief < 1.0 - TIE)]
         return [float(suspects.min())] if len(suspects) else []
 
@@ -118,7 +139,7 @@ class LargeRuleState(LargeEliminationState):
         tested = np.zeros(n, dtype=np.bool_)
         self.begun[int(round.s1)] = True
         if found is not None:
-            tested = found.fatal[episode.states[:n], episode.actions[:n]] > HALF
+            tested = self.belief[episode.states[:n], episode.actions[:n]] > HALF
             if self.data.seen.end_resets:
                 if episode.reset:
                     self.doomed[0] += len(episode.actions) == self.data.seen.n_transitions
@@ -143,10 +164,14 @@ class LargeRuleState(LargeEliminationState):
         if seen.end_resets:
             ends = known_last if self.doomed[0] >= self.doomed[1] else known
             landings.learn(edges, self.begun & ~ends, known | ends)
-            return
-        good = np.zeros_like(known)
-        good[edges.states], good[edges.after] = True, True
-        landings.learn(edges, good & ~known, known)
+        else:
+            good = np.zeros_like(known)
+            good[edges.states], good[edges.after] = True, True
+            landings.learn(edges, good & ~known, known)
+        times = np.zeros(landings.fatal.shape, dtype=np.int64)
+        number, layer = np.nonzero(seen.row[:n] >= 0)
+        np.add.at(times, seen.state[number], seen.moved[seen.row[number, layer]])
+        self.belief = with_exceptions(landings, edges, times)
 
     def _edges(self, n: int, rows: int) -> Edges:
         """All edges that were seen."""
