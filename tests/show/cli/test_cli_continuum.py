@@ -43,6 +43,9 @@ def test_it_is_played_certified_replayed_and_reported(
     assert any(
         c["claim"].startswith("both players play every round again") and c["holds"] for c in found["certificates"]
     )
+    assert told(capsys, "evaluate", "a.rfrun", "--episodes", "20")
+    assert main(["export", "a.rfrun", "-o", "a.npz"]) == 2
+    assert "holds code" in capsys.readouterr().err
     assert main(["report", "a.rfrun", "-o", "a.html"]) == 0
     text = Path("a.html").read_text()
     assert "continuous-linear-v0" in text
