@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo studio test test-all wheel lint format types docs browser bench bench-speed bench-players bench-rates bench-peers
 .PHONY: bench-report bench-studio bench-stored bench-large bench-batched bench-sweep bench-gym bench-sb3 bench-machines
-.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-coverage mutants clean
+.PHONY: bench-real-time bench-danger bench-first-contacts bench-theory bench-coverage bench-continuum mutants clean
 
 demo: $(VENV)/.core
 	$(BIN)/resetfree demo
@@ -78,6 +78,11 @@ bench-theory: $(VENV)/.core
 # How often claims with a probability hold, and how much narrower widths may be.
 bench-coverage: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/coverage.py $(OPTIONS)
+
+# Algorithm 1 on a continuum of states: what an episode costs, and exact Regret and Resets.
+bench-continuum: $(VENV)/.core
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/continuum.py --part cost $(OPTIONS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/continuum.py --part exact --episodes 1000
 
 bench-report: $(VENV)/.core
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py

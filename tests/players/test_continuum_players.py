@@ -128,6 +128,25 @@ def test_plans_are_kept_until_a_determinant_has_doubled() -> None:
     assert np.linalg.slogdet(gram)[1] - 4 * np.log(player.ridge()) == pytest.approx(data.now.log_det[0], rel=1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["linear-ucb", "greedy-composite"])
+def test_the_work_of_an_episode_does_not_grow_up_to_a_hundred_thousand(name: str) -> None:
+    """Transitions that passes read, by counting, not by the clock; planned anew in episode k it would be 3 k."""
+    K, problem = 100_000, rf.make("continuous-linear-v0", dimension=2, horizon=3).problem()
+    player: Any = LinearUCB(B=8.0) if name == "linear-ucb" else GreedyComposite(B=8.0)
+    dual = ConstantPenalty(C=6.0)
+    game = begin(problem, player, dual, episodes=K, seed=0)
+    read, plans = [0], [0]
+    for this in play(problem, player, dual, game, episodes=K, feedback="realised"):
+        if this.k % (K // 10) == 0:
+            read.append(game.primal.read)
+            plans.append(game.primal.data.switches)
+    each = np.diff(read) / (K // 10)
+    print(f"\n{name}: transitions read per episode {each.round(1).tolist()}, plans {plans}")
+    assert each[5:].mean() <= 1.5 * each[1:5].mean()
+    assert each.max() <= 300  # of three times 100,000
+
+
 def test_a_level_costs_nothing_in_regret() -> None:
     """V* - (V_r - lam V_c) <= V* - (V_r - level V_c), and V* <= upper of the level, on exact values."""
     run = learned(episodes=80, width="theory")

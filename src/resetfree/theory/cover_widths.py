@@ -76,7 +76,7 @@ def cover_betas(c: CoverWidth, growth: Floats, counts: Floats) -> Floats:
 
     >>> c = CoverWidth(4, 5, 0.0375, 250.0, 16.0, 1.0, 0.0)
     >>> cover_betas(c, np.full(5, 30.0), np.full(5, 10_000.0)).round(1).tolist()[1]
-    [18.7, 18.7, 18.6, 18.3, 6.1]
+    [20.0, 19.9, 19.7, 19.2, 5.2]
     """
     found = np.empty((2, c.horizon))
     for h in range(c.horizon):

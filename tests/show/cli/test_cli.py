@@ -139,7 +139,7 @@ BAD = {
     ("solve", "thresholds-v0", "--picture", "x.png"): "Only problems with a map can be drawn.",
     ("solve", "grid-v0", "--picture", "/dev/null/x.png"): "must go to a file that can be written.",
     ("solve", "grid-v0", "--picture", "x.docx"): "must go to a file that can be written.",
-    ("check", "continuous-linear-v0"): "Only finite problems can be checked.",
+    ("check", "continuous-linear-v0", "--theorems"): "Only finite problems have theorems that can be checked.",
     ("check", "no_such_module:thing"): "must be a registered id or module:factory. Got 'no_such_module:thing'",
     ("check", "json:nothing"): "which does not import",
     ("check", "math:pi"): "Got 'math:pi', which is float and cannot be called, instead.",

@@ -18,7 +18,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.kernels.pair_values import greedy_pass, greedy_rows, soft_pass, soft_rows
-from resetfree.players.shared.pair_rows import PairRows, no_pairs
+from resetfree.players.shared.pair_rows import PairRows, Read, no_pairs
 from resetfree.problems.continuum import RowPolicy
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
@@ -94,6 +94,7 @@ class ContinuumState:
     alpha: float = field(metadata={"saved": False})
     n_actions: int = field(metadata={"saved": False})
     plans: dict[Any, Any] = field(default_factory=dict, metadata={"saved": False})  # a cache, made from the rest
+    read: int = field(default=0, metadata={"saved": False})  # transitions that passes of this process have read
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -125,9 +126,9 @@ class ContinuumState:
         """The pass of Algorithm 1 for a level; kept until the next switch."""
         key = (widths.lam, widths.alpha)
         if key not in self.plans:
-            fit, d = self.fit(), self.data.pairs.dimension
+            fit, d, fitted = self.fit(), self.data.pairs.dimension, self._fitted()
             w_r, w_c = np.zeros((self.data.horizon, d)), np.zeros((self.data.horizon, d))
-            soft_pass(*self.data.fitted(), fit.betas, widths.alpha, widths.lam, w_r, w_c)
+            soft_pass(*fitted, fit.betas, widths.alpha, widths.lam, w_r, w_c)
             self.plans[key] = SoftPairs(fit, w_r, w_c, widths.alpha, widths.lam)
         found: SoftPairs = self.plans[key]
         return found
@@ -135,11 +136,17 @@ class ContinuumState:
     def greedy(self, lam: float, *, aware: bool) -> GreedyPairs:
         """The greedy pass for a level; kept until the next switch."""
         if lam not in self.plans:
-            fit, w = self.fit(), np.zeros((self.data.horizon, 3, self.data.pairs.dimension))
-            greedy_pass(*self.data.fitted(), fit.betas, aware, lam, w)
+            fit, fitted = self.fit(), self._fitted()
+            w = np.zeros((self.data.horizon, 3, self.data.pairs.dimension))
+            greedy_pass(*fitted, fit.betas, aware, lam, w)
             self.plans[lam] = GreedyPairs(fit, w, aware, lam)
         found: GreedyPairs = self.plans[lam]
         return found
+
+    def _fitted(self) -> Read:
+        """What a pass reads, which is counted: each step reads the rows of its layer."""
+        self.read += int(self.data.then.counts[self.data.layer_of_step].sum())
+        return self.data.fitted()
 
     def start(self, s1: State) -> Floats:
         """[1, D] a start as a row."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from resetfree.players.shared.stored_transitions import NO_ACTION, StoredRows, n
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.backward import Bools, Floats, Ints
 from resetfree.problems.pairs import PairFeatures
+
+Read: TypeAlias = tuple[Floats, Ints, Bools, Ints, Ints, Ints, Floats, Floats]  # what a pass reads
 
 
 @dataclass
@@ -97,7 +100,7 @@ class PairRows:
             self.step[self.seen : end] = np.arange(end - self.seen)
             self.seen = end
 
-    def fitted(self) -> tuple[Floats, Ints, Bools, Ints, Ints, Ints, Floats, Floats]:
+    def fitted(self) -> Read:
         """What a pass reads: features, actions, dead rows, rows by layer, layers, and the regressions then."""
         self.look()
         n = self.then.rows

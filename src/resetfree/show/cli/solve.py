@@ -19,11 +19,9 @@ from resetfree.show.cli.common import FILE, emit, numbers, problem_argument, sol
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.report import terminal
 from resetfree.show.report.pictures import draw_solution
-from resetfree.theory.oracle import quadrature
 from resetfree.theory.oracle.dynamic_programming import Solution
 from resetfree.theory.oracle.fractions import solve_exactly
 from resetfree.theory.oracle.linear_program import best_value, least_multiplier
-from resetfree.theory.oracle.quadrature import ContinuousSolution
 
 MULTIPLIER_BUDGET = 2e9  # row entries: about half a minute of Newton passes on one core
 
@@ -116,25 +114,28 @@ def _disagreement(solution: Solution) -> dict[str, float]:
 
 
 def _solve_continuum(problem: str, mdp: Any, as_json: bool) -> None:
-    solution: ContinuousSolution = quadrature.solve(mdp)
-    points = np.linspace(0, 1, 21)
-    value, lam = solution.value(points), solution.lambda_hat(points)
+    solution, points = rf.solve(mdp), np.linspace(0, 1, 21)
+    states = points if mdp.dimension == 1 else np.repeat(points[:, None], mdp.dimension, axis=1)  # the diagonal
+    value, lam = solution.value(states), solution.lambda_hat(states)
     data = {
         "problem": problem,
         "n_states": None,
         "n_actions": mdp.n_actions,
         "horizon": mdp.horizon,
-        "states": points.tolist(),
+        "states": states.tolist(),
         "value": numbers(value),
         "lambda_hat": numbers(lam),
         "lambda_star": numbers(lam + 1),
     }
 
     def show(console: Console) -> None:
-        table = Table("state", "V*", "λ̂", "λ*", box=None, padding=(0, 2, 0, 0))
+        table = Table(
+            "state" if mdp.dimension == 1 else "every coordinate", "V*", "λ̂", "λ*", box=None, padding=(0, 2, 0, 0)
+        )
+        where = "states in 0..1" if mdp.dimension == 1 else f"states in \\[0, 1]^{mdp.dimension}"
         for s, v, y in zip(points, value, lam, strict=True):
             table.add_row(f"{s:.2f}", f"{v:.9f}", f"{y:.9f}", f"{y + 1:.9f}")
-        console.print(f"[bold]{problem}[/]: states in 0..1, {mdp.n_actions} actions, horizon {mdp.horizon}, quadrature")
+        console.print(f"[bold]{problem}[/]: {where}, {mdp.n_actions} actions, horizon {mdp.horizon}, quadrature")
         console.print(table)
 
     emit(data, as_json, show)

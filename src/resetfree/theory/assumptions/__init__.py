@@ -5,16 +5,19 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from resetfree.core.errors import NotCertifiable
+from resetfree.problems.continuum import Continuum
 from resetfree.problems.finite.findings import AssumptionReport, Finding
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safety import close, feasibility, largest_closed_set, reachable_starts, unsafe_pairs
 from resetfree.theory.assumptions.linearity import linearity
 from resetfree.theory.assumptions.multipliers import dual_class
+from resetfree.theory.assumptions.on_continuum import check_continuum
 
 __all__ = [
     "AssumptionReport",
     "Finding",
     "check",
+    "check_continuum",
     "close",
     "dual_class",
     "feasibility",
@@ -26,9 +29,14 @@ __all__ = [
 
 
 def check(
-    mdp: FiniteMDP, phi: ArrayLike | None = None, xi: ArrayLike | None = None, starts: ArrayLike | None = None
+    mdp: FiniteMDP | Continuum,
+    phi: ArrayLike | None = None,
+    xi: ArrayLike | None = None,
+    starts: ArrayLike | None = None,
 ) -> AssumptionReport:
     """All three assumptions; `bool(report)` is True if feasibility holds and no assumption is found to fail.
+
+    On a continuum of states: see `on_continuum.check_continuum`, with the problem's own features and xi = 1.
 
     phi: [S, A, d] (default: the problem's own, else one-hot).  xi, starts: see `dual_class`.
 
@@ -41,6 +49,8 @@ def check(
       dual class: holds. With xi = 1 the least B is the largest lambda_hat + 1 = 38.8664632, at state 0,2; no other xi
         with norm at most 1 has a smaller one.
     """
+    if isinstance(mdp, Continuum):
+        return check_continuum(mdp)
     if not isinstance(mdp, FiniteMDP):
         raise NotCertifiable(
             f"The assumptions are checked on finite problems, whose model is known. Got {type(mdp).__name__} instead."
