@@ -68,8 +68,9 @@ bench-speed: $(VENV)/.core
 bench-players: $(VENV)/.core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/players.py
 
+# How Regret and Resets grow, against the theorem's 1/2: goes on where it was interrupted.
 bench-rates: $(VENV)/.core
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rates.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rates.py $(OPTIONS)
 
 # Certified, expected and realised Resets with proved widths: goes on where it was interrupted.
 bench-theory: $(VENV)/.core

@@ -1,75 +1,151 @@
-"""Do Regret and Resets flatten? Late growth exponents of Algorithm 1 over 20 seeds, with 95 % bootstrap intervals.
+"""How Regret and Resets of Algorithm 1 grow with K: late exponents over 20 seeds with 95 % intervals, beside 1/2.
 
-Run: make bench-rates. The exponent of f between K/4 and K is log(f(K) / f(K/4)) / log 4: 1 linear, 1/2 sqrt(K), 0
-flat. Regret may fall below zero (an unsafe policy out-earns pi*): seeds where it does have no exponent and are counted.
-Three variants, that of the paper first: the feedback of the dual player is the optimistic estimate V_c^k and the width
-is that of the theorem; the same with a tuned width and ridge; and, tuned, with the realised resets as feedback. No
-theorem covers the tuned curves.
+Run: make bench-rates [OPTIONS="--only ledge --seeds 5"]; `--table FILE` prints the table of what was played. Resumable:
+one JSON line per run in --out, and runs that are there are not played again. Algorithm 1 knows no K (`anytime`), so
+that the first k episodes of a run are a run of k episodes. The exponent of a curve is the slope of its logarithm
+against that of k over the late half, k = K/2 .. K: 1 linear, 1/2 the theorem's, 0 flat. It is that of the mean over the
+seeds, in an interval over resamples of the seeds. Regret may be negative (a policy that falls can earn more than pi*):
+then it has no exponent. No theorem covers the width "tuned"; "theory" is the theorem's own, "proved" the smallest.
 """
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
-from typing import Literal
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
+from rich.progress import track
 
 import resetfree as rf
-from resetfree.studies.statistics import interval
+from resetfree.game.loop import begin
+from resetfree.players.algorithm1 import algorithm1
+from resetfree.players.compiled_algorithm1 import compiled_rounds
+
+Floats = NDArray[np.float64]
+POINTS, RESAMPLES = 17, 4000  # of the late half; of the seeds
 
 
-def late_exponent(curve: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """Growth exponent over the last three quarters; nan where the curve is not positive there."""
-    early, late = curve[len(curve) // 4 - 1], curve[-1]
-    return float(np.log(late / early) / np.log(4)) if early > 0 and late > 0 else float("nan")
+@dataclass(frozen=True)
+class Variant:
+    """What is played by every seed."""
+
+    problem: str
+    options: dict[str, Any]
+    data: str  # "per step" or "pooled"
+    feedback: str  # "optimistic", that of the paper, or "realised"
+    width: str
+    episodes: int
+
+    @property
+    def name(self) -> str:
+        """The problem with its options."""
+        return ", ".join([self.problem, *(f"{key}={value}" for key, value in self.options.items())])
 
 
-def with_interval(values: list[float]) -> str:
-    """Mean and 95 % bootstrap interval over the seeds that have a value."""
-    there = [v for v in values if np.isfinite(v)]
-    if len(there) < 2:
-        return "-"
-    found, missing = interval(there), len(values) - len(there)
-    return f"{found.mean:.3g} [{found.low:.3g}, {found.high:.3g}]" + (f" ({missing} without)" if missing else "")
+def variants() -> Iterator[Variant]:
+    """All of them; K is such that everything takes some minutes of one core."""
+    problems: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+        ("ledge-v0", {"places": 2, "horizon": 2}, {"theory": 40_000, "proved": 40_000, "tuned": 40_000}),
+        ("thresholds-v0", {}, {"theory": 40_000, "proved": 40_000, "tuned": 40_000}),
+        ("random-linear-v0", {}, {"proved": 8_000, "tuned": 8_000}),
+        ("grid-v0", {}, {"tuned": 16_000, "proved": 4_000}),
+    ]
+    for problem, options, lengths in problems:
+        for width, episodes in lengths.items():
+            for data in ("per step", "pooled")[: 1 if width == "theory" else 2]:
+                for feedback in ("optimistic", "realised"):
+                    yield Variant(problem, options, data, feedback, width, episodes)
+
+
+def late_half(episodes: int) -> list[int]:
+    """The numbers of rounds after which a curve is noted: equally far apart on a logarithmic axis."""
+    return [int(k) for k in np.unique(np.round(np.geomspace(episodes // 2, episodes, POINTS)))]
+
+
+def played(variant: Variant, seed: int) -> dict[str, Any]:
+    """The late curves of one run."""
+    mdp = rf.make(variant.problem, **variant.options)
+    problem, solution = mdp.problem(), rf.solve(mdp)
+    B = float(np.nanmax(solution.lambda_hat)) + 1.0
+    primal, dual = algorithm1(B=B, width=variant.width, anytime=True, pooled=variant.data == "pooled")
+    game = begin(problem, primal, dual, episodes=variant.episodes, seed=seed)
+    rounds = compiled_rounds(problem, primal, dual, game, episodes=variant.episodes, feedback=variant.feedback)
+    curves = {
+        "regret": solution.value[rounds.s1] - rounds.exact_r,
+        "resets": rounds.exact_c,
+        "realised": rounds.reset.astype(np.float64),
+    }
+    at = np.array(late_half(variant.episodes)) - 1
+    return {"seed": seed, **{name: np.cumsum(curve)[at].round(6).tolist() for name, curve in curves.items()}}
+
+
+def exponents(k: Floats, curves: Floats) -> Floats:
+    """[n] the slopes of log(curve) against log(k) by least squares; nan where a curve is not positive."""
+    x = np.log(k) - np.log(k).mean()
+    logs = np.log(np.where(curves > 0, curves, np.nan))
+    return np.asarray(logs @ x / (x @ x))
+
+
+def with_interval(k: Floats, curves: Floats) -> str:
+    """The exponent of the mean curve, and its 95 % bootstrap interval over the seeds; curves: [seeds, points]."""
+    found = float(exponents(k, curves.mean(axis=0)[None])[0])
+    if np.isnan(found):
+        return "negative"
+    chosen = np.random.default_rng(16).integers(len(curves), size=(RESAMPLES, len(curves)))
+    again = exponents(k, curves[chosen].mean(axis=1))
+    if np.isnan(again).any():
+        return f"{found:.2f} (of some resamples negative)"
+    low, high = np.quantile(again, (0.025, 0.975))
+    return f"{found:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def table(file: Path) -> str:
+    """Markdown: a row per variant that was played."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for line in file.read_text().splitlines():
+        run = json.loads(line)
+        runs.setdefault(json.dumps(run["variant"]), []).append(run)
+    names = ("problem", "width", "data", "feedback", "K", "seeds", "Regret", "Resets")
+    head = [*names, "exponent of Regret", "exponent of Resets"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for text, its in runs.items():
+        variant = Variant(**json.loads(text))
+        k = np.array(late_half(variant.episodes), dtype=np.float64)
+        regret, resets = (np.array([run[name] for run in its]) for name in ("regret", "resets"))
+        cells = [f"`{variant.name}`", variant.width, variant.data, variant.feedback, f"{variant.episodes:,}"]
+        cells += [str(len(its)), f"{regret[:, -1].mean():,.0f}", f"{resets[:, -1].mean():,.0f}"]
+        lines.append(f"| {' | '.join([*cells, with_interval(k, regret), with_interval(k, resets)])} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--episodes", type=int, default=8000)
-    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--only", default="", help="problems whose names begin like this")
+    parser.add_argument("--out", type=Path, default=Path("runs/rates.jsonl"))
+    parser.add_argument("--table", type=Path, help="print the table of this file, and play nothing")
     arguments = parser.parse_args()
-    ways: list[tuple[Literal["optimistic", "realised"], dict[str, object]]] = [
-        ("optimistic", {"width": "theory"}),
-        ("optimistic", {"width": "tuned", "scale": arguments.scale}),
-        ("realised", {"width": "tuned", "scale": arguments.scale}),
-    ]
-    names = ("problem", "data", "feedback", "width", "Regret", "Resets", "realised", "exp. of Regret", "exp. of Resets")
-    table = Table(*names)
-    for id, pooled in (("grid-v0", False), ("grid-v0", True), ("random-linear-v0", False), ("random-linear-v0", True)):
-        mdp = rf.make(id)
-        for feedback, width in ways:
-            play = partial(rf.learn, mdp, "linear-ucb", "projected-gradient", episodes=arguments.episodes)
-            settings = {"primal": {**width, "pooled": pooled}}
-            runs = [play(seed=seed, feedback=feedback, settings=settings) for seed in range(arguments.seeds)]
-            columns = (
-                [float(run.regret[-1]) for run in runs],
-                [float(run.resets[-1]) for run in runs],
-                [float(run.realised_resets[-1]) for run in runs],
-                [late_exponent(run.regret) for run in runs],
-                [late_exponent(run.resets) for run in runs],
-            )
-            what = "pooled" if pooled else "per step"
-            table.add_row(id, what, feedback, str(width["width"]), *map(with_interval, columns))
-    console = Console(width=190)
-    console.print(
-        f"Algorithm 1, proved width or tuned one (scale {arguments.scale}), K = {arguments.episodes}, "
-        f"{arguments.seeds} seeds, physical boundary"
-    )
-    console.print(table)
+    if arguments.table:
+        print(table(arguments.table))
+        return
+    file: Path = arguments.out
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = file.read_text().splitlines() if file.exists() else []
+    there = {(json.dumps(run["variant"]), run["seed"]) for run in map(json.loads, lines)}
+    wanted = [one for one in variants() if one.problem.startswith(arguments.only)]
+    todo = [(one, seed) for seed in range(arguments.seeds) for one in wanted]  # if interrupted: all have equally many
+    todo = [(one, seed) for one, seed in todo if (json.dumps(asdict(one)), seed) not in there]
+    for variant, seed in track(todo, console=Console(stderr=True)):
+        run = {"variant": asdict(variant), **played(variant, seed)}
+        with file.open("a") as to:
+            to.write(json.dumps(run) + "\n")
+    print(table(file))
 
 
 if __name__ == "__main__":
