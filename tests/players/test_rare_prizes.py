@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.players.primal.model_search import ModelSearch
@@ -126,6 +127,48 @@ def test_a_wall_makes_no_noise_where_nothing_is_a_reset() -> None:
     free, feared = (state.model(state.rows.n, player)[1] for state in (walled(True), walled(False)))
     assert free.spread[[0, 2]].max() < 1e-6
     assert feared.spread[[0, 2]].max() > 0.01
+
+
+def pushed(never: bool, steps: int = 1500) -> tuple[ChoiceSearchState, ModelSearch]:
+    """A car in a valley that is always pushed the way it drives: to the right, and only then, by action 2."""
+    player = ModelSearch(waves=32, reg=1e-4)
+    when = "never" if never else "observation[0]<-9"
+    state = player.init(
+        rf.from_gym("gym:MountainCar-v0", reset_when=when, goal_when="never", reward_range=(0, 1)), 1, 0
+    )
+    assert isinstance(state, ChoiceSearchState)
+    rng, states, actions = np.random.default_rng(0), [np.array([-0.5, 0.0])], []
+    for _ in range(steps):
+        at, speed = states[-1]
+        actions.append(2 if speed > 0 else 0)
+        after = valley(at, speed, actions[-1])
+        states.append(after if -1.1 < after[0] < 0.5 else np.array([rng.uniform(-0.6, -0.4), 0.0]))
+    state.rows.add(Episode(np.array(states), np.array(actions), np.zeros(steps), False, states[-1]))
+    return state, player
+
+
+def valley(at: float, speed: float, action: int) -> NDArray[np.float64]:
+    """The motion of MountainCar."""
+    speed = speed + 0.001 * (action - 1) - 0.0025 * np.cos(3 * at)
+    return np.array([at + speed, speed])
+
+
+def test_what_an_action_does_where_it_was_never_taken() -> None:
+    """Braking: known from what all actions share, made up by what was seen of one. A push is 0.001."""
+    places = [(at, way * speed) for at in (-0.8, -0.5, -0.2) for speed in (0.02, 0.03) for way in (-1, 1)]
+    missed = []
+    for never in (True, False):
+        state, player = pushed(never)
+        scaling, model = state.model(state.rows.n, player)
+        errors = []
+        for at, speed in places:
+            action, z = (0 if speed > 0 else 2), scaling(np.array([[at, speed]]))[0]
+            features = np.concatenate([[1.0], z, np.cos(z @ model.wave + model.phase)])
+            step = (features @ model.coefficient[action])[1] * scaling.scale[1]
+            errors.append(abs(speed + step - valley(at, speed, action)[1]))
+        missed.append(max(errors))
+    assert missed[0] < 0.0003
+    assert missed[1] > 0.001
 
 
 def test_auto_fits_more_closely_where_nothing_is_a_reset() -> None:

@@ -33,6 +33,7 @@ SOONER = 0.5  # how much more a prize at once is worth than one at the end of wh
 AGAIN, LED = 4, 16  # further lives that are imagined from where the agent is, and from where the latest prizes led
 NEARBY = 0.3  # first deviation of a second search, around the best of the first, whose largest weight is 1
 BLOW = 6.0  # times the median miss of a model: a step that is missed by more, such as one into a wall, is no motion
+FIRM = 10.0  # ridge of what else an action does than push, on rows of about unit size
 FITS = 3  # of the model, the last without blows
 NONE: Floats = np.empty((0, 0))
 
@@ -126,10 +127,10 @@ class ChoiceSearchState(SearchState[LinearScores]):
         ridge[: 1 + size] /= 10.0  # prefer linear terms
         fit = partial(_fit, inputs, targets, rows.action[taken], len(self.policy.offset), ridge)
         kept = np.ones(len(taken), dtype=np.bool_)
-        coefficient, missed = fit(kept)
+        coefficient, missed = fit(kept, pushes=self.never_resets)
         for _ in range(FITS - 1 if self.never_resets else 0):
             kept = no_blow(missed[:, :size])
-            coefficient, missed = fit(kept)
+            coefficient, missed = fit(kept, pushes=True)
         spread = np.zeros((len(coefficient), size))
         for a in range(len(coefficient)):
             mine = kept & (rows.action[taken] == a)
@@ -174,15 +175,37 @@ def _ridge(inputs: Floats, targets: Floats, ridge: Floats) -> Floats:
 
 
 def _fit(
-    inputs: Floats, targets: Floats, action: NDArray[Any], n_actions: int, ridge: Floats, kept: Bools
+    inputs: Floats,
+    targets: Floats,
+    action: NDArray[Any],
+    n_actions: int,
+    ridge: Floats,
+    kept: Bools,
+    *,
+    pushes: bool,
 ) -> tuple[Floats, Floats]:
-    """One regression per action on what that of all actions leaves open: [A, F, O], and what is missed [n, O]."""
-    shared = _ridge(inputs[kept], targets[kept], ridge)
-    coefficient, missed = np.tile(shared, (n_actions, 1, 1)), np.empty_like(targets)
+    """One regression per action on what that of all actions leaves open: [A, F, O], and what is missed [n, O].
+
+    pushes: whether each action adds a push of its own to the motion of all, and little else. A policy takes each action
+    where it has its place, and what that of one action says elsewhere, where it was never taken, is made up.
+    """
+    features, own = len(ridge), ridge
+    if pushes:
+        one_hot = (action[:, None] == np.arange(n_actions)).astype(np.float64)
+        whole = _ridge(
+            np.concatenate([inputs, one_hot], axis=1)[kept],
+            targets[kept],
+            np.append(ridge, ridge[:1].repeat(n_actions)),
+        )
+        coefficient, own = np.tile(whole[:features], (n_actions, 1, 1)), np.full(features, FIRM)
+        coefficient[:, 0] += whole[features:]
+    else:
+        coefficient = np.tile(_ridge(inputs[kept], targets[kept], ridge), (n_actions, 1, 1))
+    missed = np.empty_like(targets)
     for a in range(n_actions):
         mine, known = action == a, kept & (action == a)
         if known.any():
-            coefficient[a] += _ridge(inputs[known], targets[known] - inputs[known] @ shared, ridge)
+            coefficient[a] += _ridge(inputs[known], targets[known] - inputs[known] @ coefficient[a], own)
         missed[mine] = targets[mine] - inputs[mine] @ coefficient[a]
     return coefficient, missed
 
