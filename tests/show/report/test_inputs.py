@@ -198,7 +198,7 @@ def test_interventions_are_listed(files: Files) -> None:
     _, text = build(Collection([Group("g1", "pump", (run,))], [], []), details=True)
     page = Page(text)
     assert "2 interventions, 180 s of waiting" in page.text
-    assert page.texts["td"].count(EVIL) == 2
+    assert page.texts["div"].count(EVIL) == 2
     assert "2024-01-02T10:01:30" in page.text
 
 

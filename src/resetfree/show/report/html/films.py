@@ -79,13 +79,15 @@ def told(titles: Sequence[str]) -> str:
 
     >>> told(["the first life, reset 1 of 3", "reset 2 of 3", "reset 3 of 3", "the last life"])
     'the first life, 3 resets with the steps that led to them, the last life'
-    >>> told(["the first life", "how it ended"])
-    'the first life, how it ended'
+    >>> told(["reset 1", "the last life"]), told(["the first life", "how it ended"])
+    ('a reset with the steps that led to it, the last life', 'the first life, how it ended')
     """
     n = sum("reset" in title for title in titles)
-    resets = [f"{n} resets with the steps that led to them" if n > 1 else "a reset with the steps that led to it"]
-    others = [title.partition(",")[0] for title in titles if not title.startswith("reset")]
-    return ", ".join(others[:1] + resets[: n > 0] + others[1:])
+    resets = f"{n} resets with the steps that led to them" if n > 1 else "a reset with the steps that led to it"
+    parts = dict.fromkeys(
+        part if "reset" not in part else resets for title in titles for part in title.split(", ")
+    )  # each once, in their order
+    return ", ".join(parts)
 
 
 def strips(found: FilmOfRun) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from resetfree.theory.reset_limits import depends_on_step, size_limit
 
 MARKS = {"holds": "good", "fails": "bad", "fails in some runs": "bad"}
 LISTED = 500  # interventions that are listed one by one
+UNFOLDED = 12  # interventions up to which the list is not folded
 
 
 def overview(groups: list[Group]) -> Markup:
@@ -204,16 +206,33 @@ def interventions(collection: Collection) -> Markup | None:
     found = [(label, run.spec["seed"], one) for label, run in runs for one in run.interventions]
     if not found:
         return None
-    names = ("k", "why", "detail", "who", "asked", "answered")
+    several = len({label for label, _ in runs}) > 1  # otherwise the page says what they are runs of
     rows = [
-        (label, seed, *(getattr(one, name) for name in names), f"{one.seconds:.1f}")
+        [
+            *([label] if several else []),
+            *(seed, one.k, one.why, tag("div", one.detail, class_="roomy"), one.who),
+            *(_moment(one.asked), _moment(one.answered), f"{one.seconds:.1f}"),
+        ]
         for label, seed, one in found[:LISTED]
     ]
     waited = sum(one.seconds for _, _, one in found)
-    head = ("runs", "seed", "after episode", "why", "what", "who", "requested", "answered", "seconds")
-    listed = table(head, rows, numbers=(1, 2, 8), caption="Interventions: resets that were performed")
+    head = (*(["runs"] if several else []), "seed", "after episode", "why", "what", "who", "requested", "answered")
+    numbers = [several, several + 1, several + 7]
+    listed = table((*head, "seconds"), rows, numbers=numbers, caption="Resets that were performed; times in UTC")
+    if len(rows) > UNFOLDED:
+        listed = tag("details", tag("summary", "All of them"), listed)
     more = f" The first {LISTED} are listed." if len(found) > LISTED else ""
     return join([tag("p", f"{len(found):,} interventions, {waited:,.0f} s of waiting for them in all.{more}"), listed])
+
+
+def _moment(text: object) -> str:
+    """A time in UTC as people write it; anything else as it is.
+
+    >>> _moment("2026-11-16T22:44:51.291+00:00"), _moment("soon")
+    ('2026-11-16 22:44:51', 'soon')
+    """
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00", str(text))
+    return f"{found[1]} {found[2]}" if found else str(text)
 
 
 def unplayed(found: Collection) -> list[str]:

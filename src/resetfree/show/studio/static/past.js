@@ -52,7 +52,7 @@ export class Past {
   }
   show(place, episode, seconds) {
     place.note.textContent = episode === null ? `Episode ${this.k.toLocaleString("en")} is not saved yet.`
-      : `Episode ${episode.k.toLocaleString("en")} again: ${episode.steps} steps, reward ${short(episode.reward)}, ${episode.reset ? "and then a reset" : "no reset"}.`;
+      : `Episode ${episode.k.toLocaleString("en")} again: ${episode.steps} step${episode.steps === 1 ? "" : "s"}, reward ${short(episode.reward)}, ${episode.reset ? "and then a reset" : "no reset"}.`;
     if (!place.field || episode === null) return;
     place.field.k = -1;
     place.field.walk(episode, seconds);

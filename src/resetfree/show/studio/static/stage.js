@@ -89,7 +89,9 @@ export class Stage {
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
     $("legend").hidden = !this.lanes.some((lane) => lane.field);
     this.drawn = [CHARTS[0], ...MACHINE_CHARTS, ...CHARTS.slice(1), ...clocked(CLOCK_CHARTS, this.lanes.map((lane) => lane.spec))];
-    this.charts = this.drawn.map(([title, words]) => {
+    const oracle = this.lanes.some((lane) => lane.oracle);
+    this.charts = this.drawn.map(([title, all]) => {
+      const words = oracle ? all : all.replace(" dashed: expected (exact);", "").replace("bound on these", "bound on the expected ones");
       const svg = el("svg", { class: "chart", role: "img", "aria-label": title });
       return [svg, tag("figure", {}, tag("figcaption", {}, tag("strong", {}, `${title} `), ...(EXPLAINED[title] ? [help(EXPLAINED[title]), " "] : []), words), svg)];
     });
@@ -106,7 +108,9 @@ export class Stage {
     for (const id of ["pause", "step", "stop"]) $(id).hidden = !active;
     document.querySelector(".speed").hidden = !active;
     for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file"].includes(lane.state));
-    if (!this.scene.lanes[0].spec.problem.startsWith("drawn")) $("edit").hidden = true;
+    const { problem } = this.scene.lanes[0].spec;
+    if (!problem.startsWith("drawn")) $("edit").hidden = true;
+    if (problem.includes(":")) $("again").hidden = true; // an environment is played by the command line
     this.result(frame, active);
     this.past.follow(frame);
     $("get-film").hidden = !(this.lanes.every((lane) => lane.map?.real) || (this.lanes.length === 1 && frame.lanes[0].pictures)) || !frame.lanes.every((lane) => lane.k > 0);
@@ -173,7 +177,7 @@ export class Stage {
     this.past.plot(this.curves);
     this.charts.forEach(([svg, figure], j) => {
       const lines = this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : []));
-      figure.hidden = !lines.some((line) => line.y.some((y) => y !== null)); // a panel without data says nothing
+      figure.hidden = !lines.some((line) => !line.kind.endsWith(" thin") && line.y.some((y) => y !== null)); // a panel without data says nothing
       if (!figure.hidden) chart(svg, lines, log);
     });
   }
@@ -209,7 +213,7 @@ export class Stage {
     const order = { proved: 0, tuned: 1, identity: 2, stated: 3 }, applicable = lane.claims.filter((claim) => claim.status !== "not applicable");
     const proved = applicable.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
     const row = (claim) => {
-      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${claim.claim}: from ${short(claim.lhs)} to ${short(claim.rhs)}`, tag("span", { class: "why" }, claim.why));
+      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${claim.claim}: from ${short(claim.lhs)} to ${short(claim.rhs)}; `, tag("span", { class: "why" }, claim.why));
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
       bar.style.width = `${100 * share}%`;
       const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : ["proved", "identity"].includes(claim.status) ? "bad" : "";
