@@ -25,12 +25,15 @@ from gym_resets import regret  # type: ignore[import-not-found,unused-ignore]
 # Episodes of each, and the most resets wanted: median and most over the seeds.
 TASKS = {"taxi": (5000, 40, 80), "rooms": (800, 16, 20), "cliff_walking": (1000, 10, 16)}
 TASKS |= {"lava_crossing": (400, 4, 8), "lava_gap": (400, 0, 0), "frozen_lake": (1000, 0, 0)}
+TASKS |= {"pits-300": (1000, 150, 150)}
 TASKS |= {name: (1000, 0, 0) for name in ("grid-v0", "pits-v0", "doors-v0", "contexts-v0", "drifting-v0")}
-PLAYERS = ("rule-elimination", "support-elimination")
+PLAYERS = ("rule-elimination", "rule-elimination:relative", "support-elimination")  # with `moves` after the colon
 
 
 def problem_of(env: str) -> Any:
     """A fresh problem."""
+    if env == "pits-300":
+        return rf.make("pits-v0", n=300, horizon=200, slip=0.1).problem()
     if env.startswith("lava_"):
         return load_example("lava").problem(env.removeprefix("lava_"))
     return rf.make(env).problem() if env.endswith("-v0") else load_example(env).problem()
@@ -38,10 +41,12 @@ def problem_of(env: str) -> Any:
 
 def result(env: str, player: str, seed: int, episodes: int) -> dict[str, Any]:
     """One run; the first episodes of another one compile what is compiled."""
-    asked: dict[str, Any] = {"feedback": "realised", "settings": {"dual": {"C": 0.0}}, "seed": seed}
-    rf.learn(problem_of(env), player, "constant-penalty", episodes=20, **asked)
+    name, _, moves = player.partition(":")
+    settings: dict[str, Any] = {"dual": {"C": 0.0}, "primal": {"moves": moves} if moves else {}}
+    asked: dict[str, Any] = {"feedback": "realised", "settings": settings, "seed": seed}
+    rf.learn(problem_of(env), name, "constant-penalty", episodes=20, **asked)
     problem, began = problem_of(env), time.process_time()
-    run = rf.learn(problem, player, "constant-penalty", episodes=episodes, **asked)
+    run = rf.learn(problem, name, "constant-penalty", episodes=episodes, **asked)
     spent, tenth = time.process_time() - began, max(1, episodes // 10)
     steps, reward = run.columns["steps"], run.columns["reward"]
     return {

@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -135,6 +136,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("real_time.jsonl"), help="lines are added to it")
     parser.add_argument("--table", nargs="+", type=Path, help="results files to make tables of")
     arguments = vars(parser.parse_args())
+    # Runs are ended as Ctrl-C ends them, also where this was started in the background, which ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments["table"]:
         print(table(line for file in arguments["table"] for line in file.read_text().splitlines()))
         return

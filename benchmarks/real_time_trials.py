@@ -27,7 +27,7 @@ from resetfree.core.priority import Scheduling, take_highest, take_lowest
 from resetfree.core.ticks import Ticks
 from resetfree.game.delayed import HeldPlan
 from resetfree.problems.operators import OperatorReset
-from resetfree.runs.live import acting
+from resetfree.runs.live import acting, plan_reader, recorder
 from resetfree.runs.live.board import Board
 from resetfree.runs.live.places import LOWEST
 from resetfree.runs.live.plan_reader import PlanReader
@@ -172,7 +172,9 @@ def act(where: tuple[str, Path], rate: float, real_time: bool, seed: int, sizes:
         got[0] = take_highest() if real_time else USUAL
         return got[0]
 
-    vars(acting).update(Ticks=Recorded, take_highest=scheduled)
+    for module in (acting, plan_reader, recorder):  # all that would take more than the usual class
+        vars(module).update(take_highest=scheduled)
+    vars(acting).update(Ticks=Recorded)
     ends: list[float] = []  # counted from the first episode
 
     def over(this: rf.Round) -> bool:

@@ -1,10 +1,12 @@
-"""What all tests share: Ctrl-C as in the foreground, no time limits on examples, tables shown at the end."""
+"""What all tests share: Ctrl-C as in the foreground, no time limits on examples, networks compiled once, tables."""
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure: how long something takes is measured in benchmarks/, not in tests.
@@ -15,6 +17,15 @@ settings.load_profile("untimed")
 # The tests send the signal on purpose: they need what it does in the foreground, here and in their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all processes share the networks that JAX has compiled: half of what tests of networks take is compiling."""
+    if config.cache is None:
+        return
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("networks")))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

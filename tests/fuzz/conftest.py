@@ -1,22 +1,30 @@
-"""The honest files, made once for each process that tests."""
+"""The honest files, made once for all processes that test."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from tests.fuzz.campaign import make_corpus
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, *, full: bool) -> Path:
+    """The folder of a corpus; the first process that asks for it makes it, and the others wait."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            make_corpus(folder, full=full)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder)
-    return folder
+    return made_once(tmp_path_factory, "corpus", full=False)
 
 
 @pytest.fixture(scope="session")
 def full_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    make_corpus(folder, full=True)
-    return folder
+    return made_once(tmp_path_factory, "full-corpus", full=True)

@@ -261,7 +261,12 @@ def _() -> list[Certificate]:
 @mutant("too few bits for the rules")
 def _() -> list[Certificate]:
     with patch.object(Rules, "bits", lambda self, fatal: (-10.0, 0)):
-        return certify(run("rule elimination"))
+        return [*certify(run("rule elimination")), *certify(run("rule elimination, relative moves"))]
+
+
+@mutant("resets made up where moves are relative")
+def _() -> list[Certificate]:
+    return forged("rule elimination, relative moves", reset=True)
 
 
 @mutant("rewards made up")

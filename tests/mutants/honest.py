@@ -14,6 +14,7 @@ import numpy as np
 import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.runs.replay_whole import whole_run
+from resetfree.theory.assumptions.misspecification import nearest_linear
 from resetfree.theory.certificates import certify
 from resetfree.theory.regret import exact_rounds
 from resetfree.theory.theorems import certify_problem, reduction
@@ -63,6 +64,19 @@ def features() -> rf.FiniteMDP:
     return mdp
 
 
+def nearly_linear() -> tuple[rf.FiniteMDP, dict[str, Any]]:
+    """A small problem that is far from linear in its features, and Algorithm 1's settings for as much."""
+    mdp: rf.FiniteMDP = rf.make("random-linear-v0", n_states=5, n_actions=3, d=3, horizon=2, epsilon=0.9)
+    far = nearest_linear(mdp)
+    return mdp, {"width": "proved", "epsilon_p": far.transition, "epsilon_r": far.reward}
+
+
+def widened() -> rf.Run:
+    """Algorithm 1 on it, so long that widths without epsilon would be wrong."""
+    mdp, settings = nearly_linear()
+    return learn("linear-ucb", problem=mdp, settings={"primal": settings}, episodes=3000)
+
+
 def dry() -> rf.FiniteMDP:
     """The grid without slips: what falls always falls."""
     mdp: rf.FiniteMDP = rf.make("grid-v0", slip=0.0)
@@ -103,6 +117,7 @@ RUNS: dict[str, Made] = {
     "algorithm 1, proved width": lambda: learn("linear-ucb", settings=THEORY),
     "algorithm 1, intervals": small,
     "algorithm 1, determinants": lambda: learn("linear-ucb", problem=features(), settings=PROVED),
+    "algorithm 1, nearly linear": widened,
     "algorithm 1, realised costs": lambda: learn("linear-ucb", feedback="realised", settings=THEORY),
     "algorithm 1, tuned, exact costs": lambda: learn("linear-ucb", problem="random-linear-v0", feedback="exact"),
     "algorithm 1, without oracle": lambda: without_oracle(learn("linear-ucb", settings=THEORY, feedback="realised")),
@@ -113,6 +128,9 @@ RUNS: dict[str, Made] = {
     "support elimination, without oracle": lambda: without_oracle(learn("support-elimination", feedback="realised")),
     "support elimination, with data": with_data,
     "rule elimination": lambda: learn("rule-elimination", problem=dry(), feedback="realised"),
+    "rule elimination, relative moves": lambda: learn(
+        "rule-elimination", problem=dry(), feedback="realised", settings={"primal": {"moves": "relative"}}
+    ),
     "politex": lambda: learn(
         "politex", problem="politex-trap-v0", settings={"primal": {"model": "exact", "copies": True}}
     ),

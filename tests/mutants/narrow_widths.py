@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.mutants.battery import forged, mutant
-from tests.mutants.honest import features, learn
+from tests.mutants.honest import features, learn, nearly_linear
 
 import resetfree as rf
 from resetfree.core.certificate import Certificate
@@ -48,6 +48,23 @@ def _() -> list[Certificate]:
 @mutant("widths of determinants made narrower until they are wrong")
 def _() -> list[Certificate]:
     return narrowed(features())
+
+
+@dataclass(frozen=True)
+class Unwidened(LinearUCB):
+    """Says that its widths are for a problem that is nearly linear, and makes those of a linear one."""
+
+    def init(self, *given: Any) -> Any:
+        """Without epsilon."""
+        state: Any = super().init(*given)
+        state.width = state.width._replace(z_r=0 * state.width.z_r, z_c=0 * state.width.z_c)
+        return state
+
+
+@mutant("widths without epsilon on a problem that is only nearly linear")
+def _() -> list[Certificate]:
+    mdp, settings = nearly_linear()
+    return certify(learn(Unwidened(**settings), problem=mdp, episodes=3000))
 
 
 @mutant("falls in every round of a small problem")

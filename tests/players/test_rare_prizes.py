@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.players.shared.choice_search import SOONER, FittedModel, _danger, imagine, prizes
+from resetfree.players.primal.model_search import ModelSearch
+from resetfree.players.shared.choice_search import (
+    SOONER,
+    ChoiceSearchState,
+    FittedModel,
+    _danger,
+    imagine,
+    no_blow,
+    prizes,
+)
+from resetfree.problems.contract import Episode
 
 SIZE = 2
 
@@ -71,13 +81,60 @@ def test_where_nothing_is_a_reset_what_is_new_pays_and_costs_nothing() -> None:
     assert life(model(1.0), 20)[1] > 0.5
 
 
-def test_a_prize_is_won_near_where_it_was_won_and_leads_where_it_led() -> None:
-    """From 0 in steps of 0.1 to 0.5, the half of the way to where it was won, then back to 0: once in 6 steps."""
+def test_a_prize_is_won_near_where_it_was_won_and_ends_the_life() -> None:
+    """From 0 in steps of 0.1 to 0.5, the half of the way to where it was won: after 5 steps, and once."""
     paying, led = np.array([[1.0, 0.0], [-0.05, 0.0]]), np.zeros((1, SIZE))
     world = model(0.0, paying=paying, n_paid=1, led=led, prize=1.0)
-    steps = 12
-    times = [5, 11]  # steps before which it is there
-    assert life(world, steps) == pytest.approx((sum(1.0 + SOONER * (steps - t) / steps for t in times), 0.0))
+    assert life(world, 12) == pytest.approx((1.0 + SOONER * (12 - 5) / 12, 0.0))
+    assert life(world, 6) == pytest.approx((1.0 + SOONER / 6, 0.0))
+    assert life(world, 5) == (0.0, 0.0)
+
+
+def test_few_steps_that_are_missed_by_far_are_no_motion() -> None:
+    missed = np.random.default_rng(0).normal(size=(1000, SIZE))
+    assert no_blow(missed).all()
+    missed[:30, 1] = 20.0
+    assert np.flatnonzero(~no_blow(missed)).tolist() == list(range(30))
+    missed[:200, 1] = 20.0  # one in 5: that is how it moves
+    assert no_blow(missed).sum() >= 950
+    assert no_blow(np.zeros((3, SIZE))).all()
+
+
+def walled(never: bool) -> ChoiceSearchState:
+    """A cart that is pushed left or right, and stops at once at a wall: one step in 25."""
+    player = ModelSearch(waves=0, reg=1e-9)
+    problem = rf.from_gym(
+        "gym:MountainCar-v0",
+        reset_when="never" if never else "observation[0]<-9",
+        goal_when="never",
+        reward_range=(0, 1),
+    )
+    state = player.init(problem, 1, 0)
+    assert isinstance(state, ChoiceSearchState)
+    states, actions = [np.array([0.0, 0.0])], []
+    for i in range(500):
+        actions.append(0 if (i // 25) % 2 else 2)
+        at, speed = states[-1]
+        states.append(np.array([at + speed, 0.0 if i % 25 == 24 else speed + 0.01 * (actions[-1] - 1)]))
+    state.rows.add(Episode(np.array(states), np.array(actions), np.zeros(500), False, states[-1]))
+    return state
+
+
+def test_a_wall_makes_no_noise_where_nothing_is_a_reset() -> None:
+    """The motion is linear but for the wall, so the model without it is exact."""
+    player = ModelSearch(waves=0, reg=1e-9)
+    free, feared = (state.model(state.rows.n, player)[1] for state in (walled(True), walled(False)))
+    assert free.spread[[0, 2]].max() < 1e-6
+    assert feared.spread[[0, 2]].max() > 0.01
+
+
+def test_auto_fits_more_closely_where_nothing_is_a_reset() -> None:
+    chosen = ModelSearch.named(rf.from_gym("gym:Acrobot-v1"))
+    assert chosen is not None
+    assert (chosen.settings["waves"], chosen.settings["planning"]) == (96, 200)
+    feared = ModelSearch.named(rf.from_gym("gym:CartPole-v1"))
+    assert feared is not None
+    assert feared.settings == {"planning": 200}
 
 
 def test_a_run_finds_the_end_of_a_corridor_and_goes_there_again() -> None:

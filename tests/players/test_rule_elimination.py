@@ -18,9 +18,9 @@ from tests.players.test_support_elimination import resets_of
 import resetfree as rf
 from resetfree.game.contract import Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.primal import rule_elimination
 from resetfree.players.primal.rule_elimination import RuleElimination, RuleState
 from resetfree.players.primal.support_elimination import SupportElimination
+from resetfree.players.shared import danger_beliefs
 from resetfree.players.shared.kernels.rule_beliefs import believe, cautious_sets, least_suspect, note
 from resetfree.players.shared.rule_class import Rules, rows_of, rules_of
 from resetfree.problems.factors import Factor, Factors
@@ -236,4 +236,4 @@ def test_a_state_is_made_again_from_its_counts() -> None:
     state.refresh()
     assert np.array_equal(state.beliefs.fatal, before)
     assert np.array_equal(state.cautious, sets)
-    assert rule_elimination.HALF == 0.5
+    assert danger_beliefs.HALF == 0.5

@@ -1,8 +1,8 @@
 """Crafted arrays: those of a checkpoint and of an episode are spoiled; whatever reads them works or says a sentence.
 
 A program of its own, because what it looks for would take the tests down with it.
-`python -m tests.runs.crafted_checkpoints CASE...` prints what it does before it does it; the last line before a
-signal is the culprit.
+`python -m tests.runs.crafted_checkpoints N CASE...` tries every N-th mutant of each case and prints what it does before
+it does it; the last line before a signal is the culprit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ FEATURES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 UPRIGHT = {"horizon": 4, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}
+Edit = tuple[str, tuple[Any, ...]]  # a statement and its values
 
 
 class Enough(Exception):
@@ -165,7 +167,18 @@ def attempt(path: Path, asked: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def main(names: list[str]) -> int:
+def mutants(file: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> Iterator[tuple[str, list[Edit]]]:
+    """Words, and the statements with their values that spoil a run."""
+    for key, array in arrays.items():
+        for how, other in spoiled(array):
+            yield f"{key} {how}", [("UPDATE checkpoints SET arrays = ?", (pack({**arrays, key: other}),))]
+    for words, statement, values in spoiled_episodes(file):
+        yield f"{words}, with a checkpoint", [(statement, values)]
+        afresh: Edit = ("DELETE FROM checkpoints", ())  # then every round is fed again
+        yield f"{words}, without a checkpoint", [(statement, values), afresh]
+
+
+def main(every: int, names: list[str]) -> int:
     """How many mutants did not end well."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
@@ -184,40 +197,24 @@ def main(names: list[str]) -> int:
         assert checkpoint is not None
         assert checkpoint.k == FIRST
         n = 0
-        shutil.copy(whole, part)
-        for complaint in attempt(part, asked):
-            print(f"WRONG {name} as it is: {complaint}")
-            wrong += 1
-        for key, array in checkpoint.arrays.items():
-            for how, other in spoiled(array):
-                print(f"{name}: {key} {how}", flush=True)
-                shutil.copy(whole, part)
+        as_it_is: tuple[str, list[Edit]] = ("as it is", [])
+        for words, edits in (as_it_is, *islice(mutants(whole, checkpoint.arrays), 0, None, every)):
+            print(f"{name}: {words}", flush=True)
+            shutil.copy(whole, part)
+            if edits:
                 with sqlite3.connect(part) as edit:
-                    edit.execute("UPDATE checkpoints SET arrays = ?", (pack({**checkpoint.arrays, key: other}),))
+                    for statement, values in edits:
+                        edit.execute(statement, values)
                     rechain(edit)
                 edit.close()
                 n += 1
-                for complaint in attempt(part, asked):
-                    print(f"WRONG {name}: {key} {how}: {complaint}", flush=True)
-                    wrong += 1
-        for words, statement, values in spoiled_episodes(whole):
-            for kept in (True, False):
-                print(f"{name}: {words}, {'with' if kept else 'without'} a checkpoint", flush=True)
-                shutil.copy(whole, part)
-                with sqlite3.connect(part) as edit:
-                    edit.execute(statement, values)
-                    if not kept:  # then every round is fed again
-                        edit.execute("DELETE FROM checkpoints")
-                    rechain(edit)
-                edit.close()
-                n += 1
-                for complaint in attempt(part, asked):
-                    print(f"WRONG {name}: {words}: {complaint}", flush=True)
-                    wrong += 1
+            for complaint in attempt(part, asked):
+                print(f"WRONG {name}: {words}: {complaint}", flush=True)
+                wrong += 1
         print(f"DONE {name}: {n} mutants", flush=True)
         shutil.rmtree(folder)
     return wrong
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(sys.argv[1:]), 100))
+    sys.exit(min(main(int(sys.argv[1]), sys.argv[2:]), 100))

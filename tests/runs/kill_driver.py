@@ -9,11 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.killing import kill_often
+from tests.killing import Progress, kill_often, rounds_of
 
 import resetfree as rf
-from resetfree.core.errors import ResetFreeError
-from resetfree.runs.ledger import read
 
 GYM: dict[str, Any] = {"dual": "constant-penalty", "feedback": "realised"}
 CASES: dict[str, dict[str, Any]] = {
@@ -72,19 +70,12 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def play(case: str, path: Path | None, episodes: int) -> None:
+def play(case: str, path: Path | None, episodes: int, pause: Progress | None = None) -> None:
     asked: dict[str, Any] = {"episodes": episodes, "seed": 5, "checkpoint_every": 0.003, **CASES[case]}
+    asked["progress"] = pause
     if path is not None:
         asked |= {"path": path, "resume": path.exists()}
     rf.learn(**asked)
-
-
-def rounds_of(path: Path) -> int:
-    """How many rounds the file holds, 0 while it is not yet a run file."""
-    try:
-        return len(read(path).columns["k"])
-    except ResetFreeError:
-        return 0
 
 
 def main() -> None:
@@ -92,7 +83,14 @@ def main() -> None:
     case = sys.argv[5] if len(sys.argv) > 5 else "grid"
     play(case, None, 12)  # compile once, before the forks
     print(
-        kill_often(lambda _: play(case, path, episodes), lambda: rounds_of(path), kills=kills, seed=seed, longest=0.04)
+        kill_often(
+            lambda _, pause: play(case, path, episodes, pause),
+            lambda: rounds_of(path),
+            episodes=episodes,
+            kills=kills,
+            seed=seed,
+            longest=0.04,
+        )
     )
 
 

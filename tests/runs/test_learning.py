@@ -215,12 +215,12 @@ def kill_test(tmp_path: Path, episodes: int, kills: int, seed: int) -> None:
 
 
 def test_a_run_killed_at_random_moments_is_the_same_byte_for_byte(tmp_path: Path) -> None:
-    kill_test(tmp_path, episodes=8_000, kills=6, seed=0)
+    kill_test(tmp_path, episodes=3_000, kills=6, seed=0)
 
 
 @pytest.mark.slow
 def test_a_run_killed_a_hundred_times_is_the_same_byte_for_byte(tmp_path: Path) -> None:
-    kill_test(tmp_path, episodes=80_000, kills=100, seed=1)
+    kill_test(tmp_path, episodes=30_000, kills=100, seed=1)
 
 
 def test_memory_does_not_grow_with_the_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

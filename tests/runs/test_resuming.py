@@ -304,7 +304,7 @@ def test_a_run_on_an_environment_survives_being_killed(case: str, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SMALL)
 def test_a_run_on_an_environment_survives_being_killed_often(case: str, tmp_path: Path) -> None:
-    episodes = 12 * SMALL[case]
+    episodes = 4 * SMALL[case]
     check_killed(killed(tmp_path, case, episodes, 30), case, episodes, 30)
 
 

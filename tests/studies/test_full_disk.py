@@ -5,6 +5,8 @@ A limit on the size of files refuses writes as a full disk does, for anybody; wh
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -33,12 +35,19 @@ primal = "uniform"
 """
 
 
-def play(*words: str, room: int | None = None) -> subprocess.CompletedProcess[str]:
-    """A command; `room`: bytes that a file may have."""
+def play(*words: str, room: int | None) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own; `room`: bytes that a file may have."""
     command = [sys.executable, "-m", "resetfree.show.cli", *words]
     if room is not None:
         command = prepared(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))", *command)
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def play_here(*words: str) -> str:
+    """What a command prints that has room: played in this process, which has loaded everything."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(list(words)) == 0
+    return said.getvalue()
 
 
 def files(folder: Path) -> dict[str, int]:
@@ -57,8 +66,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing disturbed."""
     file = tmp_path_factory.mktemp("whole") / "whole.rfrun"
-    done = play(*RUN, "--out", str(file))
-    assert done.returncode == 0, done.stderr
+    play_here(*RUN, "--out", str(file))
     return file
 
 
@@ -117,7 +125,7 @@ def test_a_run_on_a_full_disk_goes_on_when_there_is_room(
         assert saved < 4000
     assert set(files(place)) <= ({"a.rfrun", "a.rfrun-wal", "a.rfrun-shm"} if saved else set())
     again = RUN if saved == 0 else ["run", "grid-v0", "--resume"]
-    assert play(*again, "--out", str(file)).returncode == 0
+    play_here(*again, "--out", str(file))
     same(file, whole)
     assert set(files(place)) == {"a.rfrun"}
 
@@ -130,8 +138,8 @@ def test_a_full_disk_is_not_the_failure_of_a_trial(
     text, plan = tmp_path / "s.toml", parse_plan(TEXT)
     text.write_text(TEXT)
     good, folder = SweepFolder(tmp_path / "good"), SweepFolder(place / "s")
-    words = ["sweep", str(text), "--engine", "local", "--workers", "2", "--json"]
-    assert play(*words, "--out", str(good.path)).returncode == 0
+    words = ["sweep", str(text), "--engine", "local", "--workers", "1", "--json"]
+    play_here(*words, "--out", str(good.path))
     sizes = files(good.path)
     largest = sizes["curves.png"] if leave(0) == 0 else sum(sizes.values())
     told = []
@@ -147,9 +155,7 @@ def test_a_full_disk_is_not_the_failure_of_a_trial(
         for trial in plan.trials
         if folder.is_finished(trial.id, trial.episodes)
     }
-    done = play(*words, "--out", str(folder.path))
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+    answer = json.loads(play_here(*words, "--out", str(folder.path)))
     assert (answer["done"], answer["failed"], answer["gathered"]) == (3, 0, 3)
     for trial in plan.trials:
         assert_alone(trial, folder)

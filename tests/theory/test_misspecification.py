@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
 import pytest
 
 import resetfree as rf
+from resetfree.core.certificate import Certificate
+from resetfree.core.errors import InvalidInput
+from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.theory.assumptions import linearity
-from resetfree.theory.assumptions.misspecification import misspecification, nearest_multipliers, ridge_bias
-from resetfree.theory.certificates import certify
+from resetfree.theory.assumptions.misspecification import (
+    misspecification,
+    nearest_linear,
+    nearest_multipliers,
+    ridge_bias,
+)
+from resetfree.theory.certificates import OPTIMISM, RATES, certify
 from resetfree.theory.certificates.claims_misspecified import NEARLY
 
 DISTANCES = (0.0, 0.02, 0.1, 0.4)
@@ -98,3 +108,67 @@ def test_the_factor_is_needed() -> None:
     assert claim.holds
     assert claim.lhs == pytest.approx(0.5 * resets)
     assert claim.rhs == pytest.approx(0.5 * resets)  # attained: no smaller factor would do
+
+
+NEAR = {"n_states": 5, "n_actions": 3, "d": 3, "horizon": 2}
+
+
+def test_distances_are_to_linear_problems_with_the_norms_of_the_assumption() -> None:
+    """Shortening a fit that is too long costs distance: never below the least one, and 0 where nothing is wrong."""
+    for epsilon in (0.0, 0.3, 0.9):
+        mdp = rf.make("random-linear-v0", **NEAR, epsilon=epsilon)
+        least, admissible = misspecification(mdp), nearest_linear(mdp)
+        assert admissible.reward >= least.reward - 1e-9
+        assert (max(admissible) < 1e-9) == (epsilon == 0.0)
+    assert nearest_linear(rf.make("grid-v0")) == (0.0, 0.0)
+    mdp = rf.make("random-linear-v0", **NEAR)
+    assert mdp.phi is not None
+    small = mdp.replace(phi=mdp.phi / 10)  # still linear, by measures that are ten times too long
+    assert misspecification(small).transition < 1e-9
+    assert nearest_linear(small).transition > 0.5
+
+
+def near(epsilon: float, declared: tuple[float, float] | None = None) -> list[Certificate]:
+    """Claims of optimism and rates of a run whose widths are for a declared distance, by default the measured one."""
+    mdp = rf.make("random-linear-v0", **NEAR, epsilon=epsilon)
+    p, r = nearest_linear(mdp) if declared is None else declared
+    settings = {"primal": {"width": "proved", "epsilon_p": p, "epsilon_r": r}}
+    algorithm = partial(rf.learn, mdp, "linear-ucb", "projected-gradient", feedback="optimistic")
+    run = algorithm(episodes=3000, seed=1, settings=settings)
+    return [c for c in certify(run) if c.claim in (*OPTIMISM, *RATES)]
+
+
+def test_widths_with_the_measured_epsilon_are_proved_and_those_without_are_wrong() -> None:
+    widened = near(0.9)
+    assert all(c.status == "proved" and c.holds for c in widened)  # each by chance with probability at least 0.95
+    assert all("measured" in c.why for c in widened)
+    plain = near(0.9, declared=(0.0, 0.0))
+    assert {c.status for c in plain} == {"tuned"}
+    assert not plain[0].holds
+    short = near(0.9, declared=(0.5, 0.5))
+    assert {c.status for c in short} == {"tuned"}
+    assert "the widths are for 0.5 and 0.5" in short[0].why
+
+
+def test_the_rate_grows_by_the_terms_of_epsilon() -> None:
+    """By hand, H = 1: z_r = eps_r, z_c = eps_P, in the widths with sqrt(K) and at each point once."""
+    problem = rf.make("random-linear-v0", n_states=3, n_actions=3, d=2, horizon=1).problem()
+    B, K, p, r = 1.5, 10**6, 0.001, 0.0005
+    without, with_them = (
+        LinearUCB(B=B, width="proved", epsilon_p=a, epsilon_r=b).primal_regret_bound(problem, K, K).most
+        for a, b in ((0.0, 0.0), (p, r))
+    )
+    growth = 2 * log(1 + K / 2)
+    in_widths = 2 * (r + B * p) * sqrt(K) * sqrt(2 * K * growth)
+    at_points = 2 * (r + B * p) * K
+    more = with_them - without
+    assert in_widths + at_points <= more <= 1.01 * (in_widths + at_points)  # expected sums: a factor close to 1
+    assert with_them < 0.2 * K  # and it says something
+
+
+def test_epsilon_is_for_the_proved_width() -> None:
+    with pytest.raises(InvalidInput, match="must be proved where epsilon_p or epsilon_r is positive"):
+        LinearUCB(B=1.0, epsilon_p=0.1)
+    grid = rf.make("grid-v0").problem()  # intervals need no linearity
+    one, two = (LinearUCB(B=3.0, width="proved", epsilon_p=e).primal_regret_bound(grid, 99, 99) for e in (0.0, 0.5))
+    assert one == two

@@ -2,7 +2,8 @@
 
 A player implements those that fit it in its own module; `auto`, certificates, reports and `run.policy` find them.
 Primal players: `Suits` (for `auto`), `NamesPartner`, `AdaptsToProblem`, `HasProof`, `BoundsPrimalRegret`, `Eliminates`,
-`LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `LearnsFromEpisodes`, `StartsFromPolicy`.
+`LearnsRules`, `BoundsDelayedRegret`, `PlansAhead`, `Exploits`, `Decides`, `MapsDanger`, `LearnsFromEpisodes`,
+`StartsFromPolicy`.
 Dual players: `BoundsOnlineRegret`, `BoundsEachRound`, `StatesOtherBounds`, `MovesBySteps`, `CapsMultiplier`,
 `ChoosesFunction`, `TakesHints`, `RaisesMultiplier`.
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 
@@ -88,6 +90,7 @@ class Proof(NamedTuple):
     one_multiplier: bool = False  # whether the multiplier must never change
     noise: float | None = None  # the sub-Gaussian constant up to which rewards may be random; None for any
     linear: bool = False  # whether it needs dynamics and rewards in [0, 1] that are linear in the features
+    misfit: tuple[float, float] = (0.0, 0.0)  # by how much P and r may differ from that
     values_are_bounds: bool = False  # whether its V_r lies above, and its V_c below, those of the policy it plays
 
 
@@ -185,6 +188,21 @@ class Decides(Protocol):
 
     def decisions(self, state: Any) -> list[Decision]:
         """Its decisions so far."""
+
+
+class DangerMap(NamedTuple):
+    """What a player believes about the danger of every pair, with the factors of the states."""
+
+    belief: Floats  # [S, A] that a pair can lead to a reset; 1 where it was ruled out
+    factors: Factors
+
+
+@runtime_checkable
+class MapsDanger(Protocol):
+    """A primal player whose beliefs about danger can be drawn."""
+
+    def danger(self, state: Any) -> DangerMap | None:
+        """What it believes; None where states have no factors."""
 
 
 @runtime_checkable

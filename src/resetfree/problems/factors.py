@@ -5,12 +5,16 @@ Legend: S states, F factors. A row of -1 is a state that has none: a reset state
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.errors import InvalidInput
+
+MOST = 10_000_000  # values of a factor that are told apart
 NONE = -1  # in the rows of states without factors
 
 
@@ -48,6 +52,32 @@ class Factors:
     def action(self, a: int) -> str:
         """What to call an action."""
         return self.actions[a] if a < len(self.actions) else f"action {a}"
+
+    def text(self) -> str:
+        """The names of factors and actions, without the values."""
+        return json.dumps({"parts": [[*vars(part).values()] for part in self.parts], "actions": self.actions})
+
+    @classmethod
+    def from_text(cls, text: str, values: NDArray[np.int64], n_states: int) -> Factors:
+        """The other way round; raises InvalidInput for what is none.
+
+        >>> row = Factors((Factor("row", words=("top", "bottom")),), np.array([[0], [1]]))
+        >>> Factors.from_text(row.text(), row.values, 2).parts == row.parts
+        True
+        """
+        try:
+            plain = json.loads(text)
+            parts = tuple(
+                Factor(str(name), str(kind), bool(ordered), tuple(map(str, words)))
+                for name, kind, ordered, words in plain["parts"]
+            )
+            actions = tuple(map(str, plain["actions"]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise InvalidInput("The factors of a checkpoint must be names and values.") from None
+        fits = values.shape == (n_states, len(parts)) and values.max(initial=0) <= MOST
+        if not fits:
+            raise InvalidInput("The factors of a checkpoint must be names and values.")
+        return cls(parts, values, actions)
 
     @property
     def known(self) -> int:

@@ -16,7 +16,7 @@ from resetfree.core import state as states
 from resetfree.core.arguments import real
 from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.settings import expect
-from resetfree.game.capabilities import Decides, Decision, Exploits
+from resetfree.game.capabilities import DangerMap, Decides, Decision, Exploits, MapsDanger
 from resetfree.game.contract import PrimalPlayer
 from resetfree.players import Role, discover
 from resetfree.problems.action_spaces import Box
@@ -129,18 +129,33 @@ def decisions_of(run: LearnedRun) -> list[Decision]:
 
     Raises RunError if the run has no checkpoint, or does not fit its problem.
     """
-    player = run.learned.player if run.learned else discover("primal").get(run.spec["primal"]["name"])
-    if not isinstance(run.players.get("primal", player), Decides):
+    found = _again(run, Decides)
+    if found is None:
         return []
+    player, state = found
+    k = _memory(run).k  # a player that was given data may count its episodes, too
+    return [one._replace(k=min(one.k, k)) for one in player.decisions(state)]
+
+
+def danger_of(run: LearnedRun) -> DangerMap | None:
+    """What the primal player of a run believes about danger; None of a player without such beliefs. Raises likewise."""
+    found = _again(run, MapsDanger)
+    return None if found is None else found[0].danger(found[1])
+
+
+def _again(run: LearnedRun, capability: type[Any]) -> tuple[Any, Any] | None:
+    """A primal player with this capability, and its state at the newest checkpoint; None of one without it."""
+    player = run.learned.player if run.learned else discover("primal").get(run.spec["primal"]["name"])
+    if not isinstance(run.players.get("primal", player), capability):
+        return None
     memory = _memory(run)
     world = Blueprint(run.spec["problem"], run.spec.get("blueprint")) if run.problem is None else run.problem
     try:
-        made, state = _player_of(run, world, None, memory)
+        return _player_of(run, world, None, memory)
     except RunError:
         raise
     except (ResetFreeError, *BROKEN) as error:
         raise RunError(f"{named(run.path)} does not fit its player: {' '.join(str(error).split())}") from error
-    return list(made.decisions(state))
 
 
 def _player_of(run: LearnedRun, world: Problem, player: PrimalPlayer[Any] | None, memory: Memory) -> tuple[Any, Any]:

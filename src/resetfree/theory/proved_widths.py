@@ -55,6 +55,13 @@ sqrt(d) for costs,
     beta_c = (1/2) sqrt(g + 2 log(N / p')) + sqrt(reg d),
 N the corners of all regressions. The rate is that of the paper's theorem with these widths, g at its largest,
 d log(1 + K / (d reg)). For far more states than d^2 the width "theory", which covers values instead, is smaller.
+
+**Nearly linear** (`determinant_width` with a `misfit`). Where P is within eps_P and r within eps_r of linear (legend of
+`assumptions.misspecification`), the corners are as before, with the true P; what is new is that the mean of a datum
+differs from a linear function by at most z = eps_r + (H - h) eps_P for rewards and eps_P for costs. By the lemma there
+that moves a fit on n data by at most z sqrt(n) |phi|, and z at the point itself:
+    beta_r + z_r sqrt(n), beta_c + z_c sqrt(n),  Q_r = clip(fit + width + z_r), Q_c = clip(fit - width - z_c)
+are on the same sides of the truth as before, and the rate grows by what that adds on both sides in every step.
 """
 
 from __future__ import annotations
@@ -215,10 +222,17 @@ class DeterminantWidth(NamedTuple):
     log_c: Floats
     ridge_r: Floats
     ridge_c: Floats
+    z_r: Floats  # how far a datum's mean is from linear, for rewards
+    z_c: Floats
 
 
-def determinant_width(problem: Problem, d: int, pooled: bool, p: float, noise: float, reg: float) -> DeterminantWidth:
-    """The constants for a problem; data pooled over the steps are one regression, whose corners are those of all."""
+def determinant_width(
+    problem: Problem, d: int, pooled: bool, p: float, noise: float, reg: float, misfit: tuple[float, float] = (0.0, 0.0)
+) -> DeterminantWidth:
+    """The constants for a problem; data pooled over the steps are one regression, whose corners are those of all.
+
+    misfit: eps_P and eps_r, how far P and r may be from linear.
+    """
     assert problem.n_states is not None
     H, corners = problem.horizon, log_corners(problem.n_states)
     ahead = np.arange(H - 1, -1, -1.0)  # H - h
@@ -229,12 +243,22 @@ def determinant_width(problem: Problem, d: int, pooled: bool, p: float, noise: f
     log_r = log_c if noise == 0 else np.where(fixed, 0.0, problem.n_states * log(2.0)) + log(H / part)
     root = sqrt(reg * d)
     return DeterminantWidth(
-        ahead / 2 + noise, np.where(moves, 0.5, 0.0), log_r, log_c, root * (ahead + 1), np.where(moves, root, 0.0)
+        sigma_r=ahead / 2 + noise,
+        sigma_c=np.where(moves, 0.5, 0.0),
+        log_r=log_r,
+        log_c=log_c,
+        ridge_r=root * (ahead + 1),
+        ridge_c=np.where(moves, root, 0.0),
+        z_r=misfit[1] + ahead * misfit[0],
+        z_c=np.where(moves, misfit[0], 0.0),
     )
 
 
-def determinant_betas(width: DeterminantWidth, growth: Floats) -> Floats:
-    """[2, H] beta_r and beta_c; growth: [H] g, the growth of log det Lam in the regression of each step."""
-    beta_r = width.sigma_r * np.sqrt(growth + 2 * width.log_r) + width.ridge_r
-    beta_c = width.sigma_c * np.sqrt(growth + 2 * width.log_c) + width.ridge_c
+def determinant_betas(width: DeterminantWidth, growth: Floats, samples: int = 0) -> Floats:
+    """[2, H] beta_r and beta_c.
+
+    growth: [H] g, the growth of log det Lam in the regression of each step.  samples: n, or more, of each of them.
+    """
+    beta_r = width.sigma_r * np.sqrt(growth + 2 * width.log_r) + width.ridge_r + width.z_r * sqrt(samples)
+    beta_c = width.sigma_c * np.sqrt(growth + 2 * width.log_c) + width.ridge_c + width.z_c * sqrt(samples)
     return np.stack([beta_r, beta_c])

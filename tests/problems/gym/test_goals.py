@@ -98,6 +98,14 @@ def test_leaving_a_goal_and_coming_back_is_another_goal() -> None:
     assert episode.goals == 3
 
 
+def test_a_goal_next_to_the_start_is_counted_each_time() -> None:
+    class Near(Track):
+        START = 5
+
+    (episode,) = played(rf.from_gym(Near(), horizon=4, **FREE), 1)
+    assert (episode.goals, episode.states.tolist()) == (4, [5] * 5)
+
+
 @pytest.mark.parametrize(
     "way", ["another", lambda env: env.unwrapped.another(), {"keep": True}], ids=["method", "function", "options"]
 )
@@ -155,6 +163,17 @@ def test_what_the_environment_calls_a_success_is_a_goal() -> None:
     assert [one.reset for one in played(failed, 2)] == [True, True]  # it says that it is none, and nothing is asked
     said = rf.from_gym(Track(tells=True), horizon=5, reset_when="terminated")
     assert [(one.goals, one.reset) for one in played(said, 2)] == [(0, True), (0, True)]
+
+
+def test_a_success_that_goes_on_is_no_goal() -> None:
+    """Such as a target that is held for a while: it is one where the environment ends, or where it is stated."""
+
+    class Holds(Track):
+        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+            seen, reward, terminated, truncated, _ = super().step(action)
+            return seen, reward, terminated and reward == 0, truncated, {"is_success": self.at == 5}
+
+    assert [one.goals for one in played(rf.from_gym(Holds(), horizon=5), 1)] == [0]
 
 
 def test_a_termination_with_the_best_reward_is_asked_about_once() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.killing import kill_often
+from tests.killing import Progress, kill_often, rounds_of
 from tests.problems.operators.plant import Counter, Plant
 
 import resetfree as rf
@@ -38,7 +38,7 @@ def rows_of(path: Path) -> tuple[int, int, str]:
     return len(found["k"]), int(found["reset"].sum()), found["reward"].tobytes().hex()
 
 
-def play(folder: Path, episodes: int, session: int) -> None:
+def play(folder: Path, episodes: int, session: int, pause: Progress) -> None:
     path, resume = folder / "a.rfrun", (folder / "a.rfrun").exists()
 
     def ask(request: Request) -> str:
@@ -50,7 +50,7 @@ def play(folder: Path, episodes: int, session: int) -> None:
 
     rf.learn(
         Plant(delay=0.0002), Counter(), "counting", feedback="realised", episodes=episodes, seed=5, path=path,
-        resume=resume, checkpoint_every=0.003, operator=OperatorReset(ask),
+        resume=resume, checkpoint_every=0.003, operator=OperatorReset(ask), progress=pause,
     )  # fmt: skip
 
 
@@ -78,11 +78,11 @@ def look(folder: Path) -> None:
 def main() -> None:
     folder, episodes, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     rf.learn(Plant(), Counter(), "counting", feedback="realised", episodes=3)  # compile once, before the forks
-    asked = folder / "asked.jsonl"
     print(
         kill_often(
-            lambda session: play(folder, episodes, session),
-            lambda: asked.stat().st_size if asked.exists() else 0,
+            lambda session, pause: play(folder, episodes, session, pause),
+            lambda: rounds_of(folder / "a.rfrun"),
+            episodes=episodes,
             kills=kills,
             seed=seed,
             longest=0.05,

@@ -19,7 +19,7 @@ from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice, RunError, UnknownName
 from resetfree.runs.ledger import read
-from resetfree.runs.live import supervisor
+from resetfree.runs.live import board_folder
 from resetfree.runs.replay_whole import whole_run
 
 PROBLEM = "gym:CartPole-v1"
@@ -90,7 +90,7 @@ def test_a_run_at_a_rate_is_replayed_from_its_file_bit_for_bit(tmp_path: Path) -
 
 def test_without_a_file_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(supervisor, "SHARED", tmp_path / "none")
+    monkeypatch.setattr(board_folder, "SHARED", tmp_path / "none")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run = learn(episodes=3)
     assert (len(run), run.path) == (3, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -185,6 +186,28 @@ def test_a_run_keeps_its_pictures_around_resets_and_is_the_same_run(
     assert not beside(plain).exists()
 
 
+def test_pictures_are_there_while_the_run_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resetfree.show.cli import main
+    from resetfree.show.film import kept_pictures
+
+    seen: list[int] = []
+    write = kept_pictures._write
+
+    def watched(kept: kept_pictures.KeptScenes, file: Path) -> None:
+        write(kept, file)
+        found = kept_pictures.kept_scenes(file)  # as another program sees it
+        assert found is not None
+        assert found.scenes[-1][0]["title"] == "the last life"
+        seen.append(found.scenes[-1][0]["steps"][-1])
+
+    monkeypatch.setattr(kept_pictures, "_write", watched)
+    monkeypatch.setattr(kept_pictures, "EVERY", 0.0)
+    words = ["run", *CART, "--set", "horizon=8", "--episodes", "2", "--film", "4", "--out", str(tmp_path / "a.rfrun")]
+    assert main(words) == 0
+    assert len(seen) > 5
+    assert seen == sorted(seen)
+
+
 def test_pictures_of_another_run_or_of_a_hostile_file_are_not_shown(cart: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.rfrun"
     rf.learn("grid-v0", "uniform", episodes=3, path=other)
@@ -219,6 +242,32 @@ def test_a_film_is_bounded_in_frames_and_bytes_and_keeps_falls(tmp_path: Path, m
     assert not (tmp_path / "c.gif").exists()
 
 
+def test_an_mp4_comes_from_the_real_encoder_with_every_frame_in_its_time(
+    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="no encoder of .mp4: the extra `film`")
+    film, moving = tmp_path / "film.mp4", tmp_path / "film.gif"
+    data = run_json(capsys, "watch", str(grid), "-o", str(film))
+    run_json(capsys, "watch", str(grid), "-o", str(moving))
+    decoder = [ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(film), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    raw = subprocess.run(decoder, capture_output=True, check=True, timeout=60).stdout
+    shown = np.frombuffer(raw, np.uint8).reshape(-1, data["height"], data["width"], 3).astype(int)
+    pictures = frames_of(moving)
+    assert len(shown) == sum(time // film_files.FRAME for _, time in pictures)  # a fall is held: one frame, many times
+    at = 0
+    for picture, time in pictures:
+        assert np.abs(shown[at] - np.asarray(picture, dtype=int)).mean() < 6  # both lose a little
+        at += time // film_files.FRAME
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("No ffmpeg exe could be found.")
+
+    monkeypatch.setattr(ffmpeg, "write_frames", broken)
+    status, out, err = run(capsys, "watch", str(grid), "-o", str(tmp_path / "other.mp4"))
+    assert (status, out, (tmp_path / "other.mp4").exists()) == (2, "", False)
+    assert "does not run here (RuntimeError: No ffmpeg exe could be found): name a .gif." in err
+
+
 def test_bad_names_and_problems_without_pictures_are_one_sentence(
     grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +280,7 @@ def test_bad_names_and_problems_without_pictures_are_one_sentence(
         (str(grid), "-o", "film.avi"): "A film must be a .gif or an .mp4. Got 'film.avi' instead.",
         (str(grid), "-o", "notes.gif"): "exists and is not such a film",
         (str(grid), "-o", "nowhere/film.gif"): "in a folder that exists",
-        (str(grid), "-o", "film.mp4"): "pip install imageio imageio-ffmpeg, or name a .gif.",
+        (str(grid), "-o", "film.mp4"): "An .mp4 needs an encoder: pip install imageio-ffmpeg, or name a .gif.",
         (str(line),): "neither a map nor an environment that draws it",
         ("none.rfrun",): "There is no run file",
     }.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 
-VOID = {"meta"}
+VOID = {"meta", "img"}
 
 
 @dataclass

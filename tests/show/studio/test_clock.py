@@ -32,7 +32,7 @@ def test_the_clock_stands_beside_the_other_numbers() -> None:
     found = history({"rate": 50}, 0.001)
     assert found.now == {
         **{"regret": pytest.approx(found.now["regret"]), "expected": 0.0, "realised": 0, "predicted": 0.0, "lam": 1.0},
-        **{"pairs": None, "newest_reset": 0, "upper": pytest.approx(found.now["upper"])},
+        **{"pairs": None, "newest_reset": 0, "lived": 0, "reward": None, "upper": pytest.approx(found.now["upper"])},
         **{
             "age": 4.0,
             "missed": 1000.0,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pytest
 from tests.show.studio.serving import Served, until
 from tests.show.studio.test_browser import begin, episode, open_page, page, paint
 
 import resetfree as rf
+from resetfree.show.cli import main
+from resetfree.show.film.kept_pictures import kept_scenes
 from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.drawing import TEMPLATES, check
 
@@ -102,10 +106,30 @@ def test_a_game_speeds_up_ends_with_a_sentence_and_is_played_again(page: Page, s
 
 
 def test_panels_without_data_are_not_shown(page: Page, studio: Served) -> None:
-    rf.learn("CartPole-v1", "uniform", "constant-penalty", B=1.0, episodes=5, path=studio.folder / "pole.rfrun")
+    path = studio.folder / "pole.rfrun"
+    player = ["--primal", "uniform", "--dual", "counting", "--feedback", "realised", "--set", "horizon=30"]
+    assert main(["run", "CartPole-v1", *player, "--episodes", "8", "--film", "6", "--out", str(path)]) == 0
     open_page(page, studio, "#run=pole")
     page.wait_for_selector("#charts figure:not([hidden])")
     page.wait_for_function("() => document.querySelectorAll('#charts figure[hidden]').length > 0")
     shown = page.locator("#charts figure:not([hidden]) strong").all_inner_texts()
-    assert "Resets" in [title.strip() for title in shown]
+    assert {"Resets", "Reward per episode", "Steps since the last reset"} <= {title.strip() for title in shown}
     assert "Regret" not in [title.strip() for title in shown]
+    run = rf.load(path)
+    c, last = run.columns, int(run.columns["k"][run.columns["reset"]].max(initial=0))
+    tiles = page.locator(".lane .tile").all_inner_texts()
+    assert f"{int(c['steps'][last:].sum())}\nsteps since the last reset" in [text.strip() for text in tiles]
+    returns = np.where(np.isnan(c["original_return"]), c["reward"], c["original_return"])
+    (shown_reward,) = [float(text.split()[0]) for text in tiles if "reward per episode" in text]
+    assert shown_reward == pytest.approx(returns.mean(), rel=0.005)  # three digits
+    kept = kept_scenes(path)
+    assert kept is not None
+    page.wait_for_function("() => document.querySelector('.camera').naturalWidth > 100")
+    assert page.locator(".kept option").all_inner_texts() == [about["title"] for about, _ in kept.scenes]
+    page.select_option(".kept select", "reset 1")
+    page.wait_for_selector(".kept.fell")
+    assert page.locator(".kept figcaption").inner_text().endswith("of this life: a reset")
+    assert page.locator(".lane .none").is_hidden()
+    with page.expect_download() as got:
+        page.click("#get-film")
+    assert got.value.suggested_filename == "pole.gif"

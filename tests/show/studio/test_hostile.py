@@ -65,6 +65,7 @@ def test_our_own_page_may_ask(studio: Served) -> None:
 OUTSIDE = ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/../../etc/passwd"]
 OUTSIDE += ["/static//etc/passwd", "/api/file?name=../../etc/passwd", "/api/file?name=%2e%2e%2fsecret"]
 OUTSIDE += ["/api/report?name=../x", "/api/file", "/api/watch?name=/etc/passwd", "/api/certificates?name=.."]
+OUTSIDE += ["/api/film?name=../x", "/api/episode?name=../x&k=1", "/api/pictures?name=..", "/report/..%2f..%2fx"]
 OUTSIDE += ["/api/file?name=x%00", "/api/nothing", "/.git/config", "/api/file?name=x%22%0d%0aEvil:1"]
 
 
@@ -78,7 +79,7 @@ MALFORMED = [b"", b"{", b"null", b"[]", b"5", b'"x"', b"\xff\xfe", b"[" * 50_000
 MALFORMED += [b'{"name": 5}', b'{"name": "x", "action": "format"}', b'{"a": NaN}', b'{"rows": "S", "slip": 1e999}']
 
 
-@pytest.mark.parametrize("path", ["/api/check", "/api/start", "/api/control", "/api/answer"])
+@pytest.mark.parametrize("path", ["/api/check", "/api/start", "/api/control", "/api/answer", "/api/report"])
 @pytest.mark.parametrize("body", MALFORMED)
 def test_malformed_requests_are_one_sentence(studio: Served, path: str, body: bytes) -> None:
     assert len(studio.refusal("POST", path, body)) < 400
@@ -232,7 +233,7 @@ def test_the_page_asks_nobody_else(studio: Served) -> None:
 
 def test_a_malformed_run_file_is_a_sentence_for_whoever_opens_it(studio: Served) -> None:
     (studio.folder / "bad.rfrun").write_bytes(b"SQLite format 3\x00" + b"\xff" * 500)
-    for path in ("/api/watch", "/api/certificates", "/api/file", "/api/report"):
+    for path in ("/api/watch", "/api/certificates", "/api/file", "/api/report", "/api/film"):
         assert "run file" in studio.refusal("GET", f"{path}?name=bad")
     rows = {row["name"]: row for row in studio.json("GET", "/api/runs")["runs"]}
     assert "error" in rows["bad"]["lanes"][0]

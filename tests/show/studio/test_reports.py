@@ -125,8 +125,8 @@ def test_a_report_that_needs_too_much_memory_is_one_sentence(tmp_path: Path) -> 
     """A process that is held to less than what Python with NumPy needs still ends in a sentence or by a signal."""
     rf.learn("grid-v0", "uniform", episodes=30, path=tmp_path / "mine.rfrun")
     text = (
-        "import sys; from resetfree.show.studio import limits, reporting; limits.REPORT_MEMORY = 1 << 27; "
-        f"sys.exit(reporting.main({str(tmp_path / 'page.html')!r}, {str(tmp_path / 'mine.rfrun')!r}))"
+        "import sys; from resetfree.show.studio import limits, report_jobs; limits.REPORT_MEMORY = 1 << 27; "
+        f"sys.exit(report_jobs.main({str(tmp_path / 'page.html')!r}, {str(tmp_path / 'mine.rfrun')!r}))"
     )
     with pytest.raises(rf.RunError):
         Children(1).run(script(text), "report", 120.0)

@@ -61,7 +61,7 @@ class LinearState(Regressed):
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
-        return whole_pass(self, self.betas, widths, caps, self.old)
+        return whole_pass(self, self.betas, np.zeros((2, self.shape[0])), widths, caps, self.old)
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""
@@ -111,6 +111,8 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     alpha: inverse temperature; None for the paper's formula, which knows K; `anytime` uses k in place of K.
     lagged: average the new Q with the old policy, as printed (readings.md, A1).
     pooled: one regression for all steps (only for stationary problems), not one per step.
+    epsilon_p, epsilon_r: for the width "proved" and features: how far P (sum over s') and r may be from linear in phi;
+      its widths and its rate then hold with that much (`theory.proved_widths`, nearly linear).
     reg: the ridge; None for 1 (proved and paper) or scale^2 (tuned). With ridge 1 and a small width an untried action
       has a smaller value than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
 
@@ -139,9 +141,16 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     pooled: bool = False
     reg: Positive | None = None
     p: Probability = 0.05
+    epsilon_p: NonNegative = 0.0
+    epsilon_r: NonNegative = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.width != "proved" and (self.epsilon_p > 0 or self.epsilon_r > 0):
+            raise InvalidInput(
+                "The 'width' of linear-ucb must be proved where epsilon_p or epsilon_r is positive. "
+                f"Got {self.width!r} instead."
+            )
         for name, kept in (("lagged", False), ("split", True)):
             if self.width == "proved" and getattr(self, name) != kept:
                 raise InvalidInput(
@@ -209,7 +218,8 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         """The widths "proved" for this problem: intervals where each pair has its own feature, else determinants."""
         if is_one_hot(problem):
             return Intervals(problem, self.pooled, self.p, bound_of(self))
-        return Determinants(problem, self.pooled, self.p, bound_of(self), self.ridge())
+        misfit = (self.epsilon_p, self.epsilon_r)
+        return Determinants(problem, self.pooled, self.p, bound_of(self), self.ridge(), misfit)
 
     def betas(self, problem: Problem, episodes: int) -> tuple[float, float]:
         """Widths for reward and cost."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
-from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.capabilities import Decision, Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.choice_search import ChoiceSearchState, LinearScores
 from resetfree.players.shared.machine_search import GENTLE, NOTHING, MachineSearchState, no_policy
@@ -27,6 +27,8 @@ from resetfree.players.shared.suitability import CHARGE, for_machines, for_vecto
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
 
+WAVES = 16  # for each number in a state, where nothing is ever a reset: there is time to see all of a nonlinear motion
+FREE = {"reg": 1e-4, "growth": 1.5}  # and steps are many, and cheap; found by trying
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
 
@@ -56,7 +58,10 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     free, and among choices it even pays, as much as it would have been risky, while all rewards so far are the same.
 
     Among choices, a rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the
-    nearest known state won it, and leads where that led; if none was won for 200 steps, there is a new plan.
+    nearest known state won it. An imagined life ends with it, the sooner the better; lives are also imagined from where
+    the latest prizes led, and a second search is made around the best policy of the first. If none was won for 200
+    steps, there is a new plan. Where nothing is ever a reset, the few steps that the model misses by far (a car that
+    runs into a wall) are left out of the fit: it would take them for noise everywhere.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.
@@ -96,7 +101,7 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         size = 8 * inputs * (inputs + fits * (len(problem.low) + 1))
         check_room(problem, self.name, size, "a fitted model", "learn from fewer numbers, observe=f")
         world: dict[str, Any] = {"horizon": problem.horizon, "seed": seed, "low": problem.low, "high": problem.high}
-        world["never_resets"] = problem.never_resets
+        world |= {"never_resets": problem.never_resets, "names": tuple(getattr(problem, "names", None) or ())}
         fresh: dict[str, Any] = {"at": 0, "lam": 0.0, "stale": False, **world, "models": {}, "found": {}}
         if box is not None:
             policy, proven = (
@@ -169,6 +174,10 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
         fell = state.rows.dead[state.at : n].any()
         return bool(lam != state.lam or fell or n >= self.growth * state.at)
 
+    def decisions(self, state: SearchState[Any]) -> list[Decision]:
+        """Where it has learned that resets begin; episodes of data count as rounds."""
+        return state.boundary()
+
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
         """Machines, and short vectors whose dynamics do not change with the step: the fit is good after few resets."""
@@ -179,7 +188,12 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
     def named(cls, problem: Problem) -> Suited | None:
         """As `auto` plays it, also where states are long: a penalty and settings for the kind of actions."""
         how = "the dynamics are fitted to all steps and a policy is searched for in the fit"
-        return for_machines(problem, 2, how) if problem.actions.n is None else for_vectors(problem, 2, how)
+        if problem.actions.n is None:
+            return for_machines(problem, 2, how)
+        found = for_vectors(problem, 2, how)
+        if found is None or problem.low is None or not problem.never_resets:
+            return found
+        return replace(found, settings={**found.settings, "waves": WAVES * len(problem.low), **FREE})
 
     @classmethod
     def partner(cls) -> Partner:

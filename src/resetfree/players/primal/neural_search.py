@@ -359,8 +359,8 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return Scene(state.tree["model"], starts, narrow(np.full(len(starts), lam)), manner)
 
     def decisions(self, state: NetworkSearchState) -> list[Decision]:
-        """Who plays from which round on, which policies were tried, and why; how the reset predictor was tested."""
-        return state.record()
+        """Who plays from when on, which policies were tried and why; how resets are predicted, and where they begin."""
+        return [*state.record(), *state.search.boundary()]
 
     @classmethod
     def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:

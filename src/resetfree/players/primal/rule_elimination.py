@@ -10,106 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log2
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.game.capabilities import Decision, Partner
+from resetfree.game.capabilities import DangerMap, Decision, Partner
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.count_players import CountState
+from resetfree.players.shared.danger_beliefs import HALF, Beliefs
 from resetfree.players.shared.elimination_players import EliminationPlayer
 from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
-from resetfree.players.shared.kernels.rule_beliefs import (
-    RHO,
-    Cells,
-    believe,
-    cautious_sets,
-    least_suspect,
-    note,
-)
-from resetfree.players.shared.rule_class import Rules, in_words, rows_of, rules_of
+from resetfree.players.shared.kernels.rule_beliefs import cautious_sets, least_suspect
+from resetfree.players.shared.landings import Edges, Landings
+from resetfree.players.shared.large_rules import LargeRuleState
+from resetfree.players.shared.relative_search import all_alike, filled
+from resetfree.players.shared.rule_class import in_words, rows_of, rules_of
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
-MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
-EXCEPTIONS = 0.75  # the largest belief about a pair before it survives
-HALF = 0.5  # belief from which a pair is held back
-
-
-@dataclass
-class Beliefs:
-    """What was seen, cell by cell of every rule, and the beliefs that follow from it: a function of the counts."""
-
-    rules: Rules
-    recorded: NDArray[np.int32]  # [2, R, A] falls and survivals that are taken into account
-    n_falls: Cells  # [A, C]
-    n_stays: Cells  # [A, C]
-    weights: Floats  # [A, P, J] logarithms, of actions that fell
-    fatal: Floats  # [L, S, A] that a pair can fall
-    falls: Floats  # [L, S, A] that it falls at the next try
-
-    @classmethod
-    def none(cls, rules: Rules, shape: tuple[int, ...]) -> Beliefs:
-        """Nothing seen; shape: L, S, A."""
-        n_rows, n_actions = shape[0] * shape[1], shape[2]
-        cells = (n_actions, int(rules.first[-1]))
-        return cls(
-            rules=rules,
-            recorded=np.zeros((2, n_rows, n_actions), dtype=np.int32),
-            n_falls=np.zeros(cells, dtype=np.int32),
-            n_stays=np.zeros(cells, dtype=np.int32),
-            weights=np.zeros((n_actions, len(RHO), len(rules.cell))),
-            fatal=np.zeros(shape),
-            falls=np.zeros(shape),
-        )
-
-    def take(self, data: CountState, layer: NDArray[Any], states: NDArray[Any], actions: NDArray[Any]) -> bool:
-        """Take some pairs of the counts into account; whether a belief changed."""
-        seen = data.seen[layer, states, actions]
-        fell = (seen * data.known[data.successor[layer, states, actions]]).sum(axis=1)
-        stays = np.minimum(data.moved[layer, states, actions] - fell, MOST_STAYS)
-        stays = np.where(stays > 0, 1 << np.frexp(np.maximum(stays, 1))[1].astype(np.int64) - 1, 0)
-        rows, falls = layer * data.tried.shape[1] + states, np.minimum(fell, 1)
-        news = (falls != self.recorded[0, rows, actions]) | (stays != self.recorded[1, rows, actions])
-        touched: set[int] = set()
-        for i in np.flatnonzero(news):
-            r, a = int(rows[i]), int(actions[i])
-            before = self.recorded[:, r, a].copy()
-            if falls[i] == before[0] and stays[i] == before[1]:
-                continue  # a pair that was taken twice
-            new = int(falls[i] - before[0]), int(stays[i] - before[1])
-            note(self.rules.cell, r, *new, self.n_falls[a], self.n_stays[a])
-            self.recorded[:, r, a] = falls[i], stays[i]
-            touched.add(a)
-        changed = False
-        for a in touched:
-            if self.recorded[0, :, a].any():  # an action that never fell is not held back
-                fatal, fall = np.empty((2, self.rules.cell.shape[1]))
-                tallies, rules = (self.n_falls[a], self.n_stays[a], self.weights[a]), self.rules
-                believe(rules.cell, rules.first, rules.prior, *tallies, fatal, fall)
-                shape = self.fatal.shape[:2]
-                self.falls[..., a] = fall.reshape(shape)
-                self.fatal[..., a] = self._own(a, fatal, fall).reshape(shape)
-                changed = True
-        return changed
-
-    def _own(self, a: int, fatal: Floats, fall: Floats) -> Floats:
-        """Beliefs [R] about one action, in which a pair that survived may be an exception to the rules.
-
-        Where falls always happen, it is one.
-        """
-        fell, stays = self.recorded[:, :, a]
-        prior = np.minimum(fatal, EXCEPTIONS)
-        hidden = prior * (1.0 - fall / np.maximum(fatal, TIE)) ** stays
-        own = np.where(stays >= MOST_STAYS, 0.0, hidden / (hidden + 1.0 - prior))
-        return np.where((stays > 0) & (fell == 0), own, fatal)
-
-    def heaviest(self, a: int) -> int:
-        """The rule that is believed in most."""
-        return int(np.argmax(np.logaddexp.reduce(self.weights[a], axis=0)))
+Moves: TypeAlias = Literal["pairs", "relative"]
 
 
 @dataclass
@@ -118,14 +39,23 @@ class RuleState(EliminationState):
 
     idle: int  # episodes in a row that tried no pair for the first time
     confirmed: int  # m: tests that fell, less those that refuted a belief
+    begun: Bools  # [S] where episodes began
+    forecasts: Floats  # [A] logarithms of what the places gave to all that was seen of each action
+    doomed: NDArray[np.int64]  # [2] episodes whose end was a reset; those that passed such a place, and were not reset
+    named: str  # the factors as text, and their values: a run file alone shows the rules that were learned
+    values: NDArray[np.int64] = field(metadata={"grows": (0, 1), "least": -1})  # [S, F]
+    relative: bool = field(metadata={"saved": False})  # whether danger may belong to where one lands
     cautious: Bools = field(metadata={"saved": False})  # [1 or H, S, A]
     beliefs: Beliefs | None = field(metadata={"saved": False})  # computed from the counts
     factors: Factors | None = field(metadata={"saved": False})  # the problem's, which may come to know more
     known_factors: int = field(metadata={"saved": False})  # states with factors for which the rules were made
+    looked_at: tuple[int, ...] = field(default=(), metadata={"saved": False})  # how much was seen then
 
     def check_loaded(self) -> None:
         """Beliefs follow from the counts."""
         self.known_factors = -1
+        if self.factors is None and self.values.size:  # a run file alone
+            self.factors = Factors.from_text(self.named, self.values, len(self.begun))
 
     def refresh(self) -> None:
         """Make the rules again if more factors became known, or the counts were loaded."""
@@ -138,24 +68,81 @@ class RuleState(EliminationState):
         if found is None:
             self.cautious[:] = self.allowed
             return
-        self.beliefs = Beliefs.none(rules_of(*found), shape)
-        self.beliefs.take(self.data, *np.nonzero(self.data.tried))
+        if self.factors is not None:
+            self.named, self.values = self.factors.text(), self.factors.values
+        parts, _ = found
+        ordered = self.relative and shape[0] == 1 and any(part.ordered for part in parts)
+        landings, self.looked_at = Landings(*found, shape[2]) if ordered else None, ()
+        self.beliefs = Beliefs.none(rules_of(*found), shape, landings)
+        layer, states, actions = np.nonzero(self.data.tried)
+        self.beliefs.take(self.data, layer, states, actions)
+        self._look()
+
+    def _look(self) -> None:
+        """Take the news into account: edges, places, and what follows for every pair."""
+        assert self.beliefs is not None
+        data, landings = self.data, self.beliefs.landings
+        if landings is not None:
+            marks = (data.seen, data.known, data.known_last, self.begun)
+            version = (*map(np.count_nonzero, marks), *self.doomed.tolist())
+            if version != self.looked_at:
+                self.looked_at = version
+                landings.learn(self._edges(), *self._places())
+            self.beliefs.with_landings(self.forecasts)
         cautious_sets(self.allowed, self.beliefs.fatal, self.cautious)
+
+    def _edges(self) -> Edges:
+        """All edges that were seen."""
+        _, states, actions, slot = np.nonzero(self.data.seen)
+        return Edges(states, actions, self.data.successor[0, states, actions, slot].astype(np.int64))
+
+    def _places(self) -> tuple[Bools, Bools]:
+        """[S] the places that were survived, and those that are deadly.
+
+        Where the end of an episode can be a reset by itself, to pass a place says nothing, and one in which it was is
+        taken to be doomed, until more episodes passed such places unharmed.
+        """
+        data = self.data
+        if data.end_resets:
+            ends = data.known_last if self.doomed[0] >= self.doomed[1] else data.known
+            return self.begun & ~ends, data.known | ends
+        return self._visited() & ~data.known, data.known
+
+    def _visited(self) -> Bools:
+        """[S] where the agent was."""
+        found = self.data.tried[0].any(axis=1)
+        found[self._edges().after] = True
+        return np.asarray(found)
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside the cautious actions; if a test is due and has something to gain, a test."""
         self.refresh()
-        plan = self.data.plan(s1, bonus, self.cautious)
-        if self.beliefs is None or self.idle < 1 << self.confirmed:
-            return plan
-        data, sets = self.data, (self.allowed, self.cautious, self.beliefs.fatal)
-        where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
-        least = least_suspect(*where, *sets)
-        if least > 1.0 + TIE:
-            return plan
-        opened = self.cautious | (self.allowed & (self.beliefs.fatal <= least))
-        test = data.plan(s1, bonus, opened)
+        data, found = self.data, self.beliefs
+        places = None if found is None else found.landings
+        searching = places is None or all_alike(data)
+        search = filled(data, places, self._visited()) if places is not None and searching else None
+        # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
+        due = found is not None and self.idle >= 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
+        opened = self._opened(s1) if due else None
+        if search is not None:
+            counts, nothing = search
+            plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
+            for sets in (self.cautious,) if opened is None else (self.cautious, opened):
+                if (plan := data.plan(s1, plain, sets, counts=counts)).upper > nothing + TIE:
+                    return plan
+        plan = data.plan(s1, bonus, self.cautious)
+        test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
+
+    def _opened(self, s1: State) -> Bools | None:
+        """The cautious actions and the least suspect within reach of the others, None if there are none."""
+        data, found = self.data, self.beliefs
+        assert found is not None
+        where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
+        least = least_suspect(*where, self.allowed, self.cautious, found.fatal)
+        if least > 1.0 + TIE:
+            return None
+        return np.asarray(self.cautious | (self.allowed & (found.fatal <= least)))
 
     def learn(self, round: Round) -> None:
         """Count the round; what was tried in spite of a belief makes the next such try later, or sooner."""
@@ -165,8 +152,9 @@ class RuleState(EliminationState):
         steps = np.arange(n)
         layer = steps if len(data.tried) > 1 else np.zeros(n, dtype=np.int64)
         pairs = (layer, np.asarray(episode.states[:n], dtype=np.int64), np.asarray(episode.actions[:n], dtype=np.int64))
-        new = bool((data.tried[pairs] == 0).any())
+        new = self._new(pairs)
         tested = self._tested(steps, pairs)
+        self._note_ends(round)
         super().learn(round)
         self.idle = 0 if new or episode.reset else self.idle + 1
         if self.beliefs is None:
@@ -176,8 +164,25 @@ class RuleState(EliminationState):
             self.confirmed += bool(n and tested[-1])
         elif (tested & (self.beliefs.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
             self.confirmed = max(0, self.confirmed - 1)
-        self.beliefs.take(data, *pairs)
-        cautious_sets(self.allowed, self.beliefs.fatal, self.cautious)
+        self.beliefs.take(data, pairs[0], pairs[1], pairs[2], self.forecasts)
+        self._look()
+
+    def _new(self, pairs: tuple[NDArray[Any], ...]) -> bool:
+        """Whether an episode tried some pair for the first time; where moves are relative, acted in a new state."""
+        tried = self.data.tried
+        if self.beliefs is None or self.beliefs.landings is None:
+            return bool((tried[pairs] == 0).any())
+        return not tried[0, pairs[1]].any(axis=1).all()
+
+    def _note_ends(self, round: Round) -> None:
+        """Remember where the episode began, and what it showed about places where the end of one was a reset."""
+        episode, found = round.episode, self.beliefs
+        self.begun[int(round.s1)] = True
+        if self.data.end_resets:
+            if episode.reset:
+                self.doomed[0] += len(episode.actions) == self.data.n_transitions
+            elif found is not None and found.landings is not None:
+                self.doomed[1] += bool((found.landings.label[episode.states[1:-1]] > 0).any())
 
     def _tested(self, steps: NDArray[Any], pairs: tuple[NDArray[Any], ...]) -> Bools:
         """Which steps were taken in spite of a belief, where others could have been."""
@@ -196,9 +201,12 @@ class RuleElimination(EliminationPlayer):
     bits(a), plus log2(K) + 1: bits(a) = log2(1 / weight) of the lightest description of where the action is fatal, by
     a rule and its cells. Definition and proof: docs/rules.md.
 
-    Without factors (`problem.factors` None, counts pooled), and on problems that are too large for tables, it is
-    support elimination.
+    Without factors (`problem.factors` None, counts pooled), and with moves "pairs" on problems that are too large for
+    tables, it is support elimination.
 
+    moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
+      place is used in others, and danger may belong to where they lead; the second bound has 2 more for each action
+      that can fall.
     scale, width, pooled, ties, noise, p: see `support-elimination`.
 
     >>> import resetfree as rf
@@ -208,22 +216,45 @@ class RuleElimination(EliminationPlayer):
     """
 
     name: ClassVar[str] = "rule-elimination"
+    moves: Moves = "pairs"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> RuleState | LargeEliminationState:
         """No data yet: every action can be safe, and nothing is believed."""
         plain = super().init(problem, episodes, seed)
         if isinstance(plain, LargeEliminationState):
-            return plain
+            return self._large(plain, problem)
         return RuleState(
             plain.data,
             plain.allowed,
             plain.endless,
             idle=0,
             confirmed=0,
+            begun=np.zeros(plain.data.tried.shape[1], dtype=np.bool_),
+            forecasts=np.zeros(plain.data.tried.shape[2]),
+            doomed=np.zeros(2, dtype=np.int64),
+            named="",
+            values=np.zeros((0, 0), dtype=np.int64),
+            relative=self.moves == "relative",
             cautious=plain.allowed.copy(),
             beliefs=None,
             factors=problem.factors,
             known_factors=-1,
+        )
+
+    def _large(self, plain: LargeEliminationState, problem: Problem) -> LargeEliminationState:
+        """Where tables would be too large, danger belongs to places, or pairs say nothing about each other."""
+        if self.moves != "relative":
+            return plain
+        return LargeRuleState(
+            plain.data,
+            plain.sets,
+            idle=0,
+            confirmed=0,
+            begun=np.zeros(problem.n_states or 0, dtype=np.bool_),
+            doomed=np.zeros(2, dtype=np.int64),
+            factors=problem.factors,
+            known_factors=-1,
+            landings=None,
         )
 
     @classmethod
@@ -238,22 +269,35 @@ class RuleElimination(EliminationPlayer):
             return None
         rules, rows = rules_of(*found), fatal.reshape(-1, fatal.shape[2])
         bits = sum(rules.bits(rows[:, a])[0] for a in range(rows.shape[1]) if rows[:, a].any())
-        return bits + log2(episodes) + 1.0
+        more = 2.0 * rows.any(axis=0).sum() if self.moves == "relative" else 0.0
+        return bits + more + log2(episodes) + 1.0
 
     def decisions(self, state: RuleState | LargeEliminationState) -> list[Decision]:
         """The rules that it has learned, in words."""
         if isinstance(state, LargeEliminationState):
-            return []
+            places = state.refresh() if isinstance(state, LargeRuleState) else None
+            return [] if places is None or not (places.label > 0).any() else [Decision(state.data.k, places.words())]
         state.refresh()
         found = state.beliefs
         if found is None:
             return []
         name: Callable[[int], str] = (lambda a: f"action {a}") if state.factors is None else state.factors.action
-        return [
-            Decision(
-                state.data.k,
-                in_words(found.rules, found.heaviest(a), name(a), found.n_falls[a] > 0, found.n_stays[a] > 0),
-            )
-            for a in range(len(found.n_falls))
-            if found.recorded[0, :, a].any()
+        fell = [a for a in range(len(found.n_falls)) if found.recorded[0, :, a].any()]
+        said = [
+            in_words(found.rules, found.heaviest(a), name(a), found.n_falls[a] > 0, found.n_stays[a] > 0)
+            for a in fell
+            if found.shares[a] <= HALF
         ]
+        if found.landings is not None and any(found.shares[a] > HALF for a in fell):
+            said.insert(0, found.landings.words())
+        return [Decision(state.data.k, sentence) for sentence in said]
+
+    def danger(self, state: RuleState | LargeEliminationState) -> DangerMap | None:
+        """What it believes about every pair."""
+        if isinstance(state, LargeEliminationState):
+            return None
+        state.refresh()
+        found = state.beliefs
+        if found is None or state.factors is None or len(found.fatal) > 1:
+            return None
+        return DangerMap(np.where(state.allowed.any(axis=0), found.fatal[0], 1.0), state.factors)

@@ -8,10 +8,12 @@ ahead; f waves.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from math import pi, sqrt
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
@@ -28,7 +30,10 @@ RARE = 0.05  # part of the steps up to which those that pay more than all others
 PRIZES = 50  # latest of them by which is judged where there is one
 PATIENCE, IMPATIENCE = 200, 0.05  # steps without a prize after which there is a new plan, at least so many of all rows
 SOONER = 0.5  # how much more a prize at once is worth than one at the end of what is planned
-AGAIN = 4  # further lives that are imagined from where the agent is, and as many from where prizes led
+AGAIN, LED = 4, 16  # further lives that are imagined from where the agent is, and from where the latest prizes led
+NEARBY = 0.3  # first deviation of a second search, around the best of the first, whose largest weight is 1
+BLOW = 6.0  # times the median miss of a model: a step that is missed by more, such as one into a wall, is no motion
+FITS = 3  # of the model, the last without blows
 NONE: Floats = np.empty((0, 0))
 
 
@@ -72,15 +77,19 @@ class ChoiceSearchState(SearchState[LinearScores]):
         rng = np.random.default_rng([self.seed, n])
         scaling, model = self.model(n, settings)
         starts = scaling(_starts(self.rows, n, settings.starts, rng))
+        rounds = settings.rounds
         if model.n_paid > 0:  # one life is led, from here on and from where prizes lead: it must not stand still there
             here = np.repeat(starts[-1 - settings.starts :][:1], AGAIN, axis=0)
-            starts = np.concatenate([starts, here, model.led[-AGAIN:]])
+            starts, rounds = np.concatenate([starts, here, model.led[-LED:]]), 2 * rounds
         noise = rng.normal(size=(len(starts), settings.planning, starts.shape[1]))
         best = _scaled(self.policy, scaling)
         mean, spread, value = np.zeros_like(best), np.ones_like(best), -np.inf  # any direction: scores have no size
         spread[0] = 0.0  # only differences of scores matter
         worth = np.empty(settings.population)
-        for _ in range(settings.rounds):
+        for turn in range(rounds):
+            if turn == settings.rounds:  # how soon a prize is won depends on the policy more finely than risk does
+                best = best / max(float(np.abs(best).max()), GONE)
+                mean, spread[1:] = best, NEARBY
             candidates = mean + spread * rng.normal(size=(settings.population, *mean.shape))
             candidates[0], candidates[1] = mean, best
             judge(model, candidates, starts, noise, lam, worth)
@@ -115,14 +124,17 @@ class ChoiceSearchState(SearchState[LinearScores]):
         targets = np.concatenate([z[taken + 1] - z[taken], rows.reward[taken, None]], axis=1)
         ridge = np.full(inputs.shape[1], settings.reg)
         ridge[: 1 + size] /= 10.0  # prefer linear terms
-        shared = _ridge(inputs, targets, ridge)
-        coefficient = np.tile(shared, (len(self.policy.offset), 1, 1))
+        fit = partial(_fit, inputs, targets, rows.action[taken], len(self.policy.offset), ridge)
+        kept = np.ones(len(taken), dtype=np.bool_)
+        coefficient, missed = fit(kept)
+        for _ in range(FITS - 1 if self.never_resets else 0):
+            kept = no_blow(missed[:, :size])
+            coefficient, missed = fit(kept)
         spread = np.zeros((len(coefficient), size))
         for a in range(len(coefficient)):
-            mine = rows.action[taken] == a
+            mine = kept & (rows.action[taken] == a)
             if mine.any():
-                coefficient[a] += _ridge(inputs[mine], targets[mine] - inputs[mine] @ shared, ridge)
-                spread[a] = (targets[mine] - inputs[mine] @ coefficient[a])[:, :size].std(axis=0)
+                spread[a] = missed[mine, :size].std(axis=0)
         coefficient[:, 1 + size :] *= height
         known, lived = _judges(z[dead], z[~dead]), z[~dead]
         low, high = lived.min(axis=0), lived.max(axis=0)
@@ -159,6 +171,30 @@ class ChoiceSearchState(SearchState[LinearScores]):
 
 def _ridge(inputs: Floats, targets: Floats, ridge: Floats) -> Floats:
     return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(ridge), inputs.T @ targets))
+
+
+def _fit(
+    inputs: Floats, targets: Floats, action: NDArray[Any], n_actions: int, ridge: Floats, kept: Bools
+) -> tuple[Floats, Floats]:
+    """One regression per action on what that of all actions leaves open: [A, F, O], and what is missed [n, O]."""
+    shared = _ridge(inputs[kept], targets[kept], ridge)
+    coefficient, missed = np.tile(shared, (n_actions, 1, 1)), np.empty_like(targets)
+    for a in range(n_actions):
+        mine, known = action == a, kept & (action == a)
+        if known.any():
+            coefficient[a] += _ridge(inputs[known], targets[known] - inputs[known] @ shared, ridge)
+        missed[mine] = targets[mine] - inputs[mine] @ coefficient[a]
+    return coefficient, missed
+
+
+def no_blow(missed: Floats) -> Bools:
+    """[n] the steps to fit a model to: all but the few that it misses [n, D] by many times what is usual.
+
+    A car that runs into a wall stops at once. No smooth function does, and one that tries takes the rest for noise.
+    """
+    size = np.abs(missed)
+    worst = (size / (np.median(size, axis=0) + GONE)).max(axis=1, initial=0.0)
+    return np.asarray(worst <= max(BLOW, float(np.quantile(worst, 1.0 - RARE))))
 
 
 def prizes(earned: Floats) -> Bools:
@@ -277,8 +313,7 @@ def imagine(model: FittedModel, scores: Floats, start: Floats, noise: Floats, ou
             won = _nearest(model.paying, z)
             if won < model.n_paid:
                 out[0] += alive * model.prize * (1.0 + SOONER * (noise.shape[0] - t) / noise.shape[0])
-                z[:] = model.led[won]
-                continue
+                break  # other lives begin where prizes led
         a = choose(scores, z)
         c = model.coefficient[a]
         for k in range(size + 1):

@@ -16,6 +16,7 @@ import numpy as np
 from resetfree.core.settings import Count, check
 from resetfree.game.contract import Plan, Round
 from resetfree.players.shared.counts import ROOM, HasCounts, empty_counts
+from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.kernels.count_planning import Bonus, composite_plan
 from resetfree.players.shared.requirements import check_multiplier, check_room, sizes
 from resetfree.problems.contract import Episode, Problem, State
@@ -106,12 +107,23 @@ class CountState(HasCounts, CountData):
         score = (self.found - self.fatal.sum(axis=0)) / (1.0 + self.opened.sum(axis=0))
         self.prefer[:] = score + JITTER * self.jitter
 
-    def plan(self, s1: State, bonus: Bonus, allowed: Bools = ALL, draw: Floats | None = None) -> Plan:
-        """See `CountData`, inside the actions that are allowed; draw [L, S, A]: multiples of the width to add."""
+    def plan(
+        self,
+        s1: State,
+        bonus: Bonus,
+        allowed: Bools = ALL,
+        draw: Floats | None = None,
+        counts: Counts | None = None,
+    ) -> Plan:
+        """See `CountData`, inside the actions that are allowed.
+
+        draw: [L, S, A] multiples of the width to add.  counts: what to plan with in place of what was seen.
+        """
         n_states, n_actions = self.tried.shape[1:]
         policy, v, v_r, v_c = np.empty((self.horizon, n_states, n_actions)), *np.empty((3, n_states))
         stretch = self.nothing if draw is None else draw
-        composite_plan(self.counts, self.n_transitions, *bonus, stretch, self.prefer, allowed, policy, v, v_r, v_c)
+        seen = self.counts if counts is None else counts
+        composite_plan(seen, self.n_transitions, *bonus, stretch, self.prefer, allowed, policy, v, v_r, v_c)
         return Plan(policy, float(v_r[s1]), float(v_c[s1]), float(v[s1]))
 
 

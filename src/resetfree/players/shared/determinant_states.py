@@ -18,16 +18,20 @@ NO_OLD = np.empty((0, 0, 0))
 
 
 def whole_pass(
-    data: Regressed, betas: Floats, widths: Widths, caps: Floats, old: Floats
+    data: Regressed, betas: Floats, misfit: Floats, widths: Widths, caps: Floats, old: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """The pass of Algorithm 1: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A]; betas: [2, H]."""
+    """The pass of Algorithm 1: policy [H, S, A], V_r and V_c [S] at step 1, Q's [H, S*A].
+
+    betas: [2, H] times the width of a pair, for rewards and costs.  misfit: [2, H] what is added besides.
+    """
     horizon, n_states, n_actions = data.shape
     policy = np.empty(data.shape)
     q_r, q_c = np.empty((horizon, n_states * n_actions)), np.empty((horizon, n_states * n_actions))
     v_r, v_c = np.empty(n_states), np.empty(n_states)
     made = (policy, q_r, q_c, v_r, v_c)
-    beta_r, beta_c = betas
-    softmax_plan(*data.fitted, beta_r, beta_c, widths.alpha, widths.lam, data.known, data.known_last, caps, old, *made)
+    (beta_r, beta_c), (z_r, z_c), x = betas, misfit, widths
+    bonus = (beta_r, beta_c, z_r, z_c)
+    softmax_plan(*data.fitted, *bonus, x.alpha, x.lam, data.known, data.known_last, caps, old, *made)
     return policy, v_r, v_c, q_r, q_c
 
 
@@ -54,8 +58,10 @@ class DeterminantState:
 
     def backward(self, widths: Widths, caps: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `LinearUCB.backward`."""
-        betas = determinant_betas(self.width, self.data.log_det[self.data.layer_of_step])
-        return whole_pass(self.data, betas, widths, caps, NO_OLD)
+        layers, width = len(self.data.log_det), self.width
+        samples = self.k * self.shape[0] // layers  # of each regression, at most
+        betas = determinant_betas(width, self.data.log_det[self.data.layer_of_step], samples)
+        return whole_pass(self.data, betas, np.stack([width.z_r, width.z_c]), widths, caps, NO_OLD)
 
     def learn(self, round: Round) -> None:
         """Add the steps of an episode to the regression."""

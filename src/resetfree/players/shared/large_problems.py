@@ -12,7 +12,7 @@ from resetfree.players.shared.count_players import JITTER, CountData, CountState
 from resetfree.players.shared.kernels.count_planning import Bonus
 from resetfree.players.shared.kernels.lazy_composite import link, spread
 from resetfree.players.shared.kernels.visited import NEWS, STATES, Numbers
-from resetfree.players.shared.lazy_plans import CompositePass, TieBreak
+from resetfree.players.shared.lazy_plans import NOTHING_HELD, CompositePass, Held, TieBreak
 from resetfree.players.shared.requirements import sizes
 from resetfree.players.shared.sparse_counts import GROWING, ROOM, SMALL, SeenCounts, longer
 from resetfree.problems.contract import Episode, Problem, State
@@ -43,11 +43,11 @@ class LargeCounts(CountData):
         self.score[:] = (self.found - self.n_fatal) / (1.0 + self.n_opened)
         self.weight = JITTER
 
-    def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True) -> Plan:
+    def plan(self, s1: State, bonus: Bonus, bad: Bools = NONE, endless: bool = True, held: Held = NOTHING_HELD) -> Plan:
         """The optimistic plan, computed on request."""
         # The score changes with the next episode, and a plan must not.
         ties = TieBreak(self.score.copy(), self.weight, self.jitter)
-        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, ties=ties)
+        policy = CompositePass(self.seen, self.shape, bonus, bad, endless, ties=ties, held=held)
         return Plan(policy, *policy.values(s1))
 
 

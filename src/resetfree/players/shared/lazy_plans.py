@@ -128,13 +128,31 @@ class TieBreak(NamedTuple):
     jitter: Floats  # [S, A]
 
 
+class Held(NamedTuple):
+    """What is held back of the actions that can still be safe: pairs with a larger belief than the limit."""
+
+    belief: Floats  # [S, A] that a pair is fatal, or [0, 0]: nothing is held back
+    limit: float
+
+
+NOTHING_HELD = Held(np.empty((0, 0)), 1.0)
+
+
 class CompositePass(LazyPass):
     """The optimistic pass on counts for one multiplier, inside the actions that can still be safe."""
 
     def __init__(
-        self, counts: SeenCounts, shape: tuple[int, int, int], bonus: Bonus, bad: Bools, endless: bool, ties: TieBreak
+        self,
+        counts: SeenCounts,
+        shape: tuple[int, int, int],
+        bonus: Bonus,
+        bad: Bools,
+        endless: bool,
+        ties: TieBreak,
+        held: Held = NOTHING_HELD,
     ) -> None:
         super().__init__(counts, shape)
+        self._held = held
         self._bonus, self._bad, self._endless = bonus, bad, endless
         self._ties = ties
         self._v, self._v_r, self._v_c, self._low = np.empty((4, ROOM))
@@ -143,7 +161,7 @@ class CompositePass(LazyPass):
     def _fill(self, bounds: NDArray[np.int64], first: int) -> None:
         for name in ("_v", "_v_r", "_v_c", "_low", "_action"):
             setattr(self, name, longer(getattr(self, name), self.n_places))
-        within = (self._bad, self._endless, self._counts.n_transitions, self._bonus, *self._ties)
+        within = (self._bad, self._endless, self._counts.n_transitions, self._bonus, *self._ties, *self._held)
         made = (self._v, self._v_r, self._v_c, self._low, self._action)
         composite_places(self._seen, *within, self._place, self._state_at, bounds, first, *made)
 
@@ -151,7 +169,12 @@ class CompositePass(LazyPass):
         """The preferred action where nothing was seen: there all actions are equally good."""
         numbers = self.numbers(states)
         seen = numbers >= 0
-        actions = (self._ties.score + self._ties.weight * self._ties.jitter[states]).argmax(axis=1)
+        preference = self._ties.score + self._ties.weight * self._ties.jitter[states]
+        if len(self._held.belief):
+            belief = self._held.belief[states]
+            limit = np.maximum(belief.min(axis=1, keepdims=True), self._held.limit)
+            preference = np.where(belief <= limit, preference, -np.inf)
+        actions = preference.argmax(axis=1)
         if seen.any():
             at = self.places(h, numbers[seen])  # first: it may make the arrays longer
             actions[seen] = self._action[at]

@@ -76,12 +76,15 @@ class Determinants:
     p: float
     B: float
     reg: float
+    misfit: tuple[float, float] = (0.0, 0.0)  # how far P and r may be from linear
 
     @cached_property
     def width(self) -> DeterminantWidth:
         """Its constants."""
         problem, d = self.problem, dimension_of(self.problem)
-        return determinant_width(problem, d, self.pooled, self.p, problem.reward_noise, reg=self.reg)
+        return determinant_width(
+            problem, d, self.pooled, self.p, problem.reward_noise, reg=self.reg, misfit=self.misfit
+        )
 
     def begin(self, name: str, alpha: float) -> DeterminantState:
         """No data yet."""
@@ -90,7 +93,8 @@ class Determinants:
     def constants(self) -> dict[str, Any]:
         """For the player's statement: which bound is used, and the widths without data, which grow with them."""
         beta_r, beta_c = determinant_betas(self.width, np.zeros(self.problem.horizon)).max(axis=1).tolist()
-        return {"bound": CORNERS, "beta_r": beta_r, "beta_c": beta_c, "reg": self.reg, "d": dimension_of(self.problem)}
+        found = {"bound": CORNERS, "beta_r": beta_r, "beta_c": beta_c, "reg": self.reg, "d": dimension_of(self.problem)}
+        return found | ({"misfit": list(self.misfit)} if any(self.misfit) else {})
 
     def lacks(self) -> dict[str, bool]:
         """What a theorem would need, and whether it is missing."""
@@ -101,9 +105,9 @@ class Determinants:
         }
 
     def proof(self) -> Proof:
-        """Linearity, and rewards no noisier than the problem says."""
-        noise = self.problem.reward_noise
-        return Proof(failure=self.p, largest_multiplier=self.B, linear=True, noise=noise, values_are_bounds=True)
+        """Linearity up to the misfit, and rewards no noisier than the problem says."""
+        needs = Proof(failure=self.p, largest_multiplier=self.B, linear=True, misfit=self.misfit)
+        return needs._replace(noise=self.problem.reward_noise, values_are_bounds=True)
 
     def regret(self, rounds: int, late: int) -> PrimalRegretBound:
         """What the widths add to the primal regret: 2 (beta_r + B beta_c) times the sum of |phi|, over the steps.
@@ -111,13 +115,14 @@ class Determinants:
         |phi|^2 in the norm of Lam^-1 add up to at most factor d log(1 + n / (d reg)) over n samples of a regression,
         factor such that x <= factor log(1 + x) up to 1/reg. Plans do not know the latest `late` rounds, and if data are
         pooled the steps of their own: sqrt(2) times the widths, and H + B for the rounds of `doubled_rounds`. What is
-        expected exceeds what was realised by no more than `anytime.resets_upper` says.
+        expected exceeds what was realised by no more than `anytime.resets_upper` says. Where the problem is only nearly
+        linear, z sqrt(n) is in the betas, and 2 (z_r + B z_c) is added in every step of every round.
         """
         H, B, d, reg = self.problem.horizon, self.B, dimension_of(self.problem), self.reg
         samples, regressions = (H * rounds, 1) if self.pooled else (rounds, H)
         growth = d * log(1 + samples / (d * reg))
         factor = 2.0 if reg >= 1 else 1 / (reg * log(1 + 1 / reg))
-        beta_r, beta_c = determinant_betas(self.width, np.full(H, growth))
+        beta_r, beta_c = determinant_betas(self.width, np.full(H, growth), samples)
         weights = 2 * (beta_r + B * beta_c)
         weight = float(weights.max() if self.pooled else weights.sum())
         widths = weight * sqrt(samples * factor * growth)
@@ -126,4 +131,5 @@ class Determinants:
             widths = sqrt(2.0) * widths + largest * doubled_rounds(missed, regressions * growth)
         chance = (1 - CONCENTRATION) * self.p
         most = largest * float(resets_upper(widths / largest, chance))
+        most += 2 * rounds * float((self.width.z_r + B * self.width.z_c).sum())
         return PrimalRegretBound(min(most, largest * rounds), any_weights=True)

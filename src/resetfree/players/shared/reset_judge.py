@@ -10,6 +10,7 @@ Legend: z [D] a scaled state; features (1, z, z^2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, log
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ FARTHEST = 10.0  # z is cut there: from a machine that stands still, a fall is f
 LARGEST = 30.0  # logits are cut there, so that nothing overflows
 STEEP = 3.0  # logit per deviation behind a wall
 NARROW = 1.0  # least width of what was lived in: a sensor that hardly moved is no reason to expect a reset when it does
+SHOWN = 3  # names in a sentence
 NEARLY = 1e-3  # of one reset state: what counts between ends behind which equally many lie is how far
 
 
@@ -106,21 +108,70 @@ def fit_judge(lived: Floats, dead: Floats) -> ResetJudge:
     return ResetJudge(weight)
 
 
-def walls(low: Floats, high: Floats, dead: Floats) -> tuple[Floats, Floats]:
-    """[D] each, the lowest and highest of every sensor before a wall, infinite where there is none.
+class Wall(NamedTuple):
+    """An end of a sensor behind which reset states lie."""
 
-    low, high: [D] the ends of what was lived in.  dead: [r, D] reset states. A wall is halfway from an end to the
-    nearest reset state behind it. Ends are taken one after the other, each that explains most of what is left.
+    sensor: int
+    above: bool  # whether it is an upper end
+    lived: float  # the farthest that was lived in
+    gap: float  # from there to the nearest of the reset states that it explains: the wall is anywhere between
+    falls: int  # how many these are
+    rivals: tuple[int, ...] = ()  # other sensors that could explain them all
+
+    @property
+    def edge(self) -> float:
+        """Halfway."""
+        return self.lived + 0.5 * self.gap if self.above else self.lived - 0.5 * self.gap
+
+    def unscaled(self, centre: Floats, scale: Floats) -> Wall:
+        """The same wall of s = centre + scale z, where this one is of z."""
+        lived = centre[self.sensor] + scale[self.sensor] * self.lived
+        return self._replace(lived=float(lived), gap=float(scale[self.sensor] * self.gap))
+
+    def in_words(self, names: Sequence[str], falls: int) -> str:
+        """One clause.  names: of all sensors.  falls: all of them.
+
+        >>> wall = Wall(1, True, 0.2051, 0.0062, 3)
+        >>> wall.in_words(["place", "angle"], 4)
+        'resets begin where angle rises above 0.208, give or take 0.0031 (3 of 4 falls)'
+        >>> wall._replace(rivals=(0,)).in_words(["place", "angle"], 4)
+        'resets begin where angle rises above 0.208, give or take 0.0031 (3 of 4 falls), or it is place that matters'
+        """
+        how = "rises above" if self.above else "drops below"
+        said = f"resets begin where {names[self.sensor]} {how} {self.edge:.3g}, give or take {0.5 * self.gap:.2g} "
+        others = " or ".join(names[i] for i in self.rivals[:SHOWN]) + (" or others" if len(self.rivals) > SHOWN else "")
+        return f"{said}({self.falls} of {falls} falls)" + (f", or it is {others} that matters" if others else "")
+
+
+def boundary(low: Floats, high: Floats, dead: Floats) -> list[Wall]:
+    """The fewest walls, taken one after the other, each of which explains most of the reset states that are left.
+
+    low, high: [D] the ends of what was lived in.  dead: [r, D] reset states; those amid what was lived in are explained
+    by no wall.
     """
     size, ends = len(low), np.concatenate([-low, high])
     behind = np.concatenate([-dead, dead], axis=1) - ends
     far = np.where(
         behind > 0.0, 1.0 + NEARLY * np.minimum(behind / np.tile(np.maximum(high - low, NARROW), 2), 1.0), 0.0
     )
-    edges, left = np.full(2 * size, inf), (behind > 0.0).any(axis=1)
+    found, left = list[Wall](), (behind > 0.0).any(axis=1)
     while left.any():
         best = int(far[left].sum(axis=0).argmax())
         explained = left & (behind[:, best] > 0.0)
-        edges[best] = ends[best] + 0.5 * behind[explained, best].min()
+        above, gap = best >= size, float(behind[explained, best].min())
+        lived = float(ends[best]) if above else -float(ends[best])
+        alike = {int(i) % size for i in np.flatnonzero((behind[explained] > 0.0).all(axis=0))} - {best % size}
+        found.append(Wall(best % size, above, lived, gap, int(explained.sum()), tuple(sorted(alike))))
         left &= ~explained
-    return -edges[:size], edges[size:]
+    return found
+
+
+def walls(low: Floats, high: Floats, dead: Floats) -> tuple[Floats, Floats]:
+    """[D] each, the lowest and highest of every sensor before a wall, infinite where there is none.
+
+    low, high, dead: see `boundary`. A wall is halfway from an end to the nearest reset state behind it.
+    """
+    lowest, highest = np.full(len(low), -inf), np.full(len(high), inf)
+    for wall in boundary(low, high, dead):
+        (highest if wall.above else lowest)[wall.sensor] = wall.edge
+    return lowest, highest

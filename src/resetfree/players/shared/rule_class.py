@@ -81,7 +81,7 @@ def rows_of(factors: Factors | None, n_states: int, n_layers: int) -> tuple[tupl
 
 def rules_of(parts: tuple[Factor, ...], values: Values) -> Rules:
     """Every rule about these factors that there is room for."""
-    base, related, tests = _features(parts, values)
+    base, related, tests = features_of(parts, values)
     groups: list[tuple[float, Iterator[tuple[Feature, ...]], int]] = [
         (1 / 8, iter([()]), 1),
         (1 / 8, ((f,) for f in base), len(base)),
@@ -100,7 +100,7 @@ def rules_of(parts: tuple[Factor, ...], values: Values) -> Rules:
         if n == 0 or (len(found) + n) * n_rows > LARGEST:
             continue
         for member in members:
-            cell = _cells(member, n_rows)
+            cell = cells_of(member, n_rows)
             if (key := cell.tobytes()) not in seen:
                 seen.add(key)
                 found.append((cell, log(share / n), member))
@@ -115,7 +115,7 @@ def _pairs(n: int) -> int:
     return n * (n - 1) // 2
 
 
-def _cells(features: tuple[Feature, ...], n_rows: int) -> NDArray[np.int64]:
+def cells_of(features: tuple[Feature, ...], n_rows: int) -> NDArray[np.int64]:
     """[R] the cell of each row, numbered in the order of first appearance."""
     if not features:
         return np.zeros(n_rows, dtype=np.int64)
@@ -128,8 +128,10 @@ def _cells(features: tuple[Feature, ...], n_rows: int) -> NDArray[np.int64]:
     return np.asarray(rank[inverse])
 
 
-def _features(parts: tuple[Factor, ...], values: Values) -> tuple[list[Feature], list[Feature], list[Feature]]:
-    """The factors themselves, relations of two, and tests of one."""
+def features_of(
+    parts: tuple[Factor, ...], values: Values, many: int = 2**31
+) -> tuple[list[Feature], list[Feature], list[Feature]]:
+    """The factors themselves, relations of two, and tests of one; of a factor with many levels only some tests."""
     with_factors = values[:, 0] != NONE
     base: list[Feature] = []
     related: list[Feature] = []
@@ -139,13 +141,14 @@ def _features(parts: tuple[Factor, ...], values: Values) -> tuple[list[Feature],
         levels = np.unique(own[with_factors]).tolist()
         if len(levels) < FEW:
             continue
-        base.append(Feature(own, {v: f"{part.name} is {part.word(v)}" for v in levels}))
-        if len(levels) > FEW:
+        if len(levels) <= many:
+            base.append(Feature(own, {v: f"{part.name} is {part.word(v)}" for v in levels}))
+        if FEW < len(levels) <= many:
             tests += [_test(own == v, f"{part.name} is ", part.word(v)) for v in levels]
         if part.ordered:
             tests += [
                 _test(own <= v, f"{part.name} is ", f"at most {part.word(v)}", f"above {part.word(v)}")
-                for v in levels[1:-2]
+                for v in some_levels(levels[1:-2], many)
             ]
         for k in range(i):
             if part.kind and part.kind == parts[k].kind:
@@ -154,13 +157,41 @@ def _features(parts: tuple[Factor, ...], values: Values) -> tuple[list[Feature],
                 related.append(
                     Feature(same, {1: f"{name} and {part.name} are the same", 0: f"{name} and {part.name} differ"})
                 )
-                if part.ordered and parts[k].ordered:
+                if part.ordered and parts[k].ordered and len(levels) <= many:
                     gap = np.where(with_factors, own - other, 0)
                     gap -= gap.min(initial=0)
                     low = int((own - other)[with_factors].min(initial=0))
                     words = {v: f"{part.name} - {name} is {v + low}" for v in np.unique(gap).tolist()}
                     base.append(Feature(gap, words))
     return base, related, tests
+
+
+def within_features(parts: tuple[Factor, ...], values: Values, many: int) -> list[Feature]:
+    """Tests of how near an ordered factor is to the nearer of its ends: the rim of a field."""
+    found = []
+    with_factors = values[:, 0] != NONE
+    for i, part in enumerate(parts):
+        if part.ordered:
+            own = values[:, i]
+            low, high = int(own[with_factors].min(initial=0)), int(own[with_factors].max(initial=0))
+            near = np.minimum(own - low, high - own)
+            for v in some_levels(list(range((high - low) // 2)), many):
+                words = f"within {v} of an end", f"more than {v} from either end"
+                found.append(_test(with_factors & (near <= v), f"{part.name} is ", *words))
+    return found
+
+
+def some_levels(levels: list[int], many: int) -> list[int]:
+    """All of few levels; of many, those at distances 0, 1, 2, 4, .. from both ends.
+
+    >>> some_levels([0, 1, 2], 4), some_levels(list(range(20)), 4)
+    ([0, 1, 2], [0, 1, 2, 4, 8, 11, 15, 17, 18, 19])
+    """
+    n = len(levels)
+    if n <= many:
+        return levels
+    near = [0] + [1 << k for k in range(n.bit_length()) if 1 << k <= n // 2]
+    return [levels[i] for i in sorted({*near, *(n - 1 - i for i in near)})]
 
 
 def _test(holds: Bools, name: str, yes: str, no: str = "") -> Feature:

@@ -9,7 +9,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+
 from resetfree.core.state import require
+from resetfree.game.capabilities import Decision
+from resetfree.players.shared.reset_judge import boundary
 from resetfree.players.shared.stored_transitions import StoredRows
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.finite.transitions import Floats
@@ -72,6 +76,7 @@ class SearchState(ABC, Generic[Searched]):
     low: Floats = field(metadata={"saved": False})
     high: Floats = field(metadata={"saved": False})
     never_resets: bool = field(metadata={"saved": False})  # whether nothing that can happen is a reset
+    names: tuple[str, ...] = field(metadata={"saved": False})  # of the numbers of a state; may be none
 
     def check_loaded(self) -> None:
         """Raise InvalidInput unless the policy rests on whole episodes."""
@@ -96,6 +101,25 @@ class SearchState(ABC, Generic[Searched]):
     def pass_over(self, *, reset: bool) -> None:
         """What follows an episode with a policy that was planned before the present one was decided on."""
         self.stale = self.stale or reset
+
+    def boundary(self) -> list[Decision]:
+        """Where resets begin, in words: which sensors tell reset states from those lived in, and how surely."""
+        state, dead = self.rows.state[: self.rows.n], self.rows.dead[: self.rows.n]
+        falls = int(dead.sum())
+        if not falls or dead.all():
+            return []
+        lived = state[~dead]
+        centre, spread = lived.mean(axis=0), lived.std(axis=0)
+        scale = np.where(spread > 0.0, spread, 1.0)
+        z, fell = (lived - centre) / scale, (state[dead] - centre) / scale
+        found = boundary(z.min(axis=0), z.max(axis=0), fell)
+        names = self.names or tuple(f"observation[{i}]" for i in range(state.shape[1]))
+        said = [wall.unscaled(centre, scale).in_words(names, falls) for wall in found]
+        amid = falls - sum(wall.falls for wall in found)
+        if amid:
+            said.append(f"{amid} of {falls} falls lie amid what was lived in: no one sensor tells them apart")
+        episodes = int((~self.rows.taken(self.rows.n) | dead).sum())
+        return [Decision(episodes, one) for one in said]
 
     @abstractmethod
     def search(self, n: int, s1: State, lam: float, settings: SearchSettings) -> Searched:

@@ -40,11 +40,12 @@ from resetfree.problems.world import World
 from resetfree.runs.ending import STOPPED, Budget, Ending
 from resetfree.runs.ledger import Ledger
 from resetfree.runs.live.assignment import Assignment
+from resetfree.runs.live.board_folder import board_folder
 from resetfree.runs.live.calling import Calling, SessionByTheClock
 from resetfree.runs.live.places import LOWEST, Place, RayLearner
 from resetfree.runs.live.plan_reader import PlanReader
 from resetfree.runs.live.recorder import PlayedRound, Recorder
-from resetfree.runs.live.supervisor import Supervisor, board_folder
+from resetfree.runs.live.supervisor import Supervisor
 from resetfree.runs.recorded import checked
 from resetfree.runs.runfile import Checkpoint
 from resetfree.runs.session import Callback
@@ -152,7 +153,7 @@ def act(
 
     session = SessionByTheClock(setup, file, shown, operator, began)
     calling = Calling(callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
-    with held() as stop, calling, Supervisor(board_folder()) as learner:
+    with held() as stop, calling, board_folder() as folder, Supervisor(folder) as learner:
         most, where = clock.max_staleness, clock.learner
         learner.start(Assignment.of(setup, file, learner.folder, every=every, max_staleness=most, learner=where))
         recorder = Recorder(

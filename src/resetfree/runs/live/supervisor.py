@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -27,15 +26,9 @@ from resetfree.runs.live import ray_process
 from resetfree.runs.live.assignment import END, LOOK, Assignment, message, start_message
 from resetfree.runs.live.board import Board
 
-SHARED = Path("/dev/shm")  # where files are memory, if the system has such a place
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before a learner is started again
 PATIENCE = 5.0  # seconds in which a learner must end when it is told to
 LOOKING, ENDING = message(LOOK), message(END)
-
-
-def board_folder() -> Path:
-    """A new private folder for boards, in memory if possible."""
-    return Path(tempfile.mkdtemp(prefix="resetfree-", dir=SHARED if os.access(SHARED, os.W_OK) else None))
 
 
 class Supervisor(Closes):

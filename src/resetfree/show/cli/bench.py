@@ -17,7 +17,7 @@ from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.report import comparison, results_pages
+from resetfree.show.report import comparison, many_cases, results_pages
 from resetfree.show.report.pareto import draw_pareto
 from resetfree.studies.engines.runner import StudyStopped
 from resetfree.studies.suites.methods import methods
@@ -69,7 +69,7 @@ def bench(
     """
     labels = [case.label for case in SUITES[suite].cases]
     what = find_suite(suite, None if problems is None else split_names(problems, labels), seeds)
-    players, again = _methods(chosen), [] if redo is None else _methods(redo)
+    players, again = _methods(chosen, learners=what.learners), [] if redo is None else _methods(redo)
     file = out or Path("bench") / f"{suite}.jsonl"
     if not file.name:
         raise InvalidInput(f"The '--out' of bench must be the name of a file. Got '{file}' instead.")
@@ -88,16 +88,20 @@ def bench(
             stop(stopped)
         others = results.others
     summary = compare(played)
+    many = len(summary.rows) > many_cases.MANY
+    draw, write = (
+        (many_cases.draw_differences, many_cases.write_page) if many else (draw_pareto, results_pages.write_pages)
+    )
     title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
-    drawn = draw_pareto(summary, picture, title)
+    drawn = draw(summary, picture, title)
     words = ["resetfree", "bench", suite]
     for option, value in (("--seeds", seeds), ("--methods", chosen), ("--problems", problems)):
         words += [] if value is None else [option, str(value)]
     note = f"{others} trials in the results file were played by an earlier state of the code." if others else ""
     if docs is not None:
-        beside = draw_pareto(summary, docs.parent / "images" / f"{docs.stem}.png", title)  # the page keeps its own copy
+        beside = draw(summary, docs.parent / "images" / f"{docs.stem}.png", title)  # the page keeps its own copy
         seen = None if beside is None else f"images/{beside.name}"
-        results_pages.write_pages(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
+        write(summary, docs, shlex.join([*words, "--docs", docs.as_posix()]), seen, note)
     data = plain(
         {
             "suite": suite,
@@ -112,7 +116,11 @@ def bench(
 
     def show(console: Console) -> None:
         console = Console(width=max(console.width, WIDTH))
-        for case, rows in summary.rows.items():
+        for line in many_cases.losses(summary) if many else []:
+            console.print(Text(line))
+        if many:
+            console.print(Text(many_cases.count(summary), style="bold"))
+        for case, rows in summary.rows.items() if not many else ():
             console.print(Text(f"\n{comparison.heading(rows)}", style="bold"))
             for title, members in comparison.groups(rows):
                 console.print(comparison.table(title, members))
@@ -120,7 +128,7 @@ def bench(
                 if (text := comparison.remarks(row)) is not None:
                     console.print(Text(text, style="yellow"))
             console.print(Text(comparison.verdict(summary, case)))
-        console.print(Text(f"\n{comparison.LEGEND}", style="dim"))
+        console.print(Text(f"\n{many_cases.LEGEND if many else comparison.LEGEND}", style="dim"))
         if note:
             console.print(Text(note, style="yellow"))
         console.print(Text("Files: " + "  ".join(str(p) for p in (file, drawn, docs) if p is not None)))
@@ -128,11 +136,11 @@ def bench(
     emit(data, as_json, show)
 
 
-def _methods(text: str | None) -> list[Method]:
-    """The methods named in `text`, or all."""
+def _methods(text: str | None, *, learners: bool = False) -> list[Method]:
+    """The methods named in `text`, or all; or all that are not given the model."""
     known = methods()
     if text is None:
-        return list(known.values())
+        return [method for method in known.values() if not (learners and method.kind == "oracle")]
     names = split_names(text, known)
     check_names(names, known, "method")
     return [method for name, method in known.items() if name in names]

@@ -33,6 +33,12 @@ from resetfree.show.report.html import write_report
 )
 @settings
 @click.option("--all-figures", is_flag=True, help="Draw every figure of every group, even if there are many groups.")
+@click.option(
+    "--film/--no-film",
+    default=None,
+    help="A film in the page of one group: by default of a map and of kept pictures; --film also plays an environment "
+    "again, which you name by --problem.",
+)
 @as_json
 def report(
     runs: tuple[Path, ...],
@@ -41,6 +47,7 @@ def report(
     figures: Path | None,
     options: Sequence[str],
     all_figures: bool,
+    film: bool | None,
     as_json: bool,
 ) -> None:
     """Explain runs on one HTML page that works offline.
@@ -48,7 +55,9 @@ def report(
     It has curves, the game, maps and certificates; runs that differ only in their seed are grouped.
     """
     details = True if all_figures else None
-    made = write_report(runs, out, problem=problem, options=parse_options(options), figures=figures, details=details)
+    made = write_report(
+        runs, out, problem=problem, options=parse_options(options), figures=figures, details=details, film=film
+    )
 
     def show(console: Console) -> None:
         words = f"{made.path}: {made.runs} run{'' if made.runs == 1 else 's'}, {len(made.figures)} figures, "

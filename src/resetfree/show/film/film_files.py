@@ -6,13 +6,14 @@ import importlib.util
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput
+from resetfree.core.naming import one_line
 from resetfree.show.film.film_plan import MOST_FRAMES
 from resetfree.show.report.style import INK, PIT, written
 
@@ -24,12 +25,23 @@ MARKS = {".gif": (0, b"GIF8"), ".mp4": (4, b"ftyp")}  # how these files begin, a
 
 
 class Frame(NamedTuple):
-    """A picture, what it shows, and whether the agent fell in it."""
+    """A picture, what it shows, whether the agent fell in it, and whether it is held for a moment as falls are."""
 
     picture: Image.Image
     left: str
     right: str
     fell: bool = False
+    held: bool = False
+
+
+class EncodedFilm(NamedTuple):
+    """A film in memory."""
+
+    content: bytes
+    frames: int
+    width: int
+    height: int
+    seconds: float  # that it takes to watch
 
 
 class WrittenFilm(NamedTuple):
@@ -48,7 +60,7 @@ def check_film(path: Path) -> None:
     if path.suffix not in MARKS:
         raise InvalidInput(f"A film must be a .gif or an .mp4. Got '{path}' instead.")
     if path.suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise InvalidInput("An .mp4 needs imageio-ffmpeg: pip install imageio imageio-ffmpeg, or name a .gif.")
+        raise InvalidInput("An .mp4 needs an encoder: pip install imageio-ffmpeg, or name a .gif.")
     if path.is_dir() or not path.parent.is_dir():
         raise InvalidInput(f"A film must go to a file in a folder that exists. Got '{path}' instead.")
     if path.exists():
@@ -65,28 +77,33 @@ def check_film(path: Path) -> None:
 
 
 def write_film(frames: Iterable[Frame], path: Path) -> WrittenFilm:
-    """Write a film of at most `MOST_FRAMES` frames and `MOST_BYTES` bytes.
+    """Write a film of at most `MOST_FRAMES` frames and `MOST_BYTES` bytes."""
+    check_film(path)
+    content, n, *about = encode(list(frames), path.suffix, MOST_BYTES)
+    with written(path, "film") as draft:
+        draft.write_bytes(content)
+    width, height, seconds = about
+    return WrittenFilm(path, n, int(width), int(height), len(content), seconds)
+
+
+def encode(kept: Sequence[Frame], ending: str, most: int) -> EncodedFilm:
+    """A film, ".gif" or ".mp4", of at most `MOST_FRAMES` frames and `most` bytes.
 
     If it has more bytes, every second of its frames and a quarter of its width are left out, again if need be.
     """
-    check_film(path)
-    kept = list(frames)
     if not kept or len(kept) > MOST_FRAMES:
         raise InvalidInput(f"A film must have from 1 to {MOST_FRAMES} frames. Got {len(kept)} instead.")
     scale = 1.0
     while True:
         pictures = _captioned(kept, scale)
-        times = [HELD if one.fell else FRAME for one in kept[:-1]] + [LAST]
-        content = (_gif if path.suffix == ".gif" else _mp4)(pictures, times)
-        if len(content) <= MOST_BYTES:
-            break
+        times = [HELD if one.fell or one.held else FRAME for one in kept[:-1]] + [LAST]
+        content = (_gif if ending == ".gif" else _mp4)(pictures, times)
+        if len(content) <= most:
+            return EncodedFilm(content, len(kept), *pictures[0].size, sum(times) / 1000)
         if len(kept) < 20:
-            raise InvalidInput(f"A film of these pictures is larger than {MOST_BYTES / 1e6:g} MB however it is made.")
-        kept = [one for i, one in enumerate(kept) if i % 2 or one.fell or i == len(kept) - 1]
+            raise InvalidInput(f"A film of these pictures is larger than {most / 1e6:g} MB however it is made.")
+        kept = [one for i, one in enumerate(kept) if i % 2 or one.fell or one.held or i == len(kept) - 1]
         scale *= 0.75
-    with written(path, "film") as draft:
-        draft.write_bytes(content)
-    return WrittenFilm(path, len(kept), *pictures[0].size, len(content), sum(times) / 1000)
 
 
 def _captioned(frames: Sequence[Frame], scale: float) -> list[Image.Image]:
@@ -133,13 +150,20 @@ def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
 def _mp4(pictures: Sequence[Image.Image], times: Sequence[int]) -> bytes:
     import tempfile
 
-    import imageio.v2 as imageio  # an extra
+    import imageio_ffmpeg  # the extra `film`
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "film.mp4"
-        writer: Any = imageio.get_writer(file, fps=1000 // FRAME, macro_block_size=2)
-        with writer:
+        try:
+            writer = imageio_ffmpeg.write_frames(
+                str(file), pictures[0].size, fps=1000 / FRAME, macro_block_size=2, ffmpeg_log_level="error"
+            )
+            writer.send(None)  # starts the encoder
             for picture, time in zip(pictures, times, strict=True):
                 for _ in range(max(time // FRAME, 1)):
-                    writer.append_data(np.asarray(picture))
-        return file.read_bytes()
+                    writer.send(np.ascontiguousarray(picture))
+            writer.close()
+            return file.read_bytes()
+        except (OSError, RuntimeError) as error:  # no program in the package, or one that does not run here
+            reason = one_line(error).rstrip(".")
+            raise InvalidInput(f"The encoder of .mp4 films does not run here ({reason}): name a .gif.") from error

@@ -34,14 +34,22 @@ def can_be_filmed(run: Run) -> bool:
 def film_run(run: Run, path: Path) -> Film:
     """Write the film of a run: kept pictures if there are any, else those of its moments, made again."""
     check_film(path)
+    frames, source = frames_of(run)
+    return Film(write_film(frames, path), titles_of(frames), source)
+
+
+def frames_of(run: Run) -> tuple[list[Frame], str]:
+    """The frames of a run's film, and where they come from, as in `Film`."""
     frames = None if run.path is None else kept_frames(run.path)
-    source = "made again" if frames is None else "kept"
-    if frames is None:
-        frames = _frames(run, scenes_of(run))
-    return Film(write_film(frames, path), tuple(dict.fromkeys(one.left for one in frames)), source)
+    return (_made_again(run, scenes_of(run)), "made again") if frames is None else (frames, "kept")
 
 
-def _frames(run: Run, scenes: list[FilmScene]) -> list[Frame]:
+def titles_of(frames: list[Frame]) -> tuple[str, ...]:
+    """The scenes of a film, each once, in their order."""
+    return tuple(dict.fromkeys(one.left for one in frames))
+
+
+def _made_again(run: Run, scenes: list[FilmScene]) -> list[Frame]:
     pictures = dict(pictures_of(run, {moment for scene in scenes for moment in scene.moments}))
     return [
         Frame(

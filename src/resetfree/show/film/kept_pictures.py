@@ -1,7 +1,8 @@
 """Pictures that a run keeps of itself while it is played, around its resets: `resetfree run --film N`.
 
-They lie beside the run file, in RUNFILE.film: a zip of JPEG pictures, scene by scene, and an index. Of
-many resets the first and the newest are kept, `EARLY + LATE` scenes in all, of pictures of `SIDE` pixels.
+They are written every few seconds, so that the run can be watched, and lie beside the run file, in RUNFILE.film: a zip
+of JPEG pictures, scene by scene, and an index. Of many resets the first and the newest are kept, `EARLY + LATE` scenes
+in all, of pictures of `SIDE` pixels.
 """
 
 from __future__ import annotations
@@ -9,24 +10,28 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import sqlite3
+import time
 import zipfile
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsFloat
+from urllib.parse import quote
 
 import gymnasium
 from PIL import Image
 
 from resetfree.core.drafts import drafted
-from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.errors import InvalidInput, ResetFreeError, RunError
 from resetfree.core.naming import one_line
 from resetfree.problems.contract import Problem
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
 from resetfree.problems.world import World
 from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.runfile import read_spec, sentences
 from resetfree.show.film.film_files import Frame
 from resetfree.show.film.film_plan import MOST_FALLS, MOST_FRAMES
 from resetfree.show.film.pictures_of_runs import Picture, prepare_to_render, rendered
@@ -38,21 +43,32 @@ MOST_KEPT = 100  # frames before a reset
 EARLY, LATE = 3, MOST_FALLS - 3  # scenes that are kept: the first and the newest ones
 MOST = 50_000_000  # bytes of a file that is read
 SIDE = 320  # pixels
+EVERY = 5.0  # seconds between two times that they are written while the run is played
+
+
+KeptScene = tuple[dict[str, Any], list[bytes]]  # title, steps, and whether it ends with a fall; pictures
 
 
 class KeptScenes(NamedTuple):
-    """What was kept of a run: the lives so far, and scenes, each as title, steps and whether it ends with a fall."""
+    """What was kept of a run: the lives so far, and scenes."""
 
     lives: int = 0
-    scenes: Sequence[tuple[dict[str, Any], list[bytes]]] = ()
+    scenes: Sequence[KeptScene] = ()
 
 
 class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment whose last N pictures before each reset are kept, those of its first steps, and its last ones."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], problem: Problem, most: int, before: KeptScenes) -> None:
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        problem: Problem,
+        most: int,
+        before: KeptScenes,
+        save: Callable[[KeptScenes], None],
+    ) -> None:
         super().__init__(env)
-        self._problem, self._most = problem, most
+        self._problem, self._most, self._save, self._saved = problem, most, save, time.monotonic()
         self._latest: deque[tuple[int, Picture]] = deque(maxlen=most)  # steps of the life so far, and pictures
         self._step, self.lives = 0, before.lives
         self.scenes = [scene for scene in before.scenes if scene[0]["title"] != LAST]
@@ -75,11 +91,15 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._look()
         if self.lives == 1 and self._step == self._most:
             self._keep("the first life", fell=False)
+        if time.monotonic() - self._saved > EVERY:
+            with suppress(OSError, ResetFreeError):  # it is only to be watched: the end of the run says what is wrong
+                self._save(self.kept())
+            self._saved = time.monotonic()
         return found
 
-    def finish(self) -> None:
-        """Keep the end of the last life."""
-        self._keep(LAST, fell=False)
+    def kept(self) -> KeptScenes:
+        """The scenes so far, and the end of the life that is going on."""
+        return KeptScenes(self.lives, _some([*self.scenes, *self._scene(LAST, fell=False)]))
 
     def _look(self) -> None:
         picture = rendered(self._problem)
@@ -87,10 +107,19 @@ class FilmedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._latest.append((self._step, picture))
 
     def _keep(self, title: str, fell: bool) -> None:
-        if len(self._latest) > 1:
-            about = {"title": title, "steps": [step for step, _ in self._latest], "fell": fell}
-            self.scenes.append((about, [_jpeg(picture) for _, picture in self._latest]))
-            del self.scenes[EARLY : max(len(self.scenes) - LATE, EARLY)]
+        self.scenes = _some([*self.scenes, *self._scene(title, fell)])
+
+    def _scene(self, title: str, fell: bool) -> list[KeptScene]:
+        """What was seen last, as a scene; none if it is less than two pictures."""
+        if len(self._latest) < 2:
+            return []
+        about = {"title": title, "steps": [step for step, _ in self._latest], "fell": fell}
+        return [(about, [_jpeg(picture) for _, picture in self._latest])]
+
+
+def _some(scenes: list[KeptScene]) -> list[KeptScene]:
+    """The first and the newest scenes."""
+    return scenes[:EARLY] + scenes[max(len(scenes) - LATE, EARLY) :]
 
 
 @contextmanager
@@ -111,15 +140,19 @@ def filmed(world: World, most: int | None, file: Path, *, resume: bool, by_the_c
     prepare_to_render(problem.env, problem.name)
     _try_out(problem)
     bare = problem.env
-    camera = FilmedEnv(bare, problem, most, (_read(file) if resume else None) or KeptScenes())
+
+    def save(kept: KeptScenes) -> None:
+        if kept.scenes and file.exists():
+            _write(kept, file)
+
+    before = (kept_scenes(file) if resume else None) or KeptScenes()
+    camera = FilmedEnv(bare, problem, most, before, save)
     problem.env = camera
     try:
         yield
     finally:
         problem.env = bare
-        camera.finish()
-        if camera.scenes and file.exists():
-            _write(KeptScenes(camera.lives, camera.scenes), file)
+        save(camera.kept())
 
 
 def _try_out(problem: GymProblem) -> None:
@@ -142,7 +175,13 @@ def beside(file: Path) -> Path:
 
 
 def _write(kept: KeptScenes, file: Path) -> None:
-    index = {"run": _identity(file), "lives": kept.lives, "scenes": [about for about, _ in kept.scenes]}
+    # This process is writing the file: only SQLite may open it, as closing it otherwise would drop SQLite's locks.
+    with (
+        closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as connection,
+        sentences(file),
+    ):
+        run = _identity(read_spec(connection, file))
+    index = {"run": run, "lives": kept.lives, "scenes": [about for about, _ in kept.scenes]}
     with drafted(beside(file)) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(INDEX, json.dumps(index))
         for i, (_, pictures) in enumerate(kept.scenes):
@@ -150,12 +189,12 @@ def _write(kept: KeptScenes, file: Path) -> None:
                 archive.writestr(f"{i}/{j}.jpg", picture)
 
 
-def _identity(file: Path) -> str:
+def _identity(spec: dict[str, Any]) -> str:
     """What tells a run from another one that had the same file."""
-    return hashlib.sha256(json.dumps(read_spec_of(file), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
 
-def _read(file: Path) -> KeptScenes | None:
+def kept_scenes(file: Path) -> KeptScenes | None:
     """What was kept of the run in a file, None if there is nothing; raises RunError if it cannot be read."""
     path = beside(file)
     if not path.is_file():
@@ -167,7 +206,7 @@ def _read(file: Path) -> KeptScenes | None:
             if sum(one.file_size for one in archive.infolist()) > MOST:
                 raise ValueError(f"it unpacks to more than {MOST / 1e6:g} MB")
             index = json.loads(archive.read(INDEX))
-            if index["run"] != _identity(file):
+            if index["run"] != _identity(read_spec_of(file)):
                 return None
             scenes = [
                 (
@@ -185,7 +224,7 @@ def _read(file: Path) -> KeptScenes | None:
 
 def kept_frames(file: Path) -> list[Frame] | None:
     """The pictures beside a run file as the frames of a film; None if there are none of this run."""
-    kept = _read(file)
+    kept = kept_scenes(file)
     if kept is None or not kept.scenes:
         return None
     share = MOST_FRAMES // len(kept.scenes)

@@ -27,11 +27,12 @@ from resetfree.runs import runfile
 from resetfree.runs.recorded import RecordedRound, check_episode
 from resetfree.runs.result import Run
 from resetfree.show.film.film_plan import FilmedLife, Moment, lives_of
-from resetfree.show.report.style import BLUE, EDGE, GREY, PIT, WALL
+from resetfree.show.report.style import BLUE, EDGE, GREY, PIT, WALL, YELLOW
 
 Picture = Image.Image
 SIDE = 480  # pixels of the longer side of a picture, at most
 LARGEST = 2**24  # pixels of a picture that an environment may give
+LARGE_PAY = 0.6  # from which what pays is drawn larger
 TRAIL = 12  # steps of the path behind the agent
 RGB = "rgb_array"
 GYM = "gym:"
@@ -65,7 +66,7 @@ def _rounds(run: Run, first: int, last: int) -> Iterator[RecordedRound]:
 
 # --- maps -------------------------------------------------------------------------------------------------------------
 def _drawn(run: Run, mdp: FiniteMDP, moments: Collection[Moment]) -> Iterator[tuple[Moment, Picture]]:
-    wanted, background, problem = set(moments), _map(mdp), run.problem_again()
+    wanted, background, problem = set(moments), drawn_map(mdp), run.problem_again()
     for life in _filmed(run, wanted):
         path: list[int] = []
         episodes = [k for k, _ in wanted if life.first <= k <= life.last]
@@ -76,7 +77,7 @@ def _drawn(run: Run, mdp: FiniteMDP, moments: Collection[Moment]) -> Iterator[tu
             for h in range(0 if played.k == first else 1, len(played.episode.actions) + 1):
                 path = [*path[-TRAIL:], states[min(h, len(states) - 1)]]
                 if (played.k, h) in wanted:
-                    yield (played.k, h), _with_agent(background, mdp, path)
+                    yield (played.k, h), with_agent(background, mdp, path)
 
 
 def _filmed(run: Run, wanted: set[Moment]) -> list[FilmedLife]:
@@ -85,37 +86,36 @@ def _filmed(run: Run, wanted: set[Moment]) -> list[FilmedLife]:
     return [life for life in lives_of(run) if any(life.first <= k <= life.last for k in episodes)]
 
 
-def _cell_side(mdp: FiniteMDP) -> int:
+def drawn_map(mdp: FiniteMDP, most: int = SIDE) -> Picture:
+    """The map without the agent, of at most so many pixels: walls, free cells, what pays, and reset states."""
     layout = mdp.layout
     assert layout is not None
-    return max(min(SIDE // max(layout.n_rows, layout.n_cols), 64), 2)
-
-
-def _map(mdp: FiniteMDP) -> Picture:
-    """The map without the agent: walls, free cells and reset states."""
-    layout, side = mdp.layout, _cell_side(mdp)
-    assert layout is not None
+    side = max(min(most // max(layout.n_rows, layout.n_cols), 64), 2)
+    pays = mdp.reward.max(axis=(0, 2))
     picture = Image.new("RGB", (layout.n_cols * side, layout.n_rows * side), WALL)
     pen = ImageDraw.Draw(picture)
     for s, cell in enumerate(layout.cell.tolist()):
         r, c = divmod(cell, layout.n_cols)
         box = (c * side, r * side, (c + 1) * side - 1, (r + 1) * side - 1)
         pen.rectangle(box, PIT if mdp.reset[s] else "white", EDGE if side > 4 else None)
+        if pays[s] > 0 and not mdp.reset[s] and side > 4:
+            inset = side * (0.3 if pays[s] >= LARGE_PAY else 0.37)
+            pen.ellipse((box[0] + inset, box[1] + inset, box[2] - inset, box[3] - inset), YELLOW)
     return picture
 
 
-def _with_agent(background: Picture, mdp: FiniteMDP, path: Sequence[int]) -> Picture:
+def with_agent(background: Picture, mdp: FiniteMDP, path: Sequence[int], colour: str = BLUE) -> Picture:
     """The map with the agent at the end of its path, on the path that led there."""
-    layout, side = mdp.layout, _cell_side(mdp)
+    layout = mdp.layout
     assert layout is not None
-    picture = background.copy()
+    picture, side = background.copy(), background.width // layout.n_cols
     pen = ImageDraw.Draw(picture)
     cells = [divmod(int(layout.cell[s]), layout.n_cols) for s in path]
     middles = [(c * side + side / 2, r * side + side / 2) for r, c in cells]
     if len(middles) > 1:
         pen.line(middles, GREY, max(side // 12, 1), joint="curve")
     (x, y), radius = middles[-1], max(side * 0.3, 1.0)
-    pen.ellipse((x - radius, y - radius, x + radius, y + radius), BLUE, "white", max(side // 20, 1))
+    pen.ellipse((x - radius, y - radius, x + radius, y + radius), colour, "white", max(side // 20, 1))
     return picture
 
 

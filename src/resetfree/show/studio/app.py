@@ -33,7 +33,10 @@ from resetfree.show.studio.catalogue import catalogue
 from resetfree.show.studio.children import ChildFailed
 from resetfree.show.studio.files import NAME, RunFolder, rounds_in
 from resetfree.show.studio.following import Followed, Following
-from resetfree.show.studio.page_requests import Control, Reply
+from resetfree.show.studio.kept import pictures
+from resetfree.show.studio.page_requests import Control, Named, Reply
+from resetfree.show.studio.past import sought
+from resetfree.show.studio.report_tabs import ADDRESS, ReportTabs
 from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.security import Guard, TooLarge, body_of, refuse
 from resetfree.show.studio.sessions import Sessions, pace_of
@@ -58,6 +61,7 @@ class Studio:
         self.sessions = Sessions(self.folder)
         self.watching = 0
         self._places: set[Path] = set()  # temporary folders of downloads
+        self._tabs = ReportTabs(self.folder.report, self._places.add, self._remove)
         self._channels: dict[View, FrameChannel] = {}  # of watched views
         self._opening = threading.Lock()
         self._certifying, self._claimed = asyncio.Lock(), dict[str, asyncio.Task[dict[str, Any]]]()
@@ -81,7 +85,12 @@ class Studio:
             Route("/api/watch", self._watch),
             Route("/api/certificates", self._certificates),
             Route("/api/file", self._download(self.folder.copy, "rfrun")),
-            Route("/api/report", self._download(self.folder.report, "html")),
+            Route("/api/film", self._download(self.folder.film, "gif")),
+            Route("/api/report", self._download(self.folder.report, "html"), methods=["GET"]),
+            Route("/api/report", self._open_report, methods=["POST"]),
+            Route(f"{ADDRESS}{{secret}}", self._tabs.show),
+            Route("/api/episode", self._episode),
+            Route("/api/pictures", self._pictures),
         ]
         self._routes = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _failed})
         self.app = Guard(self._routes, token)
@@ -128,6 +137,33 @@ class Studio:
             session.gate.set(paused=action == "pause")
         session.version += 1
         return {"name": name}
+
+    async def _open_report(self, request: Request) -> Response:
+        """Begin the report of a game, and name the address of the tab that shows it."""
+        try:
+            given = record(Named, await body_of(request), "request")
+            await aside(self.folder.lanes, given.name)
+        except InvalidInput as error:
+            return refuse(413 if isinstance(error, TooLarge) else 400, str(error))
+        except ResetFreeError as error:
+            return refuse(400, str(error))
+        return JSONResponse({"address": self._tabs.open(given.name)})
+
+    async def _episode(self, request: Request) -> Response:
+        """An episode that was played, of every lane; null where it is not saved yet."""
+        asked = request.query_params
+
+        def found() -> dict[str, Any]:
+            view = self._view(asked.get("name"))
+            k = sought([lane.history for lane in view.lanes], asked.get("k", ""), asked.get("seek", ""))
+            return {"k": k, "lanes": [lane.past(k) for lane in view.lanes]}
+
+        return await _answered(aside(found))
+
+    async def _pictures(self, request: Request) -> Response:
+        """The pictures that a run keeps of itself."""
+        name = request.query_params.get("name", "")
+        return await _answered(aside(lambda: {"lanes": [pictures(path) for path in self.folder.lanes(name)]}))
 
     def _answer(self, body: Any) -> dict[str, Any]:
         given = record(Reply, body, "request")

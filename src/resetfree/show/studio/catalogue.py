@@ -15,7 +15,7 @@ from resetfree.game.loop import FEEDBACK
 from resetfree.players import BASES, discover, settings
 from resetfree.players.algorithm1 import algorithm1
 from resetfree.problems.fingerprint import describe
-from resetfree.problems.registry import make, problems
+from resetfree.problems.registry import HELP, make, problems
 from resetfree.problems.zoo.drawn import SYMBOLS
 from resetfree.show.cli.listing import summary_line
 from resetfree.show.studio import limits
@@ -23,12 +23,15 @@ from resetfree.show.studio.drawing import BY_HAND, DRAWN, TEMPLATES
 from resetfree.show.studio.drawing import check as check_grid
 from resetfree.show.studio.page_requests import Option, Seed, ShortText
 
+# The price of asking for a reset, an option of every registered problem.
+ASKING = {"name": HELP, "default": None, "kind": "float", "choices": None, "optional": True}
+
 
 @cache
 def catalogue() -> dict[str, Any]:
     """All choices, defaults and limits as plain data."""
     chosen = {
-        id: {"summary": spec.summary, "options": _fields(spec.factory, spec.options)}
+        id: {"summary": spec.summary, "options": [*_fields(spec.factory, spec.options), ASKING]}
         for id, spec in problems().items()
         if id not in (DRAWN, BY_HAND)
     }
@@ -65,7 +68,7 @@ def problem_options(id: str, given: Any) -> dict[str, Any]:
     if id not in known:
         raise InvalidInput(f"The problem must be registered (see `resetfree list problems`). Got {shown(id)} instead.")
     check(given, dict[str, Any], f"options of '{id}'")
-    check_names(given, known[id].options, f"option of problem '{id}'")
+    check_names(given, [*known[id].options, HELP], f"option of problem '{id}'")
     for name, value in given.items():
         check(value, Seed if name == "seed" else Option, f"option '{name}'")
     return dict(given)

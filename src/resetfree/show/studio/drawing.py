@@ -11,6 +11,7 @@ from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.core.settings import Fraction, Range, record
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.safe_sets import safe_sets
+from resetfree.problems.finite.with_help import Price
 from resetfree.problems.registry import make
 from resetfree.show.studio import limits
 from resetfree.theory.assumptions import close, feasibility, largest_closed_set, reachable_starts
@@ -35,19 +36,20 @@ class Grid:
     horizon: Annotated[int, Range(1, limits.HORIZON)] = 12
     stay: bool = False
     closed: bool = False
+    help: Price | None = None  # the price of asking for a reset
 
 
 def options_of(given: Any) -> dict[str, Any]:
     """The options of a drawn grid, checked.
 
-    given: {"rows": [text, ...] or text, "slip": ..., "horizon": ..., "stay": ..., "closed": ...}
+    given: {"rows": [text, ...] or text, "slip": ..., "horizon": ..., "stay": ..., "closed": ..., "help": ...}
     """
     grid = record(Grid, given, "grid")
     rows = grid.rows if isinstance(grid.rows, str) else "/".join(grid.rows)
     lines = rows.split("/")
     if len(rows) > (limits.GRID + 1) ** 2 or max(len(lines), *map(len, lines)) > limits.GRID:
         raise InvalidInput(f"A grid must have at most {limits.GRID} rows and columns. Got a larger one instead.")
-    return {**vars(grid), "rows": rows}
+    return {name: value for name, value in {**vars(grid), "rows": rows}.items() if (name, value) != ("help", None)}
 
 
 def check(given: Any) -> dict[str, Any]:

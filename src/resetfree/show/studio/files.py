@@ -129,18 +129,24 @@ class RunFolder:
 
     def report(self, name: str, place: Path) -> Path:
         """The report of a session in the folder `place`, made in a child process, which may fail alone."""
+        return self._made(name, place / "report.html", "report")
+
+    def film(self, name: str, place: Path) -> Path:
+        """The film of a session, its lanes side by side, made as reports are."""
+        return self._made(name, place / "film.gif", "film")
+
+    def _made(self, name: str, target: Path, what: str) -> Path:
         paths = self.lanes(name)
         for path in paths:
             scene = scene_of(read_spec_of(path))
             if not scene.bounded:
-                raise RunError(f"The problem of '{name}' is beyond the studio: {scene.why} Use `resetfree report`.")
-        page = place / "report.html"
+                raise RunError(f"The problem of '{name}' is beyond the studio: {scene.why} Use the command line.")
         try:
-            self.reporters.run(reporting.command(paths, page), f"report of '{name}'", limits.REPORT_SECONDS)
+            self.reporters.run(reporting.command(paths, target), f"{what} of '{name}'", limits.REPORT_SECONDS)
         except RunError as error:
             error.args = (str(error).replace(f"{self.path}{os.sep}", ""),)
             raise
-        return page
+        return target
 
 
 def rounds_in(path: Path) -> int:

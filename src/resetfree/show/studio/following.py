@@ -19,6 +19,7 @@ import numpy as np
 
 from resetfree.core.errors import ResetFreeError, RunError
 from resetfree.core.lock import is_held
+from resetfree.runs.columns import GOALS
 from resetfree.runs.extension import read_episodes
 from resetfree.runs.runfile import (
     READ_BATCH,
@@ -30,16 +31,21 @@ from resetfree.runs.runfile import (
     sentences,
     start_type,
 )
+from resetfree.runs.stuck import STUCK
 from resetfree.show.studio import limits
 from resetfree.show.studio.clock import TIMED, TimedHistory
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.frames import History, Picture
+from resetfree.show.studio.kept import stamp_of
 from resetfree.show.studio.operators import Distant
+from resetfree.show.studio.past import read_past
 from resetfree.show.studio.scenes import RunScene, scene_of
 
 LONGEST = 1000  # characters of a note
+MOST_STEPS = 2**31  # of an episode
 EVERY = 0.5  # seconds between two reads of a file
-COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start"
+ASKED = f"""SELECT count(*) FROM interventions WHERE json LIKE '%"why": "{STUCK}"%'"""  # quotes in other text have \\
+COLUMNS = "k, s1, lam, reset, v_r, v_c, v_c_hat, next_start, coalesce(original_return, reward), steps"
 
 
 class Followed:
@@ -49,10 +55,11 @@ class Followed:
         self.path, self._distant = path, Distant(path)
         self.scene: RunScene | None = None
         self.error, self.stuck, self.k, self._stamp = "", "", 0, (0, 0, 0.0, 0, 0.0)
-        self._finite = self._timed = False
+        self._finite = self._timed = self._has_goals = False
+        self._goals = self._asked = 0
         self._episodes = 0
         self._request: dict[str, Any] | None = None
-        self._checkpoint = -1
+        self._checkpoint, self._pictures = -1, ""
         self._last: dict[str, Any] | None = None
 
     @property
@@ -64,8 +71,9 @@ class Followed:
         """Read new rounds; returns whether anything has changed."""
         stamp = self._look()
         request = self._distant.show() if stamp is not None else None
-        changed = request != self._request
-        self._request = request
+        kept = stamp_of(self.path)
+        changed = request != self._request or kept != self._pictures
+        self._request, self._pictures = request, kept
         if stamp is None or stamp == self._stamp:
             return changed
         first = stamp[0] != self._stamp[0]
@@ -94,12 +102,24 @@ class Followed:
             "rate": 0.0,
             "last": self._last,
             "request": self._request,
+            "pictures": self._pictures,
         }
         if self.scene is not None:
-            result |= {"now": self._history.now, "map": self._picture.shown}
+            counts = {"asked": self._asked} | ({"goals": self._goals} if self._has_goals else {})
+            result |= {"now": {**self._history.now, **counts}, "map": self._picture.shown}
             if curves:
                 result["curves"] = self._history.curves()
         return result
+
+    @property
+    def history(self) -> History | None:
+        """All rounds that were read."""
+        return None if self.scene is None else self._history
+
+    def past(self, k: int) -> dict[str, Any] | None:
+        """An episode of the file."""
+        found = None if self.scene is None else read_past(self.path, self.scene, k)
+        return None if found is None else found.to_dict()
 
     def answer(self, data: dict[str, Any]) -> None:
         """Answer the reset request of the process that writes the file."""
@@ -128,6 +148,7 @@ class Followed:
                     raise RunError(f"The spec of the run file takes more than {limits.BODY:,} bytes, and is not shown.")
                 self.scene = scene_of(spec)
                 self._timed = set(TIMED) <= set(columns_in(connection))
+                self._has_goals, self._goals = GOALS in columns_in(connection), 0
                 self._history = (TimedHistory if self._timed else History)(self.scene)
                 self._picture = Picture(self.scene)
                 self._starts = np.zeros_like(self._picture.visits)  # episodes that began in each state
@@ -143,29 +164,30 @@ class Followed:
             if newest < self.k:  # it was resumed from an earlier checkpoint, and replays the rounds since
                 self._history.clear()
                 self._starts[:] = 0
-                self.k = 0
-            columns = ", ".join((COLUMNS, *TIMED)) if self._timed else COLUMNS
+                self.k = self._goals = 0
+            columns = ", ".join((COLUMNS, GOALS if self._has_goals else "0", *(TIMED if self._timed else ())))
             cursor = connection.execute(f"SELECT {columns} FROM rounds WHERE k > ? ORDER BY k", (self.k,))
             while batch := cursor.fetchmany(READ_BATCH):
                 for row in batch:
                     self._take(row)
-            self.stuck = _stuck(connection)
+            self.stuck, (self._asked,) = _stuck(connection), connection.execute(ASKED).fetchone()
             self._learn(connection)
 
     def _take(self, row: tuple[Any, ...]) -> None:
-        k, s1, lam, reset, v_r, v_c, v_c_hat, after, *clock = row
-        numbers = (lam, v_r, v_c, v_c_hat)
+        k, s1, lam, reset, v_r, v_c, v_c_hat, after, reward, steps, goals, *clock = row
+        numbers = (lam, v_r, v_c, v_c_hat, reward)
         good = k == self.k + 1 and reset in (0, 1) and all(x is None or isinstance(x, int | float) for x in numbers)
         n = None if self.scene is None or self.scene.mdp is None else self.scene.mdp.n_states
+        good = good and isinstance(steps, int) and 0 <= steps < MOST_STEPS and isinstance(goals, int) and goals >= 0
         good = good and self._clock_fits(k, *clock)
         if not good or (n is not None and not (isinstance(s1, int) and 0 <= s1 < n)):
             raise damaged(self.path, ValueError(f"its round {self.k + 1} cannot be"))
-        lam, *values = (math.nan if x is None else float(x) for x in numbers)
-        self._history.add(s1 if n is not None else 0, lam, bool(reset), *values)
+        lam, v_r, v_c, v_c_hat, reward = (math.nan if x is None else float(x) for x in numbers)
+        self._history.add(s1 if n is not None else 0, lam, bool(reset), v_r, v_c, v_c_hat, reward, steps)
         if isinstance(self._history, TimedHistory):
-            based_on, missed, late, steps = clock
+            based_on, missed, late, _ = clock
             self._history.tick(based_on, missed, math.nan if late is None else float(late), steps)
-        self.k = k
+        self.k, self._goals = k, self._goals + goals
         if n is not None:
             self._starts[s1] += 1
             ends = [after] if isinstance(after, int) and 0 <= after < n and not reset else []

@@ -2,7 +2,7 @@
 
 Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened, predicted
 ones what the primal player foresaw; `upper` is above the expected resets after every round at once with 99 %, from the
-realised ones alone.
+realised ones alone; `lived` are steps since the newest reset, `falls` the episodes that ended with one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from resetfree.show.studio.scenes import RunScene, bits
 from resetfree.theory.certificates.anytime import resets_upper
 
 PLAYED = 0.01  # probability from which an action counts as played by a policy
-SERIES = ("regret", "expected", "realised", "predicted", "lam", "pairs")
+SERIES = ("regret", "expected", "realised", "predicted", "lam", "pairs", "lived")
+EARNED = len(SERIES)  # the row of the reward so far, which is shown per episode
+LATELY = 100  # episodes over which the newest reward is averaged
 
 
 class History:
@@ -30,15 +32,27 @@ class History:
 
     _now: list[float]  # the first four of SERIES
     _newest: int  # the episode of the newest reset, 0 without one
+    _lived: int  # steps since then
+    _earned: float  # in all episodes
 
     def __init__(self, scene: RunScene) -> None:
         self._value = scene.value
-        self._data = np.zeros((len(SERIES), 1024))
+        self._data = np.zeros((EARNED + 1, 1024))
         self._predicts = meant(scene.spec) != "none"
         self.clear()
         self.pairs = float("nan")  # pairs (s, a) that the player has not ruled out, newest
 
-    def add(self, s1: Any, lam: float, reset: bool, v_r: float, v_c: float, v_c_hat: float) -> None:
+    def add(
+        self,
+        s1: Any,
+        lam: float,
+        reset: bool,
+        v_r: float,
+        v_c: float,
+        v_c_hat: float,
+        reward: float = math.nan,
+        steps: int = 0,
+    ) -> None:
         """Add a round; v_r and v_c are nan without an oracle, v_c_hat is what the player predicted."""
         if self.k == self._data.shape[1]:
             self._data = np.concatenate([self._data, np.zeros_like(self._data)], axis=1)
@@ -50,12 +64,18 @@ class History:
         if reset:
             self._newest = self.k + 1
         now[3] += v_c_hat if self._predicts else math.nan
+        self._lived += steps
+        self._earned += reward
         column[0], column[1], column[2], column[3], column[4], column[5] = *now, lam, self.pairs
+        column[6], column[EARNED] = self._lived, self._earned
+        if reset:
+            self._lived = 0
         self.k += 1
 
     def clear(self) -> None:
         """Forget all rounds."""
         self.k, self._newest, self._now = 0, 0, [0.0] * 4
+        self._lived, self._earned = 0, 0.0
 
     @property
     def now(self) -> dict[str, float | None]:
@@ -64,17 +84,34 @@ class History:
         lam = float(self._data[4, self.k - 1]) if self.k else math.nan
         numbers = {"regret": regret, "expected": expected, "predicted": predicted, "lam": lam, "pairs": self.pairs}
         exact = {name: finite(x) for name, x in numbers.items()}
-        counts = {"realised": int(realised), "newest_reset": self._newest}
+        n = min(self.k, LATELY)
+        earned = self._earned - (float(self._data[EARNED, self.k - n - 1]) if self.k > n else 0.0)
+        exact["reward"] = finite(earned / n) if n else None
+        counts = {"realised": int(realised), "newest_reset": self._newest, "lived": self._lived}
         return {**exact, **counts, "upper": float(resets_upper(realised))}
 
     def curves(self, most: int = limits.CURVE) -> dict[str, list[Any]]:
         """At most so many points of each curve, the first and the last round always among them."""
         at = np.unique(np.linspace(0, self.k - 1, min(most, self.k)).round().astype(np.int64))
         result: dict[str, list[Any]] = {"k": (at + 1).tolist()}
-        for name, row in zip(SERIES, self._data, strict=True):
+        for name, row in zip(SERIES, self._data, strict=False):
             result[name] = [finite(x) for x in row[at].tolist()]
         result["upper"] = np.round(resets_upper(self._data[2, at]), 3).tolist()
+        earned = np.diff(self._data[EARNED, at], prepend=0.0) / np.diff(at, prepend=-1)
+        result["reward"] = [finite(x) for x in earned.tolist()]
+        result["falls"] = self._some_falls(most)
         return result
+
+    def falls(self) -> NDArray[np.int64]:
+        """The episodes that ended with a reset."""
+        return np.flatnonzero(np.diff(self._data[2, : self.k], prepend=0.0)) + 1
+
+    def _some_falls(self, most: int) -> list[int]:
+        """The episodes with a reset; of very many, one from each of `most` parts of the run."""
+        falls = self.falls()
+        if len(falls) > most:
+            falls = falls[np.unique(falls * most // (self.k + 1), return_index=True)[1]]
+        return [int(k) for k in falls]
 
 
 def finite(x: float) -> float | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError
@@ -18,9 +19,11 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game
 from resetfree.runs.learn import Stopped, learn
 from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
+from resetfree.runs.stuck import STUCK, asked_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture
 from resetfree.show.studio.operators import Desk
+from resetfree.show.studio.past import PastEpisode, read_past
 from resetfree.show.studio.scenes import RunScene, scene_of
 from resetfree.studies.trial import NamedTrial
 
@@ -29,7 +32,7 @@ RESTS = 0.0005
 LEAD = 256  # episodes that one of two lanes may be ahead at a pace where it cannot be seen
 SEEN = 30.0  # episodes per second up to which two lanes play the same episode at the same time
 LATELY = 2.0  # seconds over which the rate is measured
-HISTORY = ("s1", "lam", "reset", "v_r", "v_c", "v_c_hat")  # columns that are shown
+HISTORY = ("s1", "lam", "reset", "v_r", "v_c", "v_c_hat", "reward", "steps")  # columns that are shown
 ACTIVE = ("starting", "running", "paused", "waiting")
 
 
@@ -38,6 +41,7 @@ class LaneRequest(NamedTuple):
 
     trial: NamedTrial
     resume: bool = False
+    ask: Literal["never", "when-stuck"] | None = None  # None: as the file says
 
 
 class Gate:
@@ -91,10 +95,10 @@ class Live:
     """A lane: the thread, and its state as shown."""
 
     def __init__(self, wanted: LaneRequest, path: Path, gate: Gate, changed: Callable[[], None]) -> None:
-        self.trial, self.resumes = wanted
+        self.trial, self.resumes, self._ask = wanted
         self.path, self._gate, self._notify = path, gate, changed
         self.state, self.error, self.k, self.steps = "starting", "", 0, 0
-        self.stuck = ""  # since when the run stands still, and where
+        self.stuck, self.asked = "", 0  # since when the run stands still, and where; resets asked for then
         self.at_gate = False  # whether it waits between two episodes
         self.desk = Desk()
         self.made = False  # whether this lane created the file
@@ -103,6 +107,7 @@ class Live:
         self.history: History | None = None
         self.picture: Picture | None = None
         self.last: dict[str, Any] | None = None
+        self._recent: deque[PastEpisode] = deque(maxlen=limits.RECENT)  # also those that are not saved yet
         self._due = self._rest = self._next = 0.0
         self._lock = threading.Lock()
         self._marks: list[tuple[float, int]] = []  # when how many rounds were played, for the rate
@@ -133,10 +138,17 @@ class Live:
                 "request": request,
             }
             if self.history is not None and self.picture is not None:
-                result |= {"now": self.history.now, "map": self.picture.shown}
+                result |= {"now": {**self.history.now, "asked": self.asked}, "map": self.picture.shown}
                 if curves:
                     result["curves"] = self.history.curves()
             return result
+
+    def past(self, k: int) -> dict[str, Any] | None:
+        """An episode that was played: one of the newest, or from the file; None if it is not saved yet."""
+        found = next((one for one in list(self._recent) if one.k == k), None)
+        if found is None and self.scene is not None:
+            found = read_past(self.path, self.scene, k)
+        return None if found is None else found.to_dict()
 
     def _play(self) -> None:
         trial = self.trial
@@ -145,7 +157,7 @@ class Live:
                 self._open()
             how: dict[str, Any] = {"path": self.path, "resume": self.resumes, "progress": self._progress}
             operator = _ReportingDesk(self) if trial.problem.endswith("by-hand-v0") else None
-            run = learn(trial.problem, **trial.arguments, **how, operator=operator)
+            run = learn(trial.problem, **trial.arguments, **how, operator=operator, ask=self._ask)
             self._end("done" if len(run) >= trial.episodes else "stopped")
         except Stopped:
             self._end("stopped")
@@ -175,7 +187,7 @@ class Live:
                 c, k = contents.columns, contents.k
                 for row in zip(*(c[name][:k] for name in HISTORY), strict=True):
                     self.history.add(*row)
-                self.k = k
+                self.k, self.asked = k, len(asked_after(contents.interventions))
 
     def _progress(self, game: Game, this: Round) -> None:
         """After every round: record it, show it if a frame is due, and wait at the gate."""
@@ -186,9 +198,11 @@ class Live:
             self.state = "running"
         episode = this.episode
         v_r, v_c = this.exact or (math.nan, math.nan)
-        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c)
+        reward, steps = float(episode.rewards.sum()), len(episode.actions)
+        self.history.add(this.s1, this.lam, episode.reset, v_r, v_c, this.plan.v_c, reward, steps)
         if len(self.picture.visits):
             self.picture.note(episode.states, episode.reset)
+            self._recent.append(PastEpisode(this.k, episode.states.copy(), bool(episode.reset), reward, steps))
         self.k, self.stuck = this.k, game.stuck
         now = time.monotonic()
         if now >= self._due or this.k >= self.trial.episodes:  # the last one stays on the page
@@ -281,6 +295,7 @@ class _ReportingDesk:
     def perform(self, request: Any) -> Any:
         """Hand the request to the desk, and wait for its answer."""
         lane = self._lane
+        lane.asked += request.why == STUCK
         if lane.history is None and lane.path.exists():
             lane._open()
         lane.begun.set()

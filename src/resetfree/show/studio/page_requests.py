@@ -40,6 +40,7 @@ class GameRequest:
     options: dict[str, Any] = field(default_factory=dict)
     grid: dict[str, Any] | None = None
     by_hand: bool = False
+    ask: Literal["never", "when-stuck"] = "never"
     episodes: Annotated[int, Range(1, limits.EPISODES)] = 2000
     seed: Seed = 0
     pace: Pace = 0
@@ -55,6 +56,13 @@ class LanePlayers:
     primal: ShortText = "auto"
     dual: ShortText = "auto"
     settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A run by its name."""
+
+    name: ShortText
 
 
 @dataclass(frozen=True)

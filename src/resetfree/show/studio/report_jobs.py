@@ -1,4 +1,5 @@
-"""`python -m resetfree.show.studio.report_jobs PAGE RUN...`: one report, within bounds, in a separate process.
+"""`python -m resetfree.show.studio.report_jobs TARGET RUN...`: one report (.html) or film (.gif), within bounds, in a
+separate process.
 
 A run file is untrusted data: whatever it does to the process that draws it, the games in the studio are not affected.
 """
@@ -14,15 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from resetfree.core.errors import ResetFreeError
+from resetfree.runs.learn import load
+from resetfree.show.film.game_film import film_game
 from resetfree.show.report.html import write_report
 from resetfree.show.studio import limits
 
 LOOK = 1.0  # seconds between two checks that the studio is still there
 
 
-def command(runs: Sequence[Path], page: Path) -> list[str]:
-    """The command line that writes a page about these runs."""
-    return [sys.executable, "-m", "resetfree.show.studio.report_jobs", str(page), *map(str, runs)]
+def command(runs: Sequence[Path], target: Path) -> list[str]:
+    """The command line that writes a page about these runs, or a film of them."""
+    return [sys.executable, "-m", "resetfree.show.studio.report_jobs", str(target), *map(str, runs)]
 
 
 def bound(memory: int, seconds: float) -> None:
@@ -37,17 +40,20 @@ def bound(memory: int, seconds: float) -> None:
                     resource.setrlimit(kind, (most, most))
 
 
-def main(page: str, *runs: str) -> int:
-    """Write the report; status 0 done, 2 with one sentence on standard error."""
+def main(target: str, *runs: str) -> int:
+    """Write the report or the film; status 0 done, 2 with one sentence on standard error."""
     bound(limits.REPORT_MEMORY, limits.REPORT_SECONDS)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     try:
-        write_report(runs, page)
+        if target.endswith(".gif"):
+            film_game([load(run) for run in runs], Path(target))
+        else:
+            write_report(runs, target)
     except ResetFreeError as error:
         print(error, file=sys.stderr)
         return 2
     except MemoryError:
-        print(f"The report needs more than {limits.REPORT_MEMORY / 2**30:g} GB of memory.", file=sys.stderr)
+        print(f"It needs more than {limits.REPORT_MEMORY / 2**30:g} GB of memory.", file=sys.stderr)
         return 2
     return 0
 

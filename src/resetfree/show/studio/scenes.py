@@ -32,6 +32,8 @@ SPEC = (
     "n_actions",
     "persistent",
     "timing",
+    "after_goal",
+    "ask",
 )  # sent to the page
 
 

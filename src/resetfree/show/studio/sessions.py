@@ -176,7 +176,7 @@ def parse_request(request: Any) -> tuple[list[LaneRequest], float, bool]:
             role: player_settings(role, getattr(pair, role), pair.settings.get(role, {})) for role in BASES
         }
         players = NamedPlayers(pair.primal, pair.dual, given.feedback, bound, chosen)
-        wanted.append(LaneRequest(Trial(problem, options, players, given.episodes, given.seed)))
+        wanted.append(LaneRequest(Trial(problem, options, players, given.episodes, given.seed), ask=given.ask))
     return wanted, pace_of(given.pace), given.paused
 
 

@@ -10,7 +10,11 @@ from resetfree.core.errors import UnknownName
 from resetfree.core.settings import check_names
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.registry import make
+from resetfree.problems.zoo.generated import family_of
 from resetfree.studies.trial import with_settings
+
+GENERATED = "generated-v0"
+TUNING_DRAWS = range(1_000_000, 1_000_014)  # of generated problems, two of each family: far from every reported draw
 
 
 class Instance(NamedTuple):
@@ -55,12 +59,14 @@ class Case:
 
     reported: seed i is played on the instance i modulo their number.
     tuning: other instances of the same family; none of them is reported.
+    family: cases of one family share their tuning trials; default: a family of its own.
     """
 
     label: str
     reported: tuple[Instance, ...]
     tuning: tuple[Instance, ...]
     episodes: int
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class Suite:
     tuning_seeds: int  # on each of them; none of them is reported
     limit: float  # seconds after which a trial is stopped
     tuning_share: float = 0.5  # the share of the episodes that a tuning trial plays
+    learners: bool = False  # whether methods that are given the model are left out
 
 
 _DRAWS, _OTHERS = ([{"seed": seed} for seed in seeds] for seeds in ((1, 2, 3, 4, 5), (101, 102)))
@@ -112,12 +119,38 @@ def _cases(size: int) -> tuple[Case, ...]:
     return tuple(Case(id + more, each(id, first), each(id, other), k[size]) for id, more, first, other, k in _CASES)
 
 
+def generated_cases(draws: Iterable[int], episodes: int) -> tuple[Case, ...]:
+    """Draws of `generated-v0`, one case each; the widths of a family are chosen on its draws among `TUNING_DRAWS`.
+
+    >>> [case.label for case in generated_cases([17, 18], 300)]
+    ['draw 17, drift', 'draw 18, contexts']
+    """
+
+    def case(draw: int) -> Case:
+        family = family_of(draw)
+        others = tuple(instance(GENERATED, draw=d) for d in TUNING_DRAWS if family_of(d) == family)
+        return Case(f"draw {draw}, {family}", (instance(GENERATED, draw=draw),), others, episodes, family)
+
+    return tuple(map(case, draws))
+
+
 _SMOKE, _SMALL = "Does everything run? Some seconds.", "20 seeds, few episodes: about five minutes on two cores."
 _FULL = "20 seeds, as many episodes as in the published tables: hours."
+_GENERATED = "100 problems drawn at random, 6 seeds, without methods that are given the model: 12 minutes on one core."
 SUITES = {
     "smoke": Suite("smoke", _SMOKE, _cases(0), seeds=2, tuning_instances=1, tuning_seeds=1, limit=10.0),
     "small": Suite("small", _SMALL, _cases(1), seeds=20, tuning_instances=2, tuning_seeds=1, limit=60.0),
     "full": Suite("full", _FULL, _cases(2), seeds=20, tuning_instances=2, tuning_seeds=2, limit=600.0),
+    "generated": Suite(
+        "generated",
+        _GENERATED,
+        generated_cases(range(100), 200),
+        seeds=6,
+        tuning_instances=2,
+        tuning_seeds=1,
+        limit=60.0,
+        learners=True,
+    ),
 }
 
 

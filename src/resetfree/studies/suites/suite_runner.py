@@ -66,7 +66,7 @@ def run_suite(
     progress: called after each trial with the count so far.
     """
     rows = entries(suite, chosen)
-    first = [trial for entry in rows for trial in tuning_trials(entry, suite)]
+    first = list({key_of(trial): trial for entry in rows for trial in tuning_trials(entry, suite)}.values())
     reported = [entry.case.episodes * suite.seeds for entry in rows if entry.inapplicable is None]
     count = Count(len(first) + suite.seeds * len(reported))
     count.left = sum(trial.episodes for trial in first) + sum(reported)

@@ -85,5 +85,6 @@ def score(outcome: Measured, episodes: int) -> float:
 
 
 def _trial(entry: Entry, width: float, on: Instance, seed: int, *, episodes: int, tuning: bool) -> MethodTrial:
-    players = MethodPlayers(entry.case.label, entry.method.name, entry.pooled, width, tuning)
+    case = entry.case.family if tuning and entry.case.family else entry.case.label
+    players = MethodPlayers(case, entry.method.name, entry.pooled, width, tuning)
     return Trial(on.id, dict(on.options), players, episodes, seed)

@@ -20,12 +20,16 @@ That bias b_i adds to the error of the fit at any phi at most z sqrt(k) |phi|_{L
 So with widths beta + z sqrt(K) (beta solved with these in its cover) and z more at each point both directions of every
 Bellman inequality hold as before, and the primal part of the rate grows by
   2 H (z_r + B z_c) K (1 + sqrt(2 d ln(1 + K/d))),
-twice the additions along each episode: a term of order eps K sqrt(d), which no K makes small. No player of this
-package widens itself so: on a problem with eps > 0 `certify` calls tuned what rests on linearity.
+twice the additions along each episode: a term of order eps K sqrt(d), which no K makes small. A player may
+widen itself so (`theory.proved_widths`, nearly linear): it says for which eps (`Proof.misfit`), and `certify` measures
+both and calls proved what rests on them where they suffice. The ridge's part of the widths needs |mu|, |omega| <=
+sqrt(d), so eps is measured to functions of that size (`nearest_linear`). Where a player does not widen itself and
+eps > 0, `certify` calls tuned what rests on linearity.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +74,41 @@ def misspecification(mdp: FiniteMDP, phi: ArrayLike | None = None) -> Misspecifi
     return Misspecification(moved, max(_least_largest(rows, reward) for reward in rewards))
 
 
+def nearest_linear(mdp: FiniteMDP) -> Misspecification:
+    """eps_P and eps_r to a linear problem with the norms of the assumption, |mu| (total variation), |omega| <= sqrt(d).
+
+    The best fits, shortened to sqrt(d) where they are longer.
+
+    >>> import resetfree as rf
+    >>> [round(x, 3) for x in nearest_linear(rf.make("random-linear-v0", epsilon=0.1))]
+    [0.156, 0.047]
+    """
+    check_model(mdp, "A distance to linear problems")
+    if mdp.phi is None:
+        return Misspecification(0.0, 0.0)
+    features = known_features(mdp.phi, "phi", (mdp.n_states, mdp.n_actions))
+    rows = features[~mdp.reset].reshape(-1, features.shape[2])
+    pairs, t, limit = np.flatnonzero(np.repeat(~mdp.reset, mdp.n_actions)), mdp.transition, sqrt(rows.shape[1])
+    moved = paid = 0.0
+    for layer in range(min(t.n_layers, mdp.n_transitions)):
+        matrix = t.matrix(layer)[pairs].toarray()
+        mu = np.linalg.lstsq(rows, matrix, rcond=None)[0]
+        mu *= min(1.0, limit / max(float(np.linalg.norm(np.abs(mu).sum(axis=1))), limit))
+        moved = max(moved, float(np.abs(matrix - rows @ mu).sum(axis=1).max()))
+    for reward in mdp.reward.reshape(len(mdp.reward), -1)[:, pairs]:
+        omega = _best_fit(rows, reward)
+        omega *= min(1.0, limit / max(float(np.linalg.norm(omega)), limit))
+        paid = max(paid, float(np.abs(reward - rows @ omega).max()))
+    return Misspecification(moved, paid)
+
+
 def _least_largest(rows: Floats, target: Floats) -> float:
-    """The least max |target - rows w| over w: a linear program in w and the maximum."""
+    """The least max |target - rows w| over w."""
+    return float(np.abs(target - rows @ _best_fit(rows, target)).max())
+
+
+def _best_fit(rows: Floats, target: Floats) -> Floats:
+    """The w with the least max |target - rows w|: a linear program in w and the maximum."""
     from scipy.optimize import linprog  # slow to import, and seldom needed
 
     ones = np.ones((len(rows), 1))
@@ -79,7 +116,7 @@ def _least_largest(rows: Floats, target: Floats) -> float:
     limits = [(None, None)] * rows.shape[1] + [(0, None)]
     cost = np.eye(1, rows.shape[1] + 1, rows.shape[1])[0]
     found = linprog(cost, A_ub=above, b_ub=np.concatenate([target, -target]), bounds=limits, method="highs")
-    return float(np.abs(target - rows @ found.x[:-1]).max())
+    return np.asarray(found.x[:-1])
 
 
 def nearest_multipliers(mdp: FiniteMDP, xi: Floats, cap: float) -> tuple[Floats, Floats]:

@@ -8,8 +8,10 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate, Status, in_every_round, over_rounds
 from resetfree.game.capabilities import HasProof, Proof
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import feasibility, linearity
+from resetfree.theory.assumptions.misspecification import nearest_linear
 from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import plan_ages
@@ -24,6 +26,7 @@ OPTIMISM = (
 )
 IF_FEASIBLE = "it holds if Assumption 1 does, which cannot be checked without the model"
 IF_LINEAR = "it holds if Assumption 1 does and the problem is linear, which cannot be checked without the model"
+NOT_LINEAR = "the problem is not known to be linear in its features"
 NO_UPPER = "the primal player names no upper bound on V*"
 OTHER_START = "some plans were made for another start than that of their round, so what they say is of that start"
 
@@ -44,7 +47,10 @@ def primal_cover(run: Record) -> Cover:
     """
     stated, proof = run.statements["primal"], proof_of(run)
     lacks = _lacks(run, proof) if stated["covered"] else str(stated["why"])
-    return Cover("tuned", lacks, proof) if lacks else Cover("proved", stated["why"], proof)
+    if lacks:
+        return Cover("tuned", lacks, proof)
+    measured = f"; {_distances(run.mdp)} of linear, measured" if run.mdp is not None and any(proof.misfit) else ""
+    return Cover("proved", f"{stated['why']}{measured}", proof)
 
 
 def _lacks(run: Record, proof: Proof) -> str:
@@ -70,8 +76,21 @@ def _lacks(run: Record, proof: Proof) -> str:
     if not finding.holds:
         return f"Assumption 1 fails: {finding.sentence}"
     if proof.linear and not (finding := linearity(run.mdp)).holds:
-        return f"the problem is not known to be linear in its features: {finding.sentence}"
+        return _too_far(run.mdp, proof) if any(proof.misfit) else f"{NOT_LINEAR}: {finding.sentence}"
     return ""
+
+
+def _too_far(mdp: FiniteMDP, proof: Proof) -> str:
+    """By how much the problem is farther from linear than a proof allows; empty if it is not."""
+    allowed = proof.misfit
+    if all(far <= most for far, most in zip(nearest_linear(mdp), allowed, strict=True)):
+        return ""
+    return f"{NOT_LINEAR}: {_distances(mdp)} of it, and the widths are for {allowed[0]:.6g} and {allowed[1]:.6g}"
+
+
+def _distances(mdp: FiniteMDP) -> str:
+    far = nearest_linear(mdp)
+    return f"P is within {far.transition:.6g} and r within {far.reward:.6g}"
 
 
 def proof_of(run: Record) -> Proof:

@@ -34,6 +34,17 @@ def _allowed(c: Seen, bad: Bools, endless: bool, n_transitions: int, h: int, num
 
 
 @jit
+def hold_back(may: Bools, belief: Floats, limit: float) -> None:
+    """Of the actions that may be taken [A], keep those with a belief up to the limit, or with the least one."""
+    least = np.inf
+    for a in range(len(may)):
+        if may[a]:
+            least = min(least, belief[a])
+    for a in range(len(may)):
+        may[a] = may[a] and belief[a] <= max(limit, least)
+
+
+@jit
 def composite_places(
     c: Seen,
     bad: Bools,  # [M, 1 or H], or [0, 0]: every action is allowed
@@ -43,6 +54,8 @@ def composite_places(
     score: Floats,  # [A] the preference for an action among equally good ones is score + weight jitter
     weight: float,
     jitter: Floats,  # [S, A]
+    belief: Floats,  # [S, A] that a pair is fatal, or [0, 0]: nothing is held back; only inside what can be safe
+    limit: float,  # of the belief, above which a pair is held back
     place: Numbers,  # [H, M]
     state_at: Numbers,  # [N]
     bounds: Ints,  # [H + 1] the new places of each step
@@ -79,6 +92,8 @@ def composite_places(
                 prefer[k, a] = score[a] + weight * jitter[c.state[i], a]
             if len(bad) > 0 and bad[i, 0 if endless else h]:
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
+            if len(belief) > 0:
+                hold_back(may[k], belief[c.state[i]], limit)
         places = place[h + 1] if h + 1 < horizon else over
         after = (v, v_r, v_c, low, places, c.known_last if h == n_transitions - 1 else c.known, DEAD)
         here, made = (rows, known, prefer, may, all_width), (v[new], v_r[new], v_c[new], low[new], action[new])

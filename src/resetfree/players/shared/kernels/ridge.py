@@ -130,6 +130,8 @@ def softmax_plan(
     n_transitions: int,
     beta_r: Floats,  # [H]
     beta_c: Floats,  # [H]
+    z_r: Floats,  # [H] what is added to each Q_r besides
+    z_c: Floats,  # [H] what is subtracted from each Q_c
     alpha: float,
     lam: float,
     known: Bools,  # [S] states seen to be reset states
@@ -159,8 +161,8 @@ def softmax_plan(
             for a in range(n_actions):
                 i = s * n_actions + a
                 width = np.sqrt(width2[i])
-                now_r[i] = max(min(now_r[i] + beta_r[h] * width, caps[h]), 0.0)
-                now_c[i] = max(min(now_c[i] - beta_c[h] * width, 1.0), 0.0)
+                now_r[i] = max(min(now_r[i] + beta_r[h] * width + z_r[h], caps[h]), 0.0)
+                now_c[i] = max(min(now_c[i] - beta_c[h] * width - z_c[h], 1.0), 0.0)
                 best = max(best, now_r[i] - lam * now_c[i])
             total = 0.0
             for a in range(n_actions):

@@ -47,6 +47,21 @@ def note(cell: Cells, row: int, falls: int, stays: int, n_falls: Cells, n_stays:
 
 
 @jit
+def weigh(first: Cells, prior: Floats, n_falls: Cells, n_stays: Cells, weights: Floats) -> float:
+    """Logarithms of the weights [P, J] of all hypotheses about one action; returns the largest."""
+    top = -np.inf
+    for p in range(weights.shape[0]):
+        for j in range(weights.shape[1]):
+            weight = prior[j] + LOG_MIX[p]
+            for c in range(first[j], first[j + 1]):
+                if n_falls[c] > 0 or n_stays[c] > 0:
+                    weight += _term(p, n_falls[c], n_stays[c])
+            weights[p, j] = weight
+            top = max(top, weight)
+    return float(top)
+
+
+@jit
 def believe(
     cell: Cells,  # [J, R]
     first: Cells,  # [J + 1] the first cell of each rule
@@ -59,15 +74,7 @@ def believe(
 ) -> None:
     """The mixture's probabilities for one action: the same tallies give the same bits."""
     n_kinds, n_rules = weights.shape
-    top = -np.inf
-    for p in range(n_kinds):
-        for j in range(n_rules):
-            weight = prior[j] + LOG_MIX[p]
-            for c in range(first[j], first[j + 1]):
-                if n_falls[c] > 0 or n_stays[c] > 0:
-                    weight += _term(p, n_falls[c], n_stays[c])
-            weights[p, j] = weight
-            top = max(top, weight)
+    top = weigh(first, prior, n_falls, n_stays, weights)
     fatal[:] = 0.0
     falls[:] = 0.0
     total = 0.0

@@ -11,10 +11,11 @@ from typing import Any
 from resetfree.core.arguments import is_special
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.show.report import style
-from resetfree.show.report.html import comparing, falls, maps, page, players, timing
+from resetfree.show.report.html import comparing, danger, falls, films, maps, page, players, timing
 from resetfree.show.report.html import html_tables as tables
 from resetfree.show.report.html import learning_curves as learning
 from resetfree.show.report.html.figures import Drawing
+from resetfree.show.report.html.films import FilmOfRun
 from resetfree.show.report.html.groups import Collection, Group, collect
 from resetfree.show.report.html.headline import headline, number
 from resetfree.show.report.html.phrases import Markup, join, tag
@@ -54,6 +55,7 @@ def write_report(
     options: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
     details: bool | None = None,
+    film: bool | None = None,
 ) -> WrittenReport:
     """Write one self-contained HTML file about run files, and return what it holds.
 
@@ -63,6 +65,8 @@ def write_report(
     problem, options: for runs whose problem is not registered, see `resetfree.load`.
     figures: a folder for every figure as SVG, PDF and PNG and its data as CSV.
     details: whether all figures of every group are drawn (default: if there are at most 4 groups).
+    film: whether the page of one group has a film of its first run (default: where a map or kept pictures show it;
+        True also plays an environment again, False leaves it out).
     Raises RunError for a run file that cannot be read, InvalidInput for a page that cannot be written.
     """
     began, target = time.perf_counter(), Path(path)
@@ -70,7 +74,7 @@ def write_report(
     found = collect(run_files(runs), problem, options)
     try:
         with style.look():
-            drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details)
+            drawn, text = build(found, len(found.groups) <= DETAILED if details is None else details, film)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise RunError(f"Some run holds numbers that cannot be drawn ({' '.join(str(error).split())}).") from error
     if figures is not None:
@@ -118,9 +122,10 @@ def check_target(target: Path) -> None:
         raise InvalidInput(f"The report must go to a folder that exists. Got '{target}' instead.")
 
 
-def build(found: Collection, details: bool) -> tuple[list[Drawing], str]:
+def build(found: Collection, details: bool, film: bool | None = False) -> tuple[list[Drawing], str]:
     """All figures, and the page they are in."""
     groups = found.groups
+    shown = films.film_of(groups, film)
     drawn: list[Drawing] = []
     contents: dict[str, str] = {"overview": "Overview"}
     body = [_overview(found)]
@@ -130,7 +135,7 @@ def build(found: Collection, details: bool) -> tuple[list[Drawing], str]:
         body.append(_comparison(comparable, drawn))
     for group in groups:
         contents[group.name] = group.label
-        body.append(_group(group, drawn, details, alone=len(groups) == 1))
+        body.append(_group(group, drawn, details, alone=len(groups) == 1, film=shown))
     performed = tables.interventions(found)
     if performed is not None:
         contents["interventions"] = "Interventions"
@@ -144,17 +149,20 @@ def build(found: Collection, details: bool) -> tuple[list[Drawing], str]:
     if len(title) > LONGEST_TITLE:
         title = f"{title[: LONGEST_TITLE - 1]}…"
     footer = "Made from the run files alone; certificates were computed anew. This file needs no network."
-    return drawn, page.page(title, summary, _lead(groups), contents, body=body, footer=footer)
+    return drawn, page.page(title, summary, _lead(groups, shown), contents, body=body, footer=footer)
 
 
-def _lead(groups: list[Group]) -> Markup:
-    """What is wrong, if anything is, and then what came out."""
+def _lead(groups: list[Group], film: FilmOfRun | str | None) -> Markup:
+    """What is wrong, if anything is, then what came out, and its film."""
     parts: list[object] = []
     for sentence in tables.failures(groups):
         parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
     for sentence in tables.stuck(groups):
         parts.append(tag("p", tag("strong", "A run stood still: "), sentence, class_="alert"))
-    return join([*parts, headline(groups)])
+    parts.append(headline(groups))
+    if film is not None:
+        parts.append(tag("p", film, class_="note") if isinstance(film, str) else films.figure(film))
+    return join(parts)
 
 
 def _overview(found: Collection) -> Markup:
@@ -173,13 +181,16 @@ def _comparison(comparable: list[list[Group]], drawn: list[Drawing]) -> Markup:
     return page.section("comparison", "Comparison", *parts)
 
 
-def _group(group: Group, drawn: list[Drawing], details: bool, *, alone: bool) -> Markup:
+def _group(
+    group: Group, drawn: list[Drawing], details: bool, *, alone: bool, film: FilmOfRun | str | None = None
+) -> Markup:
     sets = {
         "What was learned": learning,
         "Before the resets": falls,
         "The clock and the age of plans": timing,
         "The game between the players": players,
         "The map": maps,
+        "What is believed to be dangerous": danger,
     }
     parts: list[object] = [
         tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
@@ -198,8 +209,9 @@ def _group(group: Group, drawn: list[Drawing], details: bool, *, alone: bool) ->
         if not details:
             new = [one for one in new if one.name.removeprefix(f"{group.name}-") in CORE]
         drawn += new
-        if new:
-            parts += [tag("h3", title), page.figures(new)]
+        before = films.strips(film) if module is falls and isinstance(film, FilmOfRun) else Markup("")
+        if new or before:
+            parts += [tag("h3", title), before, page.figures(new)]
         elif module is maps and group.mdp is not None and group.mdp.layout is not None:
             parts.append(tag("p", f"The map has more than {maps.LARGEST:,} cells, and is not drawn.", class_="note"))
     if not details:

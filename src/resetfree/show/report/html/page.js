@@ -111,6 +111,9 @@ function readable(figure) {
 
 document.querySelectorAll("figure[data-points]").forEach(readable);
 
+// A film moves until it is folded away; who wants no motion unfolds it.
+if (matchMedia("(prefers-reduced-motion: reduce)").matches) document.querySelectorAll("details.film").forEach((film) => (film.open = false));
+
 // A link into a folded group opens it, and paper shows everything.
 function unfold() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -95,15 +95,11 @@ def page(
 
     Scripts and styles are named by their hashes, and nothing else may run or load.
     """
-    sheet, script = palette(PALETTE, "screen and ") + _file("page.css"), _file("page.js")
-    policy = (
-        f"default-src 'none'; style-src '{_hash(sheet)}'; script-src '{_hash(script)}'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    sheet, script = _parts()
     items = [tag("li", tag("a", words, href=f"#{name}")) for name, words in contents.items()]
     head = [
         Markup('<meta charset="utf-8">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy).replace("&#x27;", chr(39))}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy()).replace("&#x27;", chr(39))}">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="referrer" content="no-referrer">'),
         tag("title", title),
@@ -120,6 +116,19 @@ def page(
         Markup(f"<script>{script}</script>"),
     ]
     return f'<!doctype html>\n<html lang="en">\n<head>{join(head)}</head>\n<body>{join(inner)}</body>\n</html>\n'
+
+
+def policy() -> str:
+    """The content policy of every page: its own style and script, and pictures in the page itself."""
+    sheet, script = _parts()
+    return (
+        f"default-src 'none'; style-src '{_hash(sheet)}'; script-src '{_hash(script)}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _parts() -> tuple[str, str]:
+    return palette(PALETTE, "screen and ") + _file("page.css"), _file("page.js")
 
 
 def palette(colours: Mapping[str, tuple[str, str]], medium: str = "") -> str:

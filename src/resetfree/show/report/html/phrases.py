@@ -35,7 +35,8 @@ def tag(name: str, *inside: object, **attributes: object) -> Markup:
         for key, value in attributes.items()
         if value is not None and value is not False
     ]
-    return Markup(f"<{' '.join([name, *words])}>{join(inside)}</{name}>")
+    end = "" if name == "img" else f"</{name}>"  # the one element here that has no content
+    return Markup(f"<{' '.join([name, *words])}>{join(inside)}{end}")
 
 
 def join(parts: Iterable[object]) -> Markup:

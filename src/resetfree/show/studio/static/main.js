@@ -39,10 +39,14 @@ $("theme").addEventListener("click", () => {
   localStorage.setItem("theme", root.dataset.theme);
 });
 if (localStorage.getItem("theme")) root.dataset.theme = localStorage.getItem("theme");
-for (const [id, act] of [["pause", "pause"], ["step", "step"], ["get-report", "report"]]) $(id).addEventListener("click", () => stage?.[act]());
+for (const [id, act] of [["pause", "pause"], ["step", "step"], ["get-report", "report"], ["get-film", "film"]]) $(id).addEventListener("click", () => stage?.[act]());
 $("stop").addEventListener("click", () => stage?.control("stop"));
 $("resume").addEventListener("click", () => stage?.control("resume", { pace: 0 }));
 $("speed").addEventListener("input", () => stage?.speed());
+$("scrub").addEventListener("input", () => stage?.past.moved());
+$("scrub").addEventListener("change", () => stage?.past.again());
+for (const [id, seek] of [["earlier-reset", "earlier"], ["later-reset", "later"]]) $(id).addEventListener("click", () => stage?.past.reset(seek));
+$("now").addEventListener("click", () => stage?.past.leave());
 $("log").addEventListener("change", () => stage?.plot());
 addEventListener("keydown", (event) => {
   if (!stage || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=range], [type=checkbox]), select, textarea")) return;

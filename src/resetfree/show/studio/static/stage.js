@@ -1,6 +1,8 @@
 // A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
 import { download, get, post, watch } from "./api.js";
+import { Camera } from "./camera.js";
 import { chart, el, Field, help, short, tag } from "./draw.js";
+import { Past } from "./past.js";
 
 const $ = (id) => document.getElementById(id);
 const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
@@ -22,11 +24,18 @@ const clocked = (shown, specs) => (specs.some((spec) => spec.timing?.rate) ? sho
 // Words of a chart's title or of a tile that are explained.
 const EXPLAINED = { "Multiplier λ": "multiplier", lam: "multiplier", expected: "certified" };
 const RISES = 3000; // milliseconds after which a game that nobody steers goes twice as fast
+// Of runs without an oracle: what can be known of them.
+const MACHINE_CHARTS = [
+  ["Reward per episode", "mean of the episodes between two points", (c, lane) => (lane.oracle ? [] : [[c.k, c.reward, ""]])],
+  ["Steps since the last reset", "at the end of an episode, of those that are drawn", (c, lane) => (lane.oracle ? [] : [[c.k, c.lived, ""]])],
+];
+const MACHINE_TILES = [["k", "episode"], ["realised", "resets so far"], ["reward", "reward per episode, the last 100"], ["lived", "steps since the last reset"], ["lam", "multiplier λ"]];
 const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
 
 export class Stage {
   constructor(name, trouble) {
-    this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.requested = "";
+    this.name = name, this.trouble = trouble, this.scene = null, this.frame = null, this.curves = [], this.requested = "", this.lanes = [];
+    this.past = new Past(this);
     this.end = watch(name, (kind, data) => this.receive(kind, data));
     this.timer = setInterval(() => this.certify(), 4000);
     this.rising = sessionStorage.getItem("started") === name;
@@ -34,6 +43,7 @@ export class Stage {
   }
   close() {
     this.end();
+    for (const { camera } of this.lanes) camera.stop();
     clearInterval(this.timer);
     clearInterval(this.riser);
   }
@@ -56,14 +66,15 @@ export class Stage {
     if (kind === "frame") this.show(data);
   }
   build(scene) {
-    this.scene = scene, this.requested = "", this.curves = [];
+    this.scene = scene, this.requested = "", this.curves = [], this.frame = null;
+    this.past = new Past(this);
     const spec = scene.lanes[0].spec;
     $("stage-title").textContent = `${scene.name}`;
     this.lanes = scene.lanes.map((lane, i) => {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
-      const keys = [...TILES, ...clocked(CLOCK_TILES, [spec])];
+      const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...clocked(CLOCK_TILES, [spec])];
       const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), ...(EXPLAINED[key] ? [help(EXPLAINED[key])] : []), tag("span", {}, words))]));
-      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" });
+      const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera();
       const why = spec.statements.primal, most = why.most_resets;
       const proved = tag("div", { class: "badges" },
         tag("span", { class: most == null ? "badge" : "badge good" }, most == null ? "resets: no bound proved" : "resets: bounded on every path, proved"),
@@ -71,13 +82,13 @@ export class Stage {
       const box = tag("article", { class: "lane " + "ab"[i], "aria-label": `${spec.primal.name} against ${spec.dual.name}` },
         tag("h3", {}, tag("span", {}, spec.primal.name, " ", help("primal")), tag("em", {}, `against ${spec.dual.name} `, help("dual")), badge), proved,
         tag("div", { class: "tiles" }, ...Object.values(tiles)), tag("div", { class: "bar" }, bar), wrong,
-        field ? field.svg : tag("p", { class: "soft" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}.`), note,
+        field ? field.svg : tag("p", { class: "soft none" }, lane.oracle ? "This problem has too many states for a map." : `No map: ${lane.why}. With --film N a run keeps pictures, which are shown here.`), camera.figure, note,
         tag("details", {}, tag("summary", {}, "Guarantees and settings"), tag("p", { class: "soft" }, `Primal player: ${why.why}.`), tag("p", { class: "soft" }, `Dual player: ${spec.statements.dual.why}.`), tag("p", { class: "soft" }, `${spec.problem} ${JSON.stringify(spec.problem_options)}; ${spec.episodes} episodes, seed ${spec.seed}, feedback ${spec.feedback}${spec.B === null ? "" : `, B = ${short(spec.B)} (${spec.B_source})`}.${spec.chosen ? ` Chosen because ${spec.chosen}.` : ""}`), tag("p", { class: "soft" }, `primal ${JSON.stringify(spec.primal.settings)}; dual ${JSON.stringify(spec.dual.settings)}`)));
-      return { ...lane, field, tiles, badge, bar, box, wrong, note };
+      return { ...lane, field, tiles, badge, bar, box, wrong, note, camera, pictures: "" };
     });
     $("lanes").replaceChildren(...this.lanes.map((lane) => lane.box));
     $("legend").hidden = !this.lanes.some((lane) => lane.field);
-    this.drawn = [...CHARTS, ...clocked(CLOCK_CHARTS, this.lanes.map((lane) => lane.spec))];
+    this.drawn = [CHARTS[0], ...MACHINE_CHARTS, ...CHARTS.slice(1), ...clocked(CLOCK_CHARTS, this.lanes.map((lane) => lane.spec))];
     this.charts = this.drawn.map(([title, words]) => {
       const svg = el("svg", { class: "chart", role: "img", "aria-label": title });
       return [svg, tag("figure", {}, tag("figcaption", {}, tag("strong", {}, `${title} `), ...(EXPLAINED[title] ? [help(EXPLAINED[title]), " "] : []), words), svg)];
@@ -97,6 +108,8 @@ export class Stage {
     for (const id of ["again", "edit"]) $(id).hidden = active || !frame.lanes.every((lane) => ["done", "stopped", "interrupted", "file"].includes(lane.state));
     if (!this.scene.lanes[0].spec.problem.startsWith("drawn")) $("edit").hidden = true;
     this.result(frame, active);
+    this.past.follow(frame);
+    $("get-film").hidden = !(this.lanes.every((lane) => lane.map?.real) || (this.lanes.length === 1 && frame.lanes[0].pictures)) || !frame.lanes.every((lane) => lane.k > 0);
     $("resume").hidden = active || !frame.lanes.some((lane) => ["stopped", "interrupted"].includes(lane.state));
     $("pause").textContent = frame.paused ? "Play" : "Pause";
     const speed = SPEEDS.indexOf(SPEEDS.find((x) => x && x >= frame.pace && frame.pace) ?? 0);
@@ -132,22 +145,32 @@ export class Stage {
     const values = { k: now.k, ...now.now };
     for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
     if (place.tiles.missed && now.now?.in_time != null) place.tiles.missed.lastChild.textContent = `deadlines missed; ${Number(now.now.in_time.toPrecision(5))} % in time`;
-    if (now.now) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
-    if (now.now) place.tiles.realised.lastChild.textContent = now.now.predicted === null ? "resets so far" : `resets so far; ${short(now.now.predicted)} predicted`;
+    if (now.now && place.tiles.expected) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
+    if (now.now) place.tiles.realised.lastChild.textContent = now.now.predicted === null ? (place.oracle ? "resets so far" : `resets so far; expected ≤ ${short(now.now.upper)}, 99 %`) : `resets so far; ${short(now.now.predicted)} predicted`;
     if (before?.now && now.now && now.now.realised > before.now.realised) {
       place.tiles.realised.classList.remove("hit");
       void place.tiles.realised.offsetWidth;
       place.tiles.realised.classList.add("hit");
     }
-    if (place.field && now.map) {
-      place.field.learn(now.map);
+    if (now.pictures && now.pictures !== place.pictures) this.look(place, now.pictures, i);
+    if (place.field && now.map) place.field.learn(now.map);
+    if (place.field && now.map && this.past.k === null) {
       place.field.walk(now.last, this.frame.live && this.frame.pace && this.frame.pace <= 4 ? 0.85 / this.frame.pace : this.frame.paused && this.frame.live ? 0.6 : 0);
       const kept = now.now.pairs;
       place.note.textContent = kept === null ? "" : `${kept} of ${place.map.pairs} pairs ${now.map.kind}; ${place.map.safe_pairs} are truly safe.`;
     }
   }
+  async look(place, stamp, i) {
+    place.pictures = stamp;
+    try {
+      place.camera.load((await get(`/api/pictures?name=${encodeURIComponent(this.name)}`)).lanes[i]);
+    } catch (error) {
+      this.trouble(error.message);
+    }
+  }
   plot() {
     const log = $("log").checked;
+    this.past.plot(this.curves);
     this.charts.forEach(([svg, figure], j) => {
       const lines = this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : []));
       figure.hidden = !lines.some((line) => line.y.some((y) => y !== null)); // a panel without data says nothing
@@ -212,11 +235,18 @@ export class Stage {
   pause() { if (!$("pause").hidden) { this.steered(); this.control(this.frame?.paused ? "go" : "pause"); } }
   step() { if (!$("step").hidden) { this.steered(); this.control("step"); } }
   speed() { this.steered(); this.speedWords(); this.control("speed", { pace: SPEEDS[Number($("speed").value)] }); }
-  async report() {
-    $("get-report").disabled = true;
-    $("get-report").textContent = "Making the report…";
-    await this.fetch(`/api/report?name=${encodeURIComponent(this.name)}`, `${this.name}.html`);
-    $("get-report").disabled = false;
-    $("get-report").textContent = "Report";
+  // The tab is opened at once, as browsers open none a while after a click; it loads the report as soon as that is made.
+  report() {
+    const tab = open("about:blank");
+    if (!tab) return this.trouble("The browser did not open a tab: allow pop-ups for this page.");
+    tab.opener = null;
+    return this.act(post("/api/report", { name: this.name }).then(({ address }) => (tab.location = address), (error) => { tab.close(); throw error; }));
+  }
+  async film() {
+    $("get-film").disabled = true;
+    $("get-film").textContent = "Making the film…";
+    await this.fetch(`/api/film?name=${encodeURIComponent(this.name)}`, `${this.name}.gif`);
+    $("get-film").disabled = false;
+    $("get-film").textContent = "Save as GIF";
   }
 }

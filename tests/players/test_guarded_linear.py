@@ -1,0 +1,107 @@
+"""Guarded linear: what its features call dangerous, by hand; the bound on every path; fewer resets than without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.players.test_elimination_bound import KINDS, small
+
+import resetfree as rf
+from resetfree.core.errors import InvalidInput
+from resetfree.game.contract import Plan, Round
+from resetfree.players.dual.constant_penalty import ConstantPenalty
+from resetfree.players.primal.guarded_linear import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
+from resetfree.players.shared.elimination_sets import EliminationState
+from resetfree.problems.contract import Episode
+from resetfree.theory.assumptions import unsafe_pairs
+
+TEMPTED = ConstantPenalty(C=0.0)  # without a penalty only the guard holds it back
+
+
+def took(player: GuardedLinear, state: GuardedState, states: list[int], actions: list[int], *, reset: bool) -> None:
+    episode = Episode(np.array(states), np.array(actions), np.zeros(len(actions)), reset, next_start=0)
+    player.update(state, Round(1, states[0], 0.0, Plan(None, 0.0, 0.0), episode, float(reset), None))
+
+
+def test_danger_by_hand() -> None:
+    """Two features: the first falls. After one fall and n survivals of the other, sums of squares say the bounds."""
+    transition = np.zeros((3, 2, 3))
+    transition[0, 0, 0] = transition[0, 1, 2] = transition[1, 0, 0] = transition[1, 1, 2] = 1.0
+    phi = np.zeros((3, 2, 2))
+    phi[:2, 0, 1] = phi[0, 1, 0] = 1.0
+    phi[1, 1] = 0.6, 0.8
+    mdp = rf.FiniteMDP(transition, np.zeros((3, 2)), [False, False, True], 2, phi=phi, start=[0.5, 0.5, 0.0])
+    player = GuardedLinear(B=2.0, pooled=True)
+    state = player.init(mdp.problem(), 10, 0)
+    assert state.may().all()
+    took(player, state, [0, 2], [1], reset=True)
+    for n in range(3):
+        fell, lives = 1.0 / (1.0 + RIDGE), 1.0 / (n + RIDGE)  # of the first feature; the inverse of the second
+        mean, square = 0.6 * fell, 0.36 * fell + 0.64 * lives
+        assert state.dangerous()[0].tolist() == [False, True]
+        assert state.dangerous()[1, 1] == (mean - WIDTH * np.sqrt(square) > RISK) == (n > 0)
+        took(player, state, [0, 0, 0][:2], [0], reset=False)
+    assert state.may()[0, 1].tolist() == [True, False]  # though the pair itself was never tried
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_path_exceeds_the_bound(kind: str) -> None:
+    fallen = 0
+    for seed in range(8):
+        mdp = small(kind, 3, seed)
+        rng = np.random.default_rng(seed)
+        wrong = rng.dirichlet(np.ones(3), size=(mdp.n_states, mdp.n_actions))  # danger is not linear in these
+        run = rf.learn(
+            mdp.replace(phi=wrong), GuardedLinear(B=2.0, pooled=mdp.stationary), TEMPTED, episodes=60, seed=seed
+        )
+        assert run.realised_resets[-1] <= unsafe_pairs(mdp)
+        assert not [c.claim for c in run.certificates() if c.status == "proved" and not c.holds]
+        fallen += int(run.realised_resets[-1])
+    assert fallen > 0
+
+
+@dataclass
+class Forgetful(EliminationState):
+    """A mutant that rules nothing out."""
+
+    def learn(self, round: Round) -> None:
+        """Count only."""
+        self.data.learn(round)
+
+
+def test_a_guard_that_forgets_breaks_the_bound() -> None:
+    mdp = rf.make("grid-v0")
+    phi = np.full((mdp.n_states, mdp.n_actions, 1), 0.01)  # tells nothing apart
+    player = GuardedLinear(B=2.0, pooled=True)
+
+    class Mutant(GuardedLinear):
+        def init(self, problem: Any, episodes: int, seed: int) -> GuardedState:
+            state = super().init(problem, episodes, seed)
+            state.sets = Forgetful(state.sets.data, state.sets.allowed, state.sets.endless)
+            return state
+
+    resets = [
+        int(rf.learn(mdp.replace(phi=phi), one, TEMPTED, episodes=150, seed=1).realised_resets[-1])
+        for one in (player, Mutant(B=2.0, pooled=True))
+    ]
+    assert resets[0] <= unsafe_pairs(mdp) < resets[1]
+
+
+def test_danger_is_learned_once_for_all_steps() -> None:
+    """Seeds are fixed, so that this either always holds or never does."""
+    resets = {
+        name: sum(
+            int(rf.learn("drifting-v0", name, "constant-penalty", episodes=150, seed=s).realised_resets[-1])
+            for s in range(3)
+        )
+        for name in ("linear-ucb", "guarded-linear")
+    }
+    assert resets["guarded-linear"] < resets["linear-ucb"]
+
+
+def test_what_is_too_large_for_tables_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"small enough for tables.*play linear-ucb"):
+        GuardedLinear(B=2.0, pooled=True).init(rf.make("pits-v0", n=150).problem(), 10, 0)

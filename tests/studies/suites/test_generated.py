@@ -1,0 +1,106 @@
+"""The suite of generated problems: draws are reproducible and feasible, and a bad `auto` is caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.problems.zoo.test_registered import possible_starts
+
+import resetfree as rf
+from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.shared.method import Method, penalised
+from resetfree.problems.fingerprint import fingerprint
+from resetfree.problems.zoo import generated
+from resetfree.problems.zoo.generated import FAMILIES, acceptable, drawn_problem, family_of
+from resetfree.show.cli.bench import _methods
+from resetfree.studies.suites import methods as suite_methods
+from resetfree.studies.suites import trials
+from resetfree.studies.suites.methods import methods
+from resetfree.studies.suites.results import Results
+from resetfree.studies.suites.standings import compare
+from resetfree.studies.suites.suite import SUITES, TUNING_DRAWS, Suite, find_suite, generated_cases
+from resetfree.studies.suites.suite_runner import run_suite
+from resetfree.studies.suites.trials import key_of
+from resetfree.studies.suites.tuning import entries, tuning_trials
+
+DRAWS = range(len(FAMILIES) * 3)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_draw_is_reproducible_and_feasible(draw: int) -> None:
+    """Assumption 1 by a slow and plain search, independent of the check that accepts draws."""
+    mdp = rf.make("generated-v0", draw=draw)
+    assert fingerprint(mdp.problem()) == fingerprint(drawn_problem(draw).mdp.problem())
+    feasible = ~np.isnan(rf.solve(mdp).value)
+    assert feasible[possible_starts(mdp)].all()
+    assert 0 <= mdp.reward.min() <= mdp.reward.max() <= 1
+
+
+def test_draws_differ_and_every_family_has_its_turn() -> None:
+    assert len({fingerprint(drawn_problem(draw).mdp.problem()) for draw in DRAWS}) == len(DRAWS)
+    assert {family_of(draw) for draw in DRAWS} == set(FAMILIES)
+    found = [drawn_problem(draw) for draw in DRAWS]
+    assert {one.family for one in found if not one.mdp.stationary} == {"doors", "drift"}
+
+
+def test_a_draw_that_is_not_feasible_is_rejected_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cliff from which nothing leads back: the first two draws are such, and the third is taken."""
+    good = drawn_problem(0).mdp
+    transition = np.zeros((3, 2, 3))
+    transition[0, 0, 1] = transition[0, 1, 0] = transition[1, :, 2] = transition[2, :, 2] = 1.0
+    cliff = rf.FiniteMDP(transition, np.zeros((3, 2)), [False, False, True], 1)
+    safe = cliff.replace(reset=[False, False, False])
+    found = iter([cliff, safe, good])
+    monkeypatch.setitem(generated.FAMILIES, "pits", lambda rng: next(found))
+    assert [acceptable(mdp) for mdp in (cliff, safe, good)] == [False, False, True]
+    assert drawn_problem(0).rejected == 2
+
+
+def test_the_suite_has_a_hundred_draws_and_tunes_on_others() -> None:
+    suite = SUITES["generated"]
+    reported = {dict(case.reported[0].options)["draw"] for case in suite.cases}
+    assert reported == set(range(100))
+    assert len(suite.cases) == len({case.label for case in suite.cases})
+    assert not reported & set(TUNING_DRAWS)
+    for case in suite.cases[:7]:
+        draws = [dict(one.options)["draw"] for one in case.tuning]
+        assert len(draws) == suite.tuning_instances
+        assert {family_of(draw) for draw in draws} == {case.family}
+    assert find_suite("generated", ["draw 17, drift"]).cases[0].reported[0].make().n_states > 1
+
+
+def test_draws_of_one_family_share_their_tuning_trials() -> None:
+    suite = replace(SUITES["generated"], cases=generated_cases([2, 9], 30))
+    keys = [{key_of(t) for t in tuning_trials(e, suite)} for e in entries(suite, [methods()["fixed penalty B"]])]
+    assert keys[0] == keys[2] != set()
+    assert keys[0].isdisjoint(keys[1])  # pooled or not
+
+
+def quick(draws: list[int]) -> Suite:
+    return replace(SUITES["generated"], cases=generated_cases(draws, 100), seeds=4)
+
+
+def test_a_bad_auto_is_dominated_and_ours_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The mutant plays at random, and the comparison must say so; draws 1 and 8 have doors."""
+    one_width = {name: replace(methods()[name], widths=(0.05,)) for name in ("support elimination", "fixed penalty B")}
+
+    def losses(auto: Method) -> dict[str, set[str]]:
+        known: dict[str, Any] = {**methods(), **one_width, "auto": auto}
+        monkeypatch.setattr(trials, "methods", lambda: known)
+        with Results(tmp_path / "r.jsonl", "generated", overwrite=True) as results:
+            played = run_suite(quick([1, 8]), [auto, *one_width.values()], results, jobs=1)
+        return {case: {d.method for d in found} for case, found in compare(played).dominators.items()}
+
+    assert not any(losses(suite_methods.AUTO).values())
+    careless = penalised(lambda s: LinearUCB(s.B, alpha=0.0), 0.0)
+    bad = replace(suite_methods.AUTO, summary="Bad: every action equally likely.", build=careless)
+    assert all(losses(bad).values())
+
+
+def test_all_that_are_not_given_the_model_play() -> None:
+    chosen = {method.name for method in _methods(None, learners=True)}
+    assert chosen == {name for name, method in methods().items() if method.kind != "oracle"}
