@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from tests.mutants import late_plans, narrow_widths
+from tests.mutants import late_plans, narrow_widths, on_a_continuum
 from tests.mutants.battery import MUTANTS, claims, kills, table
 
 modules = {broken.__module__ for broken in MUTANTS.values()}
-assert {late_plans.__name__, narrow_widths.__name__} <= modules  # importing them adds their mutants
+assert {
+    late_plans.__name__,
+    narrow_widths.__name__,
+    on_a_continuum.__name__,
+} <= modules  # importing them adds their mutants
 found, killed = claims(), kills()
 print(table(found, killed))
 sys.exit(any(not any(claim in hit for hit in killed.values()) for claim in found))

@@ -77,6 +77,16 @@ def widened() -> rf.Run:
     return learn("linear-ucb", problem=mdp, settings={"primal": settings}, episodes=3000)
 
 
+def plane() -> Any:
+    """A linear problem on a continuum of two dimensions."""
+    return rf.make("continuous-linear-v0", dimension=2, horizon=2)
+
+
+def on_plane(primal: str = "linear-ucb", dual: str = "projected-gradient", **asked: Any) -> rf.Run:
+    """A run there, with exact values by quadrature."""
+    return learn(primal, dual, plane(), **{"episodes": 60, "settings": PROVED, **asked})
+
+
 def dry() -> rf.FiniteMDP:
     """The grid without slips: what falls always falls."""
     mdp: rf.FiniteMDP = rf.make("grid-v0", slip=0.0)
@@ -144,6 +154,10 @@ RUNS: dict[str, Made] = {
     "uniform, one-hot": lambda: learn("uniform", problem=one_hot(), feedback="realised"),
     "algorithm 1, search": lambda: learn("linear-ucb", "search", settings=THEORY),
     "continuum": lambda: learn("uniform", "constant-penalty", "continuous-linear-v0", settings={"dual": {"C": 1.0}}),
+    "algorithm 1 on a continuum": on_plane,
+    "algorithm 1 on a continuum, realised costs": lambda: on_plane(feedback="realised", settings=THEORY),
+    "greedy on a continuum": lambda: on_plane("greedy-composite", feedback="realised"),
+    "falling on a continuum": lambda: on_plane(dual="constant-penalty", settings={"dual": {"C": 0.0}}),
     "environment": lambda: gym("gym:CartPole-v1"),
     "environment with a table": lambda: gym("gym:FrozenLake-v1"),
     "old plans": lambda: learn("uniform", problem=one_hot(), feedback="exact", delay=5),

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.mutants import battery, honest, late_plans, narrow_widths
+from tests.mutants import battery, honest, late_plans, narrow_widths, on_a_continuum
 
 import resetfree
+from resetfree.theory.certificates.record import DIGEST
 
 SRC = Path(resetfree.__file__).parent
 FILES = [
@@ -56,9 +57,19 @@ def test_every_claim_has_a_mutant_that_kills_it() -> None:
     assert not alive, "add a mutant to tests/mutants/battery.py for each of these"
 
 
+def test_every_proved_claim_on_a_continuum_has_a_mutant_there() -> None:
+    """Its claims have the words of the finite ones, so that a kill elsewhere would hide that none is made here."""
+    kills, here = traced()[1], on_a_continuum.__name__
+    killed = set().union(*(kills[name] for name, broken in battery.MUTANTS.items() if broken.__module__ == here))
+    runs = (on_a_continuum.SOFT, on_a_continuum.SEEN, on_a_continuum.GREEDY)
+    found = {c.claim for name in runs for c in honest.certified()[name] if c.applies and c.status == "proved"}
+    assert len(found) > 20
+    assert not sorted(found - killed - {DIGEST})  # which is about files, whatever they are of
+
+
 def test_every_mutant_kills_something() -> None:
     modules = {broken.__module__ for broken in battery.MUTANTS.values()}
-    assert {late_plans.__name__, narrow_widths.__name__} <= modules
+    assert {late_plans.__name__, narrow_widths.__name__, on_a_continuum.__name__} <= modules
     _, kills = traced()
     assert not [name for name, hit in kills.items() if not hit & set(battery.claims())]
     assert set().union(*kills.values()) <= set(battery.claims())  # what only a mutant prints has no honest run

@@ -15,11 +15,12 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.projected_gradient import ProjectedGradient
-from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, dyadic, largest_betas
+from resetfree.players.primal.greedy_composite import GreedyComposite, composite_beta, largest_betas
 from resetfree.players.primal.lsvi_ucb_pp import WeightedLSVI
 from resetfree.players.primal.perturbed_history import PerturbedHistory
 from resetfree.players.shared.method import Setting, own_methods
 from resetfree.players.shared.pair_features import features_of
+from resetfree.players.shared.requirements import dyadic
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.theory.oracle.dynamic_programming import best_response
@@ -255,12 +256,13 @@ def test_it_needs_a_bound_where_it_uses_one_and_a_finite_problem() -> None:
     with pytest.raises(InvalidInput, match="'B' of greedy-composite must be a bound"):
         rare.plan(rare.init(grid, 10, 0), 0, 1.0)
     with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
-        GreedyComposite().init(rf.make("continuous-linear-v0").problem(), 10, 0)
+        GreedyComposite().init(rf.from_gym("gym:CartPole-v1"), 10, 0)
     with pytest.raises(InvalidInput, match="must be false for dynamics that change"):
         GreedyComposite(pooled=True).init(rf.make("doors-v0").problem(), 10, 0)
     rng = np.random.default_rng(0)
     mdp = rf.make("grid-v0").replace(phi=rng.random((12, 5, 20_000)))
-    assert GreedyComposite().init(mdp.problem(), 10, 0).data.regression.gram.shape == (8, 60, 60)
+    state: Any = GreedyComposite().init(mdp.problem(), 10, 0)
+    assert state.data.regression.gram.shape == (8, 60, 60)
 
 
 def test_methods_are_ours_and_realised() -> None:

@@ -13,6 +13,7 @@ from tests.players.test_support_elimination import resets_of
 
 import resetfree as rf
 from resetfree.game.contract import Round
+from resetfree.game.loop import begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.rule_elimination import RuleElimination
 from resetfree.players.shared import large_problems
@@ -129,15 +130,15 @@ def test_no_path_exceeds_the_unsafe_pairs_whatever_the_factors_mean(kind: str, m
 
 def pits(n: int = 7) -> rf.FiniteMDP:
     """A slippery field whose inside is doomed: only the outer rings can be walked for ever."""
-    mdp: rf.FiniteMDP = rf.make("pits-v0", n=n, slip=0.1, horizon=30, density=0.5)
+    mdp: rf.FiniteMDP = rf.make("pits-v0", n=n, slip=0.1, horizon=30, density=0.4)
     return mdp
 
 
 def test_places_save_resets_where_elimination_pays_for_every_pair() -> None:
-    """Of a fixed seed: 10 resets in place of 14."""
-    plain = rf.learn(pits(), "support-elimination", FREE, episodes=150, seed=1, feedback="realised")
-    run = rf.learn(pits(), RuleElimination(moves="relative"), FREE, episodes=150, seed=1, feedback="realised")
-    assert run.realised_resets[-1] < plain.realised_resets[-1]
+    """Of a fixed seed: less than half of 37 resets."""
+    plain = rf.learn(pits(12), "support-elimination", FREE, episodes=80, seed=1, feedback="realised")
+    run = rf.learn(pits(12), RuleElimination(moves="relative"), FREE, episodes=80, seed=1, feedback="realised")
+    assert run.realised_resets[-1] < 0.5 * plain.realised_resets[-1]
 
 
 @dataclass(frozen=True)
@@ -156,13 +157,15 @@ def test_a_player_that_forgets_its_resets_breaks_the_bound() -> None:
     assert rf.learn(mdp, Forgetful(moves="relative"), FREE, episodes=200).realised_resets[-1] > unsafe_pairs(mdp)
 
 
-def test_the_bound_of_the_rules_has_two_bits_more_for_each_action_that_falls() -> None:
+def test_the_bound_of_the_rules_has_bits_of_all_actions() -> None:
+    """One bit, one for each of five actions, the bits of all of them, and the first falls of two."""
     problem = rf.make("grid-v0").problem()
     fatal = np.zeros((1, problem.n_states or 0, problem.n_actions), dtype=np.bool_)
     fatal[0, 0, 1] = fatal[0, 2, 0] = fatal[0, 3, 1] = True
     plain, relative = (RuleElimination(moves=m).rule_bound(problem, fatal, 8) for m in ("pairs", "relative"))
+    never = -np.log2(1 / 8 * 0.4 * 0.9)  # one cell in which nothing falls
     assert plain is not None
-    assert relative == plain + 4.0
+    assert relative == pytest.approx(plain + 1 + 5 + 2 + 3 * never)
 
 
 def test_large_beliefs_are_made_again_from_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,12 +207,46 @@ def test_untried_pairs_are_filled_in_with_the_effects_of_other_places() -> None:
 
 
 def test_a_reward_is_found_in_fewer_episodes() -> None:
-    """An empty field without slips, seeds 0 to 2: after 16 episodes together in place of 19."""
-    mdp = rf.make("pits-v0", n=9, density=0.0, horizon=20)
+    """An empty field, seeds 0 to 2: after 19 episodes together in place of 32."""
+    mdp = rf.make("pits-v0", n=9, slip=0.2, density=0.0, horizon=20)
 
     def first(moves: Any, seed: int) -> int:
         run = rf.learn(mdp, RuleElimination(moves=moves), FREE, episodes=60, seed=seed, feedback="realised")
         paid = np.flatnonzero(run.columns["reward"] > 0)
         return int(paid[0]) if len(paid) else 60
 
-    assert sum(first("relative", seed) for seed in range(3)) < sum(first("pairs", seed) for seed in range(3))
+    assert sum(first("relative", seed) for seed in range(3)) < 0.8 * sum(first("pairs", seed) for seed in range(3))
+
+
+@pytest.mark.slow
+def test_a_field_of_90000_cells_costs_few_resets() -> None:
+    """1,000 episodes, seed 0; support elimination has 854 resets there, and rewards of 258."""
+    problem, player = rf.make("pits-v0", n=300, horizon=200, slip=0.1).problem(), RuleElimination(moves="relative")
+    game, resets, paid = begin(problem, player, FREE, episodes=1000, seed=0), 0, 0.0
+    for k, this in enumerate(play(problem, player, FREE, game, episodes=1000), 1):
+        resets, paid = resets + this.episode.reset, paid + float(this.episode.rewards.sum())
+        if k % 100 == 0:
+            print(f"\n{k} episodes: {resets} resets, rewards {paid:.0f}")
+    assert resets <= 150
+    assert paid > 258
+    assert player.decisions(game.primal)[0].what.startswith("a place is fatal")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slippery_cliff_costs_no_more_than_its_cells_and_some_tests(seed: int) -> None:
+    """Ten cells of the cliff; support elimination has 31 to 36 resets."""
+    problem = rf.from_gym(
+        "gym:CliffWalking-v1",
+        is_slippery=True,
+        horizon=100,
+        reward=lambda observation, *_: float(observation == 47),
+        reset_when="reward<=-100",
+    )
+    player = RuleElimination(moves="relative")
+    run = rf.learn(problem, player, FREE, episodes=1000, seed=seed, feedback="realised")
+    print(
+        f"\nseed {seed}: {run.realised_resets[-1]} resets, rewards {run.columns['reward'].sum():.0f}, {run.decisions}"
+    )
+    assert run.realised_resets[-1] <= 20
+    assert run.columns["reward"][-100:].mean() > 15.0

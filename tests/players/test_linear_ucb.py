@@ -247,7 +247,11 @@ def test_it_needs_a_bound_and_a_finite_problem_of_sensible_size() -> None:
     with pytest.raises(InvalidInput, match="'B' of linear-ucb must be a bound"):
         LinearUCB().init(rf.make("grid-v0").problem(), 10, 0)
     with pytest.raises(rf.NotCertifiable, match="needs a finite problem"):
-        LinearUCB(B=1.0).init(rf.make("continuous-linear-v0").problem(), 10, 0)
+        LinearUCB(B=1.0).init(rf.from_gym("gym:CartPole-v1"), 10, 0)
+    with pytest.raises(InvalidInput, match="'lagged' of linear-ucb must be false on a continuum"):
+        LinearUCB(B=1.0, lagged=True).init(rf.make("continuous-linear-v0").problem(), 10, 0)
+    with pytest.raises(InvalidInput, match="'switching' of linear-ucb must be every for finite states"):
+        LinearUCB(B=1.0, switching="rare").init(rf.make("grid-v0").problem(), 10, 0)
     with pytest.raises(InvalidInput, match="GB of regression"):
         LinearUCB(B=1.0).init(with_features(rf.make("pits-v0", n=40), 2_000).problem(), 10, 0)
     primal = LinearUCB(B=1.0)

@@ -114,6 +114,11 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "politex, adagrad, contexts": ("contexts-v0", {"primal": "politex", "dual": "adagrad-norm", "feedback": "exact"}),
     "best response, coin": ("thresholds-v0", {"primal": "best-response", "dual": "coin-betting"}),
+    "algorithm 1 on a continuum": (
+        "continuous-linear-v0",
+        {"settings": {"problem": {"dimension": 2, "horizon": 3}}, "feedback": "optimistic"},
+    ),
+    "greedy on a continuum": ("continuous-linear-v0", {"primal": "greedy-composite", "feedback": "realised"}),
     "continuum": ("continuous-linear-v0", {"primal": "uniform", "dual": "counting", "feedback": "realised"}),
     "no model, starts are arrays": (Walk(), {"primal": Chatty(), "dual": "counting", "feedback": "realised"}),
 }
@@ -418,9 +423,9 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"primal": Chatty(), "settings": {"primal": {"b": 1}}}, UnknownName, "setting of primal player 'chatty' 'b'"),
     ({"B": -1.0}, InvalidInput, "must be a finite number that is not negative. Got -1"),
     ({"B": 3.0, "primal": "uniform", "dual": "counting"}, InvalidInput, "No player here takes the bound B"),
-    ({"problem": "continuous-linear-v0", "primal": "uniform"}, InvalidInput, "'projected-gradient' needs a bound B"),
-    ({"problem": "continuous-linear-v0", "B": 1.0}, NotCertifiable, "needs a finite problem"),
-    ({"problem": "continuous-linear-v0", "dual": "counting"}, NotCertifiable, "needs a finite problem"),
+    ({"problem": "gym:CartPole-v1", "primal": "uniform"}, InvalidInput, "'projected-gradient' needs a bound B"),
+    ({"problem": "gym:CartPole-v1", "B": 1.0}, NotCertifiable, "needs a finite problem"),
+    ({"problem": "gym:CartPole-v1", "dual": "counting"}, NotCertifiable, "needs a finite problem"),
     (
         {"problem": "continuous-linear-v0", "primal": "uniform", "dual": "counting", "feedback": "exact"},
         NotCertifiable,

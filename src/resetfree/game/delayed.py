@@ -203,7 +203,7 @@ def play_delayed(
     episodes: int,
     schedule: Schedule,
     feedback: str = "optimistic",
-    oracle: Callable[[Any, State], tuple[float, float]] | None = None,
+    oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
 ) -> Iterator[Round]:
     """As `loop.play`, with a plan for each round as the schedule says; while a round is yielded, its plan is held.
 

@@ -25,7 +25,7 @@ D = TypeVar("D")
 
 def _exact_cost(plan: Plan, episode: Episode, exact: tuple[float, float] | None) -> float:
     if exact is None:
-        raise NotCertifiable("The feedback 'exact' needs an oracle, which only finite problems have.")
+        raise NotCertifiable("The feedback 'exact' needs an oracle, which this problem or this policy does not have.")
     return exact[1]
 
 
@@ -92,13 +92,13 @@ def play(
     *,
     episodes: int,
     feedback: str = "optimistic",
-    oracle: Callable[[Any, State], tuple[float, float]] | None = None,
+    oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
 ) -> Iterator[Round]:
     """Play until `episodes` rounds are played; `game` is updated before each round is yielded.
 
     Paper: two-player game.
 
-    oracle: (policy, s1) -> exact V_r and V_c, if the model is known.
+    oracle: (policy, s1) -> exact V_r and V_c, or None for a policy without them, if the model is known.
     """
     signal, n_uniforms = FEEDBACK[feedback], problem.n_uniforms
     while game.k < episodes:

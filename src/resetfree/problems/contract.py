@@ -30,6 +30,7 @@ from resetfree.problems.factors import Factors
 from resetfree.problems.features import FeatureMap
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators.request import Operator, Request
+from resetfree.problems.pairs import PairFeatures
 
 # The sizes that identify a problem.
 SIZES = ("horizon", "n_states", "stationary", "n_transitions", "end_resets", "phi", "xi")
@@ -222,10 +223,12 @@ class Problem(ABC):
     phi: Floats | None  # known features of state-action pairs, [S, A, d] in finite problems
     xi: Any  # known features of start states: [S, d'] in finite problems, fitted `Features` elsewhere, None for 1
     features: FeatureMap | None = None  # features of states for linear players, if states are not finite
+    pairs: PairFeatures | None = None  # known features of state-action pairs, if states are not finite
     factors: Factors | None = None  # named coordinates of finite states, if they are known
     low: Floats | None = None  # [D] bounds of vector states; may be infinite
     high: Floats | None = None
     _model: Any = None  # a FiniteMDP, if known: for oracles (`finite.mdp.model_behind`), never for learners
+    _continuum: Any = None  # a model on a continuum, if known: for oracles (`continuum.continuum_behind`)
     # Whether the environment has a state that no checkpoint can restore: a run then starts and resumes with a reset.
     persistent: bool = False
     room: int = 2_000_000_000  # bytes that a player may keep for it

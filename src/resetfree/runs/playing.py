@@ -33,7 +33,7 @@ from resetfree.runs.session import Callback, Callbacks, Session
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, notice
 from resetfree.runs.timed import rounds_of, timing_of
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle.exact import evaluator_of
 
 Progress: TypeAlias = Callable[[Game, Round], object]
 REWARD = COLUMNS.index("reward")
@@ -70,7 +70,7 @@ def play_rounds(
     world, game, file, clock = setup.world, setup.game, ledger.path, time.monotonic
     as_text = start_type(setup) == "TEXT"
     episodes = ledger.episodes
-    rounds = rounds_of(setup, episodes=episodes, oracle=None if world.mdp is None else Evaluator(world.mdp))
+    rounds = rounds_of(setup, episodes=episodes, oracle=evaluator_of(world.mdp, world.problem))
     problem, (resets, steps) = world.problem, ledger.totals()
     limited, ended = any(limit is not None for limit in budget), None
     asks = setup.spec.get("ask") == WHEN_STUCK

@@ -32,11 +32,10 @@ from resetfree.runs.columns import COLUMNS, TIMING, columns_of
 from resetfree.runs.known_data import read_data, taught
 from resetfree.runs.recorded import ReplayedProblem
 from resetfree.runs.result import Run
-from resetfree.runs.setup import Setup, prepare
+from resetfree.runs.setup import Setup, least_bound, prepare
 from resetfree.runs.statements import BROKEN, ROLES
 from resetfree.runs.timed import SAVED, as_timed, rounds_of, saved_plans, timing_of
-from resetfree.theory.assumptions import dual_class
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle.exact import evaluator_of
 
 ROUNDS = "both players play every round again as it is recorded, bit for bit (rounds that differ)"
 ACTIONS = "every action on record is that of its plan, of the state on record and of chance (rounds that differ)"
@@ -121,7 +120,7 @@ def _checkpoint(path: Path) -> runfile.Checkpoint | None:
 def _play(run: Run, setup: Setup, at: int) -> Played:
     """Play a run again, in its problem.  at: the round of its checkpoint."""
     game = setup.game
-    rounds = rounds_of(setup, episodes=min(len(run), run.episodes), oracle=_oracle(run))
+    rounds = rounds_of(setup, episodes=min(len(run), run.episodes), oracle=_oracle(run, setup.world.problem))
     differ: list[int] = []
     names: set[str] = set()
     then = _state(game) if at == 0 else {}
@@ -150,7 +149,9 @@ def _play_timed(run: Run, setup: Setup, at: int) -> Played:
     then = _state(game) if at == 0 else {}
     with runfile.reading(run.path) as connection:
         replayed = ReplayedProblem(problem, runfile.read_played(connection, run.path, 1, len(run)))
-        rounds = rounds_of(setup, problem=replayed, episodes=last, oracle=_oracle(run), schedule=schedule)
+        rounds = rounds_of(
+            setup, problem=replayed, episodes=last, oracle=_oracle(run, setup.world.problem), schedule=schedule
+        )
         for k in range(last):
             if problem.persistent and not np.array_equal(c["s1"][k], game.s1):
                 game.s1 = None  # a session began here, with a reset
@@ -199,8 +200,8 @@ def _acts_so(problem: Problem, this: Round, u: Floats) -> bool:
     return True
 
 
-def _oracle(run: Run) -> Evaluator | None:
-    return None if run.mdp is None else Evaluator(run.mdp)
+def _oracle(run: Run, problem: Problem) -> Any:
+    return evaluator_of(run.mdp, problem)
 
 
 def _state(game: Game) -> dict[str, Any]:
@@ -238,7 +239,7 @@ def _spec_differs(run: Run, setup: Setup) -> list[str]:
     if spec["B"] != fresh["B"]:
         differ.append("B")
     if spec["B_source"] == "oracle":
-        least = None if run.mdp is None else dual_class(run.mdp).detail.get("B")
+        least = least_bound(run.mdp, setup.world.problem)
         differ += [] if least is None or least == spec["B"] else ["B_source"]
     elif spec["B_source"] != fresh["B_source"]:
         differ.append("B_source")

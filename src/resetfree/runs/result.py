@@ -22,6 +22,7 @@ from resetfree.game.contract import Prediction
 from resetfree.game.pauses import Pauses
 from resetfree.players import Role, discover
 from resetfree.problems.blueprint import number
+from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
@@ -39,7 +40,8 @@ from resetfree.runs.stuck import asked_after
 from resetfree.theory import regret as measures
 from resetfree.theory.certificates import certify
 from resetfree.theory.certificates.record import Fit
-from resetfree.theory.oracle.dynamic_programming import Solution, solve
+from resetfree.theory.oracle import nodes
+from resetfree.theory.oracle.dynamic_programming import solve
 from resetfree.theory.regret import Rounds
 from resetfree.use.policy import DeployedPolicy
 
@@ -96,8 +98,19 @@ class Run:
         return planned if self.extended is None else self.extended
 
     @cached_property
-    def solution(self) -> Solution:
-        """The oracle's answer for the starts that occurred."""
+    def continuum(self) -> Continuum | None:
+        """The model on a continuum of states, if that is what is known."""
+        try:
+            finite = self.mdp is not None or self.spec["n_states"] is not None
+            return None if finite else continuum_behind(self.problem_again())
+        except NotCertifiable:
+            return None
+
+    @cached_property
+    def solution(self) -> Any:
+        """The oracle's answer for the starts that occurred, a `Solution`; on a continuum `AtStarts`, one per round."""
+        if self.mdp is None and self.continuum is not None:
+            return nodes.solve(self.continuum).at(self._places(self.continuum))
         if self.mdp is None:
             raise NotCertifiable("This run has no oracle: regret and expected resets cannot be computed exactly.")
         starts = np.unique(self._starts(self.mdp))
@@ -107,9 +120,12 @@ class Run:
     @cached_property
     def rounds(self) -> Rounds:
         """The rounds with exact values, as the theorems take them."""
+        c = self.columns
+        if self.mdp is None and self.continuum is not None and not np.isnan(c["v_r"]).any():
+            self._places(self.continuum)
+            return Rounds(np.arange(len(self)), c["lam"], c["v_r"], c["v_c"])
         if self.mdp is None:
             raise NotCertifiable("This run has no oracle: its policies were not evaluated exactly.")
-        c = self.columns
         return Rounds(self._starts(self.mdp), c["lam"], c["v_r"], c["v_c"])
 
     def _starts(self, mdp: FiniteMDP) -> NDArray[np.int64]:
@@ -118,6 +134,12 @@ class Run:
         if s1.dtype.kind not in "iu" or (len(s1) and not 0 <= s1.min() <= s1.max() < mdp.n_states):
             raise NotCertifiable("Some starts of this run are no states of its problem: its file was changed.")
         return np.asarray(s1, dtype=np.int64)
+
+    def _places(self, model: Continuum) -> Floats:
+        """[K, D] the starts on a continuum, checked to be states of the problem: a file may hold anything."""
+        if inside_continuum(self.columns["s1"], model).all():
+            return as_rows(self.columns["s1"], model.dimension)
+        raise NotCertifiable("Some starts of this run are no states of its problem: its file was changed.")
 
     @property
     def regret(self) -> Floats:

@@ -21,7 +21,7 @@ from resetfree.runs.runfile import Checkpoint, encode_start
 from resetfree.runs.session import IN_CALLBACK
 from resetfree.runs.setup import Setup
 from resetfree.runs.timed import restore_plans, rounds_of, saved_plans
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle.exact import evaluator_of
 
 
 def start_type(setup: Setup) -> str:
@@ -78,7 +78,7 @@ def replay_since(setup: Setup, ledger: Ledger, asked: Collection[int]) -> None:
     """
     world, game = setup.world, setup.game
     replayed = ReplayedProblem(world.problem, ledger.played(game.k + 1, ledger.last))
-    oracle = Evaluator(world.mdp) if world.mdp is not None and setup.spec["feedback"] == "exact" else None
+    oracle = evaluator_of(world.mdp, world.problem) if setup.spec["feedback"] == "exact" else None
     rounds = rounds_of(setup, problem=replayed, episodes=ledger.last, oracle=oracle)
     try:
         for this in rounds:

@@ -17,12 +17,15 @@ from resetfree.game.loop import FEEDBACK, Game, begin
 from resetfree.players import Role, discover, make_player, player_class
 from resetfree.players.pairing import paired
 from resetfree.problems.blueprint import blueprint
+from resetfree.problems.continuum import continuum_behind
 from resetfree.problems.contract import Note, Problem
 from resetfree.problems.fingerprint import describe
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.model_data import plain_model
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World
 from resetfree.theory.assumptions import dual_class
+from resetfree.theory.assumptions.on_continuum import constant_multipliers
 
 GROUPS = ("problem", "primal", "dual")
 Settings: TypeAlias = Mapping[str, Mapping[str, Any]]  # by group, by name
@@ -81,7 +84,7 @@ def prepare(
     )
     if feedback not in FEEDBACK:
         raise UnknownName("feedback", str(feedback), FEEDBACK)
-    if feedback == "exact" and world.mdp is None:
+    if feedback == "exact" and world.mdp is None and continuum_behind(world.problem) is None:
         raise NotCertifiable(f"The feedback 'exact' needs an oracle, which '{world.name}' does not have.")
     players = {"primal": player_from("primal", primal, settings), "dual": player_from("dual", dual, settings)}
     check_actions(players["primal"], world.problem, _players_for(world.problem))
@@ -211,8 +214,17 @@ def _bound(
         return float(set_already[0]), "given"
     if earlier is not None:
         return earlier, "oracle"
-    found = None if world.mdp is None else dual_class(world.mdp).detail.get("B")
-    return (None, "unknown") if found is None else (float(found), "oracle")
+    found = least_bound(world.mdp, world.problem)
+    return (None, "unknown") if found is None else (found, "oracle")
+
+
+def least_bound(mdp: FiniteMDP | None, problem: Problem) -> float | None:
+    """The least B of the oracle, of a finite model or of one on a continuum; None without one, or if it takes long."""
+    behind = continuum_behind(problem)
+    if mdp is not None:
+        found = dual_class(mdp).detail.get("B")
+        return None if found is None else float(found)
+    return None if behind is None else float(constant_multipliers(behind).detail["B"])
 
 
 def _check_without_bound(world: World, players: Mapping[str, Any], episodes: int, seed: int) -> None:

@@ -159,13 +159,16 @@ def own_rewards(run: Shown) -> NDArray[np.float64]:
 
 def exact(run: Shown) -> bool:
     """Whether the policies of the run were evaluated exactly."""
-    return run.mdp is not None and len(run) > 0 and not np.isnan(run.columns["v_c"]).any()
+    known = run.mdp is not None or run.continuum is not None
+    return known and len(run) > 0 and not np.isnan(run.columns["v_c"]).any()
 
 
 def regret(run: Shown) -> Floats | None:
     """[K] the exact regret; None if it is not known, not defined, or takes long to compute."""
     mdp = run.mdp
-    if mdp is None or mdp.horizon * mdp.n_states * mdp.n_actions > SOLVED:
+    if mdp is None and not exact(run):
+        return None
+    if mdp is not None and mdp.horizon * mdp.n_states * mdp.n_actions > SOLVED:
         return None
     try:
         return run.regret

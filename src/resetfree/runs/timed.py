@@ -40,7 +40,7 @@ def rounds_of(
     *,
     problem: Problem | None = None,
     episodes: int | None = None,
-    oracle: Callable[[Any, State], tuple[float, float]] | None = None,
+    oracle: Callable[[Any, State], tuple[float, float] | None] | None = None,
     schedule: Schedule | None = None,
 ) -> Iterator[Round]:
     """The rounds of a run that are still to be played.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,9 @@ from resetfree.core.errors import AssumptionViolated, InvalidInput
 from resetfree.problems.finite.mdp import FiniteMDP, check_start
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.oracle.dynamic_programming import Solution, Values, evaluate
+from resetfree.theory.oracle.nodes import AtStarts
+
+Solved: TypeAlias = Solution | AtStarts  # on a continuum the starts of rounds are numbered, and s1 are the numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,7 @@ def exact_rounds(mdp: FiniteMDP, policies: Iterable[ArrayLike], multipliers: Arr
     return Rounds(states, np.full(len(states), lam) if lam.ndim == 0 else lam, v_r, v_c)
 
 
-def regret(rounds: Rounds, solution: Solution) -> Floats:
+def regret(rounds: Rounds, solution: Solved) -> Floats:
     """[K] Regret(k) = sum_{i <= k} V*(s_1^i) - V_r^{pi^i}(s_1^i).
 
     Paper: Regret(K).
@@ -95,17 +98,17 @@ def resets(rounds: Rounds) -> Floats:
     return np.cumsum(rounds.v_c)
 
 
-def primal_regret(rounds: Rounds, comparator: Solution | Values) -> Floats:
+def primal_regret(rounds: Rounds, comparator: Solved | Values) -> Floats:
     """[K] R_p(k) = sum_{i <= k} L^i(pi_c, lambda^i) - L^i(pi^i, lambda^i).
 
     Paper: regret of the primal player.
 
     comparator: pi* of a solution (its reset probability is exactly zero), or the values [S] of any policy pi_c.
     """
-    if isinstance(comparator, Solution):
-        lagrangian = best_values(rounds, comparator)
-    else:
+    if isinstance(comparator, Values):
         lagrangian = comparator.v_r[rounds.s1] - rounds.lam * comparator.v_c[rounds.s1]
+    else:
+        lagrangian = best_values(rounds, comparator)
     return np.cumsum(lagrangian - (rounds.v_r - rounds.lam * rounds.v_c))
 
 
@@ -138,10 +141,10 @@ def dual_regret(rounds: Rounds, comparator: ArrayLike | None = None, *, at_start
     return np.cumsum((values - rounds.lam) * rounds.v_c)
 
 
-def best_values(rounds: Rounds, solution: Solution) -> Floats:
+def best_values(rounds: Rounds, solution: Solved) -> Floats:
     """[K] V*(s_1^k); a start that admits no reset-free policy breaks the paper's first assumption."""
     bad = ~solution.feasible[rounds.s1]
-    if bad.any():
+    if bad.any() and isinstance(solution, Solution):  # on a continuum every start is feasible
         k = int(np.argmax(bad))
         s = int(rounds.s1[k])
         why = (

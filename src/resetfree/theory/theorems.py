@@ -32,7 +32,8 @@ from resetfree.theory.oracle.dynamic_programming import (
     temptation,
 )
 from resetfree.theory.oracle.linear_program import best_value, unseen_value
-from resetfree.theory.regret import Rounds, best_values, dual_regret, primal_regret, regret, resets
+from resetfree.theory.oracle.nodes import AtStarts
+from resetfree.theory.regret import Rounds, Solved, best_values, dual_regret, primal_regret, regret, resets
 
 TOLERANCE = 1e-9  # per unit of value (the horizon) or of cumulative sum
 SMALLER = 1e-6  # how far below lambda_hat a multiplier is tried, relatively
@@ -252,7 +253,7 @@ def every_restricted_policy(mdp: FiniteMDP, solution: Solution | None = None) ->
     return found
 
 
-def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
+def saddle_gap(rounds: Rounds, solution: Solved) -> list[Certificate]:
     """sum_k L^k(pi*, lambda') - L^k(pi^k, lambda^k) <= R_p(pi*) for lambda' = lambda_hat and lambda_hat + 1.
 
     Paper: gap to the saddle-point is at most the primal regret (lemma).
@@ -272,7 +273,7 @@ def saddle_gap(rounds: Rounds, solution: Solution) -> list[Certificate]:
     return found
 
 
-def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
+def reduction(rounds: Rounds, solution: Solved) -> list[Certificate]:
     """Regret and Resets are bounded by the players' regrets, for any policies, multipliers and feasible starts.
 
     Paper: regret reduction (theorem), and its two lemmas.
@@ -312,15 +313,16 @@ def reduction(rounds: Rounds, solution: Solution) -> list[Certificate]:
     return [_over_rounds(*claim) for claim in claims]
 
 
-def _multipliers(rounds: Rounds, solution: Solution) -> Floats:
+def _multipliers(rounds: Rounds, solution: Solved) -> Floats:
     """[K] lambda_hat(s_1^k); those that the solution does not hold are computed now."""
     best_values(rounds, solution)  # names a start that is not feasible
     wanted = np.unique(rounds.s1)
-    have = solution if np.isin(wanted, solution.starts).all() else solve(solution.mdp, starts=wanted)
-    return np.asarray(have.lambda_hat[rounds.s1])
+    if not isinstance(solution, AtStarts) and not np.isin(wanted, solution.starts).all():
+        solution = solve(solution.mdp, starts=wanted)
+    return np.asarray(solution.lambda_hat[rounds.s1])
 
 
-def _rounding(rounds: Rounds, solution: Solution, hat: Floats) -> Floats:
+def _rounding(rounds: Rounds, solution: Solved, hat: Floats) -> Floats:
     """[K] what rounding may do to sums of k terms: a share of their size."""
     size = solution.mdp.horizon + (np.abs(rounds.lam) + hat + 1.0) * np.abs(rounds.v_c)
     return np.asarray(TOLERANCE * np.cumsum(size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -191,6 +192,7 @@ def test_falls_reward_and_steps_are_those_of_the_run(race: list[Run]) -> None:
     for row in zip(*(c[name] for name in HISTORY), strict=True):
         history.add(*row)
     assert history.falls().tolist() == falls(run)
+    json.dumps({**history.now, **history.curves()}, allow_nan=False)  # as it is sent, also of columns of a file
     assert history.now["lived"] == c["steps"][falls(run)[-1] :].sum()
     assert history.now["reward"] == pytest.approx(c["reward"].mean(), rel=1e-5)  # of the last 100 episodes
     curves = history.curves(20)

@@ -7,7 +7,7 @@ the multiplier; V = max_a Q in [-lam, H-h+1]; R = H + B the range of the targets
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -18,14 +18,16 @@ from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.continuum_players import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import dimension_of, longer_than_one
-from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless
+from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, dyadic
 from resetfree.players.shared.ridge_players import HasRidge, Samples, Switching, add, doubled, no_samples
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.transitions import Floats
+from resetfree.theory.cover_widths import COVER, CoverWidth, cover_betas, cover_width
 from resetfree.theory.proved_widths import CORNERS, DeterminantWidth, determinant_betas, determinant_width
 
 Width: TypeAlias = Literal["tuned", "theory", "proved"]
@@ -60,8 +62,11 @@ class GreedyState:
     width: DeterminantWidth | None = field(metadata={"saved": False})  # of the width "proved"
 
 
+AnyState: TypeAlias = GreedyState | ContinuumState
+
+
 @dataclass(frozen=True)
-class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
+class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
     """Q = clip(w.phi + (beta_r + lam beta_c) width, -lam, H-h+1), greedy, with w the regression of r + V(s').
 
     The optimistic value is of the composite alone, so the dual should get the realised resets: v_r and v_c are
@@ -82,7 +87,9 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
     variance_aware: with tuned widths, x = beta_c width becomes min(x, 2 sqrt(q (1 - q)) x + x^2), q the estimated cost.
     switching: "every" plans in every episode; "rare" only after some determinant has doubled, after a reset, or when
       the multiplier, rounded up to one of 0, 1, 2, 4, ... B, is another than in the last plan. It keeps one plan: a
-      multiplier that moves to and fro between levels is planned for each time.
+      multiplier that moves to and fro between levels is planned for each time. None is "every" on finite states, and
+      "rare" on a continuum of them: there transitions are stored, a reset alone is no reason to plan, and a plan is
+      kept for each level (`continuum_players`), so that the cost of an episode does not grow with their number.
     Among actions whose Q is equal (to 1e-9) the one of smallest width is played: the one that was tried most.
 
     >>> import resetfree as rf
@@ -99,18 +106,34 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
     pooled: bool = False
     reg: Positive | None = None
     variance_aware: bool = True
-    switching: Switching = "every"
+    switching: Switching | None = None
     p: Probability = 0.05
 
-    def init(self, problem: Problem, episodes: int, seed: int) -> GreedyState:
-        """No data yet; refuses problems that are not finite and layered problems if pooled."""
+    def init(self, problem: Problem, episodes: int, seed: int) -> AnyState:
+        """No data yet; refuses states that are neither finite nor have features, and layered problems if pooled."""
+        if on_continuum(problem):
+            return no_states(
+                problem,
+                self.name,
+                pooled=self.pooled,
+                reg=self.ridge(),
+                episodes=episodes,
+                rare=plans_rarely(self.switching, problem, self.name),
+                width=self.cover(problem) if self.width == "proved" else None,
+                betas=(0.0, 0.0) if self.width == "proved" else self.betas(problem, episodes),
+            )
         data = no_samples(problem, self.name, pooled=self.pooled, reg=self.ridge())
         shape = data.shape if self.switching == "rare" else (0, 0, 0)
         kept = Kept(-1.0, np.zeros(len(data.log_det)), np.zeros(shape), *(np.zeros(shape[1]) for _ in range(3)))
         return GreedyState(data, kept, 0, *self.betas(problem, episodes), self.determinants(problem))
 
-    def plan(self, state: GreedyState, s1: State, lam: float) -> Plan:
+    def plan(self, state: AnyState, s1: State, lam: float) -> Plan:
         """The plan that is kept, if it may still be played; else a backward pass for this multiplier."""
+        if isinstance(state, ContinuumState):
+            level = dyadic(check_multiplier(lam), inf if self.B is None else self.B) if state.rare else lam
+            kept_plan = state.greedy(level, aware=self.variance_aware and self.width == "tuned")
+            here, v_here, cost_here = kept_plan.values(1, state.start(s1))[1][:, 0].tolist()
+            return Plan(kept_plan, v_here, cost_here, here)
         level, kept = self.level(check_multiplier(lam)), state.kept
         if kept.level == level:
             return Plan(kept.policy, float(kept.v_r[s1]), float(kept.v_c[s1]), float(kept.v[s1]))
@@ -124,10 +147,14 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
             beta_r, beta_c = largest_betas(state.width, state.data.log_det[state.data.layer_of_step])
         return state.data.greedy(lam, (beta_r, beta_c, aware, NO_NOISE))
 
-    def update(self, state: GreedyState, round: Round) -> GreedyState:
+    def update(self, state: AnyState, round: Round) -> AnyState:
         """Keep the plan that was played, if plans are kept; add the steps that were taken."""
+        if isinstance(state, ContinuumState):
+            state.k += 1
+            state.learn(round)
+            return state
         data, kept = state.data, state.kept
-        if self.switching == "every":
+        if self.switching != "rare":
             state.passes += 1
             add(data, round.episode)
             return state
@@ -143,7 +170,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
 
     def level(self, lam: float) -> float:
         """The multiplier that is planned for: `lam`, or with rare switching the next of 0, 1, 2, 4, ... and B."""
-        if self.switching == "every":
+        if self.switching != "rare":
             return lam
         return dyadic(lam, bound_of(self))
 
@@ -151,9 +178,16 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         """Widths for reward and cost."""
         if self.width == "tuned":
             return self.scale * problem.horizon, self.scale
+        if self.width == "proved" and on_continuum(problem):
+            nothing = np.zeros(problem.horizon)
+            return largest(cover_betas(self.cover(problem), nothing, nothing))
         if proved := self.determinants(problem):
             return largest_betas(proved, np.zeros(problem.horizon))
         return composite_beta(dimension_of(problem), problem.horizon, max(episodes, 1), bound_of(self), self.p), 0.0
+
+    def cover(self, problem: Problem) -> CoverWidth:
+        """The constants of the width "proved" on a continuum, whose betas grow with the data."""
+        return cover_width(problem, dimension_of(problem), self.p, bound_of(self), inf, reg=self.ridge())
 
     def determinants(self, problem: Problem) -> DeterminantWidth | None:
         """The constants of the width "proved", whose betas grow with the data; None for the others."""
@@ -173,7 +207,8 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
 
     def proof(self, problem: Problem) -> Proof:
         """Linearity, and a B only with the width "theory"; its V_r and V_c are estimates."""
-        limit = bound_of(self) if self.width == "theory" else None
+        bounded = self.width == "theory" or (self.width == "proved" and on_continuum(problem))
+        limit = bound_of(self) if bounded else None
         noise = problem.reward_noise if self.width == "proved" else None
         return Proof(failure=self.p, largest_multiplier=limit, linear=True, noise=noise)
 
@@ -186,7 +221,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         from resetfree.players.shared.batched.batched_greedy import Greedy
         from resetfree.players.shared.batched.batched_ridge import ridge_of
 
-        if self.switching != "every":
+        if self.switching == "rare":
             raise InvalidInput(
                 "The 'switching' of greedy-composite must be every in the batched engine. "
                 f"Got {self.switching!r} instead."
@@ -219,10 +254,12 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         # Without the proved width no multiplier is too large, and B may be none.
         limit = {"B": bound_of(self)} if self.width == "theory" else {}
         constants: dict[str, Any] = {**limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p}
-        constants |= {"width": self.width, "switching": self.switching, "d": dimension_of(problem)}
+        rare = self.switching == "rare" or (self.switching is None and on_continuum(problem))
+        constants |= {"width": self.width, "switching": "rare" if rare else "every", "d": dimension_of(problem)}
         proved, ends = self.width == "proved", self.pooled and problem.end_resets
+        bound = COVER if on_continuum(problem) else CORNERS
         if proved:
-            constants["bound"] = CORNERS
+            constants["bound"] = bound
         lacks = {
             "the width is tuned, not proved": self.width == "tuned",
             "data are pooled over the steps": self.pooled and not proved,
@@ -232,28 +269,20 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[GreedyState]):
         }
         why = "its primal regret on the composite is bounded in linear MDPs, for multipliers up to B and realised costs"
         if proved:
-            why = f"with probability 1 - p, 'upper' >= V* in all rounds, for any multipliers; width by {CORNERS}"
+            up_to = "multipliers up to B" if on_continuum(problem) else "any multipliers"
+            why = f"with probability 1 - p, 'upper' >= V* in all rounds, for {up_to}; width by {bound}"
         return covered_unless(lacks, constants, why)
 
 
 def largest_betas(width: DeterminantWidth, growth: Floats) -> tuple[float, float]:
     """beta_r and beta_c, each of the step where it is largest."""
-    beta_r, beta_c = determinant_betas(width, growth).max(axis=1)
+    return largest(determinant_betas(width, growth))
+
+
+def largest(betas: Floats) -> tuple[float, float]:
+    """Of [2, H] the largest of each row."""
+    beta_r, beta_c = betas.max(axis=1)
     return float(beta_r), float(beta_c)
-
-
-def dyadic(lam: float, bound: float) -> float:
-    """The smallest of 0, 1, 2, 4, ... that is not below `lam`, or `bound` if that is closer.
-
-    >>> [dyadic(lam, 5.0) for lam in (0.0, 0.3, 1.0, 1.1, 4.5, 5.0, 7.0)]
-    [0.0, 1.0, 1.0, 2.0, 5.0, 5.0, 8.0]
-    """
-    if lam == 0.0:
-        return 0.0
-    level = 1.0
-    while level < lam:
-        level *= 2.0
-    return min(level, bound) if lam <= bound else level
 
 
 def composite_beta(d: int, horizon: int, episodes: int, bound: float, p: float) -> float:

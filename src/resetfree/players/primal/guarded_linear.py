@@ -107,7 +107,7 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
 
     def plan(self, state: GuardedState, s1: State, lam: float) -> Plan:
         """The plan of `linear-ucb` inside what may be played."""
-        plan = self.linear.plan(state.linear, s1, lam)
+        plan: Plan = self.linear.plan(state.linear, s1, lam)
         return plan._replace(policy=masked(np.asarray(plan.policy), state.may()), upper=float("nan"))
 
     def update(self, state: GuardedState, round: Round) -> GuardedState:

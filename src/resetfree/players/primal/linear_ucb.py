@@ -18,6 +18,7 @@ from resetfree.core.settings import Bound, NonNegative, Positive, Probability, R
 from resetfree.game.capabilities import Partner, PlanAges, PrimalRegretBound, Proof, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.shared.batched.form import BatchedForm
+from resetfree.players.shared.continuum_players import ContinuumState, no_states, on_continuum, plans_rarely
 from resetfree.players.shared.counts import mark_reset
 from resetfree.players.shared.determinant_states import DeterminantState, whole_pass
 from resetfree.players.shared.given_episodes import given_round
@@ -27,9 +28,9 @@ from resetfree.players.shared.kernels.ridge import learn_episode
 from resetfree.players.shared.lazy_plans import SoftmaxPass
 from resetfree.players.shared.method import Build, Kind, Method, against, penalised
 from resetfree.players.shared.pair_features import dimension_of, is_one_hot, longer_than_one
-from resetfree.players.shared.proved_linear import Determinants, Intervals
-from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, sizes
-from resetfree.players.shared.ridge_players import HasRidge, Regressed, no_regression, regression_size
+from resetfree.players.shared.proved_linear import Covers, Determinants, Intervals
+from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, dyadic, sizes
+from resetfree.players.shared.ridge_players import HasRidge, Regressed, Switching, no_regression, regression_size
 from resetfree.players.shared.sparse_counts import SMALL, SeenCounts
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Episode, Problem, State
@@ -94,7 +95,7 @@ class LargeLinearState:
         self.seen.learn(round.episode)
 
 
-AnyState: TypeAlias = LinearState | LargeLinearState | IntervalState | DeterminantState
+AnyState: TypeAlias = LinearState | LargeLinearState | IntervalState | DeterminantState | ContinuumState
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,12 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
       its widths and its rate then hold with that much (`theory.proved_widths`, nearly linear).
     reg: the ridge; None for 1 (proved and paper) or scale^2 (tuned). With ridge 1 and a small width an untried action
       has a smaller value than a tried worthless one, and is never tried; with scale^2 its bonus just reaches the cap H.
+
+    switching: "rare" keeps plans until some determinant has doubled, for the multiplier rounded up to one of 0, 1, 2,
+      4, ... B; "every" plans in every episode; None for "rare" on a continuum of states, and "every" elsewhere.
+
+    On a continuum of states the problem has features of pairs (`Problem.pairs`): transitions are stored, and a pass
+    reads all of them (`continuum_players`), so that "every" costs O(k) in episode k and "rare" the same in all.
 
     Large problems without features: one-hot features make the regression a matter of counts, and the pass goes only
     where the episode can be (`lazy_plans`): exactly the same algorithm, in time and memory of what was seen. Each
@@ -143,6 +150,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     p: Probability = 0.05
     epsilon_p: NonNegative = 0.0
     epsilon_r: NonNegative = 0.0
+    switching: Switching | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,9 +167,14 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
 
     def init(self, problem: Problem, episodes: int, seed: int) -> AnyState:
         """No data yet; refuses problems that are not finite and layered problems if pooled."""
+        rare = plans_rarely(self.switching, problem, self.name)
+        if on_continuum(problem):
+            return self._on_continuum(problem, episodes, rare)
         rows = sizes(problem, self.pooled, self.name)
         if self.width == "proved":
-            return self.proved(problem).begin(self.name, self.temperature(problem, episodes))
+            proved = self.proved(problem, episodes)
+            assert not isinstance(proved, Covers)
+            return proved.begin(self.name, self.temperature(problem, episodes))
         shape, (beta_r, beta_c) = (problem.horizon, *rows[1:]), self.betas(problem, episodes)
         widths: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": self.temperature(problem, episodes)}
         if regression_size(problem, rows) > SMALL and problem.phi is None and not self.lagged:
@@ -170,9 +183,27 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         fields = no_regression(problem, self.name, pooled=self.pooled, reg=self.ridge())
         return LinearState(**fields, old=old, **widths)
 
+    def _on_continuum(self, problem: Problem, episodes: int, rare: bool) -> ContinuumState:
+        if self.lagged:
+            raise InvalidInput("The 'lagged' of linear-ucb must be false on a continuum of states. Got True instead.")
+        proved = self.proved(problem, episodes) if self.width == "proved" else None
+        return no_states(
+            problem,
+            self.name,
+            pooled=self.pooled,
+            reg=self.ridge(),
+            episodes=episodes,
+            rare=rare,
+            width=proved.width if isinstance(proved, Covers) else None,
+            betas=(0.0, 0.0) if proved else self.betas(problem, episodes),
+            alpha=self.temperature(problem, episodes),
+        )
+
     def plan(self, state: AnyState, s1: State, lam: float) -> Plan:
-        """Run the backward pass for this multiplier."""
-        check_multiplier(lam)
+        """Run the backward pass for this multiplier, or take the plan that is kept for its level."""
+        lam = check_multiplier(lam)
+        if isinstance(state, ContinuumState) and state.rare:
+            lam = dyadic(lam, bound_of(self))
         widths = self.widths(state, lam)
         alpha = widths.alpha
         policy, estimate_r, estimate_c = state.plan(s1, widths, self.caps(state.shape[0]))
@@ -214,8 +245,11 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
             return self.alpha
         return softmax_alpha(1 if self.anytime else episodes, problem.horizon, problem.n_actions, bound_of(self))
 
-    def proved(self, problem: Problem) -> Intervals | Determinants:
-        """The widths "proved" for this problem: intervals where each pair has its own feature, else determinants."""
+    def proved(self, problem: Problem, episodes: int) -> Intervals | Determinants | Covers:
+        """The widths "proved": intervals where each pair has its own feature, else determinants, or covers."""
+        if on_continuum(problem):
+            alpha, rare = self.temperature(problem, episodes), plans_rarely(self.switching, problem, self.name)
+            return Covers(problem, self.pooled, self.p, bound_of(self), self.ridge(), alpha=alpha, rare=rare)
         if is_one_hot(problem):
             return Intervals(problem, self.pooled, self.p, bound_of(self))
         misfit = (self.epsilon_p, self.epsilon_r)
@@ -254,7 +288,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
     def proof(self, problem: Problem) -> Proof:
         """Linearity; reward and cost have each a value on its own side of the truth."""
         if self.width == "proved":
-            return self.proved(problem).proof()
+            return self.proved(problem, 1).proof()  # which does not depend on the number of episodes
         return Proof(failure=self.p, largest_multiplier=bound_of(self), linear=True, values_are_bounds=True)
 
     def primal_regret_bound(self, problem: Problem, episodes: int, rounds: int) -> PrimalRegretBound:
@@ -290,12 +324,14 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         tempered = float((1.0 / (based_on + 1)).sum()) if self.anytime else float(rounds)
         softmax = tempered * H * log(A) / alpha if A > 1 else 0.0
         if self.width == "proved":
-            widths = self.proved(problem).regret(rounds, late)
+            widths = self.proved(problem, episodes).regret(rounds, late)
             return widths._replace(most=float(softmax + widths.most))
         beta_r, beta_c = self.betas(problem, episodes)
         # sum |phi|^2_{Lam^-1} <= factor d ln(1 + K / (d reg)), since x <= factor ln(1 + x) up to 1/reg (theorem: 1).
         factor = 2.0 if reg >= 1 else 1 / (reg * log(1 + 1 / reg))
         bonuses = 2 * (beta_r + B * beta_c) * H * sqrt(factor * d * rounds * log(1 + rounds / (d * reg)))
+        if plans_rarely(self.switching, problem, self.name):
+            bonuses *= sqrt(2.0)  # no determinant has doubled since a plan was made
         if late:
             bonuses = sqrt(2.0) * bonuses + (H + B) * doubled_rounds(late, H * d * log(1 + rounds / (d * reg)))
         chance = 2 * (H + B) * sqrt(max(rounds, episodes) * H * log(2 / self.p))
@@ -340,10 +376,12 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         """Constants of this run, and what is proved with them."""
         alpha = self.temperature(problem, episodes)
         if self.width == "proved":
-            proved = self.proved(problem)
+            proved = self.proved(problem, episodes)
             used = {**proved.constants(), "alpha": alpha, "p": self.p, "width": self.width, "B": bound_of(self)}
             why = f"the smallest width that is proved, {used['bound']}, where every start is feasible"
-            return covered_unless(proved.lacks(), used, why)
+            grows = isinstance(proved, Covers) and (self.anytime or alpha == inf)
+            lacks = {**proved.lacks(), "the cover is for one finite inverse temperature": grows}
+            return covered_unless(lacks, used, why)
         beta_r, beta_c = self.betas(problem, episodes)
         constants: dict[str, Any] = {"beta_r": beta_r, "beta_c": beta_c, "alpha": alpha, "reg": self.ridge()}
         constants |= {"p": self.p, "width": self.width, "B": bound_of(self), "d": dimension_of(problem)}

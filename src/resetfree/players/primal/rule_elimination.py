@@ -205,8 +205,7 @@ class RuleElimination(EliminationPlayer):
     tables, it is support elimination.
 
     moves: "pairs": danger is that of an action in a state. "relative": what actions do to the factors of a state in one
-      place is used in others, and danger may belong to where they lead; the second bound has 2 more for each action
-      that can fall.
+      place is used in others, and danger may belong to where they lead; the second bound is larger (docs/rules.md).
     scale, width, pooled, ties, noise, p: see `support-elimination`.
 
     >>> import resetfree as rf
@@ -268,9 +267,12 @@ class RuleElimination(EliminationPlayer):
         if found is None:
             return None
         rules, rows = rules_of(*found), fatal.reshape(-1, fatal.shape[2])
-        bits = sum(rules.bits(rows[:, a])[0] for a in range(rows.shape[1]) if rows[:, a].any())
-        more = 2.0 * rows.any(axis=0).sum() if self.moves == "relative" else 0.0
-        return bits + more + log2(episodes) + 1.0
+        falling = np.asarray(rows.any(axis=0))
+        # Places may be all that matters for all actions or for each: one bit, one for each action, and all have rules.
+        counted = range(rows.shape[1]) if self.moves == "relative" else np.flatnonzero(falling).tolist()
+        bits = sum(rules.bits(rows[:, a])[0] for a in counted)
+        more = 1.0 + len(falling) + falling.sum() if self.moves == "relative" else 0.0
+        return float(bits + more + log2(episodes) + 1.0)
 
     def decisions(self, state: RuleState | LargeEliminationState) -> list[Decision]:
         """The rules that it has learned, in words."""

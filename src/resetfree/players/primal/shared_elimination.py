@@ -23,8 +23,8 @@ class SharedElimination(TakesEpisodes, EliminationPlayer):
     Where dynamics change with the step, or tasks with the episode, support elimination must see each unsafe triple
     (h, s, a) fall. Here a pair whose twin fell, at another step or at the same place in another task, is held back, and
     so is what leads where only such pairs are left. What is held back is tested if nothing else is left to gain: the
-    last 4^(1 + m) episodes tried no pair for the first time, m being the tests that fell less those that refuted something,
-    and the optimistic value with it is larger than without.
+    last 4^(1 + m) episodes tried no pair for the first time, m being the tests that fell less those that refuted
+    something, and the optimistic value with it is larger than without.
 
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe triples
     if twins differ: which of the allowed actions is taken plays no part in the proof. Without twins (one task, pooled

@@ -1,7 +1,7 @@
 """What is believed about the danger of every pair: the mixture of rules, and beside it the danger of places.
 
-Each action has its own mixture. Half of its weight have the rules about pairs (`rule_class`); the other half, where
-moves are taken to be relative, has one more hypothesis: that danger belongs to where one lands (`landings`).
+Each action has its own mixture of rules about pairs (`rule_class`). Where moves are taken to be relative, there is one
+more hypothesis: that danger belongs to where one lands (`landings`), for all actions or for some.
 """
 
 from __future__ import annotations
@@ -118,11 +118,18 @@ class Beliefs:
         return chance + (float(np.log(max(after * q / (1.0 - f + after), SURE**2))) if falls else 0.0)
 
     def with_landings(self, forecasts: Floats) -> None:
-        """Mix in what the places say; forecasts: [A], see `take`."""
-        for a in range(self.fatal.shape[2]):
-            evidence = float(np.logaddexp.reduce(self.weights[a].ravel()))
-            self.shares[a] = 1.0 / (1.0 + np.exp(np.clip(evidence - forecasts[a], -700.0, 700.0)))
-            self._mix(a, float(self.shares[a]))
+        """Mix in what the places say; forecasts: [A], see `take`.
+
+        Beforehand danger belongs to places for all actions together with probability 1/2, and otherwise for each action
+        by itself with probability 1/2.
+        """
+        evidence = np.array([np.logaddexp.reduce(one.ravel()) for one in self.weights])
+        alone = np.logaddexp(forecasts, evidence)  # and a factor of 1/2 for each action
+        together = forecasts.sum() - (alone - np.log(2.0)).sum()
+        joint = 1.0 / (1.0 + np.exp(np.clip(-together, -700.0, 700.0)))
+        self.shares = joint + (1.0 - joint) * np.exp(forecasts - alone)
+        for a, share in enumerate(self.shares.tolist()):
+            self._mix(a, min(share, 1.0))
 
     def _mix(self, a: int, share: float) -> None:
         """Beliefs about one action, of which the places have a share.

@@ -28,6 +28,8 @@ def features_of(problem: Problem) -> Floats:
 
 def dimension_of(problem: Problem) -> int:
     """d, which is the number of pairs where there are no features."""
+    if problem.n_states is None and problem.pairs is not None:
+        return problem.pairs.dimension
     return (problem.n_states or 0) * problem.n_actions if problem.phi is None else problem.phi.shape[2]
 
 
@@ -39,7 +41,7 @@ def is_one_hot(problem: Problem) -> bool:
     [True, False]
     """
     if problem.phi is None:
-        return True
+        return problem.pairs is None
     flat = problem.phi.reshape(-1, problem.phi.shape[2])
     ones = flat == 1.0
     return bool((ones | (flat == 0.0)).all() and (ones.sum(axis=1) == 1).all() and (ones.sum(axis=0) <= 1).all())
@@ -47,4 +49,6 @@ def is_one_hot(problem: Problem) -> bool:
 
 def longer_than_one(problem: Problem) -> bool:
     """Whether some feature is longer than 1, for which no width is proved."""
+    if problem.pairs is not None and problem.pairs.norm_bound > 1 + 1e-12:
+        return True
     return problem.phi is not None and bool((problem.phi**2).sum(axis=2).max() > 1 + 1e-12)

@@ -49,6 +49,20 @@ def check_multiplier(lam: float) -> float:
     return float(lam)
 
 
+def dyadic(lam: float, bound: float) -> float:
+    """The smallest of 0, 1, 2, 4, ... that is not below `lam`, or `bound` if that is closer.
+
+    >>> [dyadic(lam, 5.0) for lam in (0.0, 0.3, 1.0, 1.1, 4.5, 5.0, 7.0)]
+    [0.0, 1.0, 1.0, 2.0, 5.0, 5.0, 8.0]
+    """
+    if lam == 0.0:
+        return 0.0
+    level = 1.0
+    while level < lam:
+        level *= 2.0
+    return min(level, bound) if lam <= bound else level
+
+
 def bound_of(player: Any) -> float:
     """B, the player's bound on the multipliers; a run fills it in from the oracle."""
     if player.B is None:

@@ -1,4 +1,4 @@
-"""`continuous-linear-v0`: a linear problem on the interval [0, 1] whose exact solution can be computed.
+"""`continuous-linear-v0`: a linear problem on [0, 1], or on [0, 1]^D, whose exact solution can be computed.
 
 Legend: phi(s,a) in the d-dimensional simplex; nu_j = Beta(a_j, b_j), j < d, the next state without a reset; nu_d the
 reset state; I_a where action a is dangerous, q_a its reset probability there; omega rewards per feature.
@@ -18,6 +18,7 @@ from scipy.special import betainc, betaincinv
 
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, Range, expect
+from resetfree.problems.continuum import Continuum, KnownRows
 from resetfree.problems.contract import draw
 from resetfree.problems.features import FeatureMap, Features
 from resetfree.problems.finite.checks import LONGEST, Horizon
@@ -25,6 +26,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.problems.registry import Size, register
 from resetfree.problems.stepping import Step, SteppedProblem
+from resetfree.problems.zoo.continuous_box import MOST_DIMENSIONS, ContinuousBoxMDP, box_instance
 
 RESET_STATE = -1.0  # the reset state, outside the states [0, 1]
 N_ACTIONS = 3
@@ -42,7 +44,7 @@ def bernstein(s: ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class ContinuousLinearMDP:
+class ContinuousLinearMDP(Continuum):
     """A linear MDP with states [0, 1] and one reset state; action 0 is safe everywhere, so every state is feasible.
 
     Paper: Assumption 2 (linear MDP), with infinitely many states.
@@ -85,14 +87,21 @@ class ContinuousLinearMDP:
                 raise InvalidInput(f"In {self.name}, {what}. Got {got} instead.")
 
     @property
-    def n_actions(self) -> int:
-        """The number of actions."""
-        return len(self.risk)
+    def dimension(self) -> int:
+        """D = 1."""
+        return 1
 
-    @property
-    def d(self) -> int:
-        """The dimension of phi."""
-        return len(self.omega)
+    def rows(self, states: Floats) -> Floats:
+        """Phi [n, A, d] of states [n, 1]."""
+        return self.phi(states[:, 0])
+
+    def dangers(self, states: Floats) -> Bools:
+        """[n, A] whether states [n, 1] lie in I_a."""
+        return self.unsafe(states[:, 0])
+
+    def densities(self, states: Floats) -> Floats:
+        """[n, d-1] densities of nu_j at states [n, 1]."""
+        return self.density(states[:, 0])
 
     def unsafe(self, s: ArrayLike) -> Bools:
         """[..., A] whether s lies in I_a; raises InvalidInput for states outside [0, 1]."""
@@ -203,6 +212,11 @@ class ContinuousProblem(SteppedProblem):
         self.phi, self.xi = None, None
         self.d = mdp.d
         self.features, self.low, self.high = KnownPairs(mdp), np.zeros(1), np.ones(1)
+        self.pairs, self.reward_noise = KnownRows(mdp), 0.0
+
+    @property
+    def _continuum(self) -> ContinuousLinearMDP:
+        return self._mdp
 
     def first_start(self, u: float) -> float:
         """Uniform on [0, 1]."""
@@ -229,18 +243,24 @@ class ContinuousProblem(SteppedProblem):
 @register(
     "continuous-linear-v0",
     "Infinitely many states, linear features, and an exact answer by quadrature.",
-    lambda d, horizon, **_: Size((N_ACTIONS * d) ** 2, 1000 * d * (d + horizon)),  # of a regression on its features
+    lambda d, horizon, dimension, **_: Size(  # of a regression on its features, and of its nodes
+        (N_ACTIONS * d) ** 2 + 3**dimension * N_ACTIONS * d, 1000 * d * (d + horizon)
+    ),
 )
 def continuous_linear(
     d: Annotated[int, Range(2)] = 4,
     horizon: Horizon = 5,
     seed: Count = 0,
     gap: Annotated[float, Range(above=0, most=1)] = 0.1,
-) -> ContinuousLinearMDP:
-    """A random instance: three actions, the last two dangerous on an interval each, where they pay.
+    dimension: Annotated[int, Range(1, MOST_DIMENSIONS)] = 1,
+) -> ContinuousLinearMDP | ContinuousBoxMDP:
+    """A random instance: three actions, the last two dangerous on an interval, or in a box, each, where they pay.
 
     d: features, the last of them the reset state's (from 2). gap: the least reset probability of a dangerous action.
+    dimension: D, of the states.
     """
+    if dimension > 1:
+        return box_instance(d, horizon, seed, gap, dimension=dimension)
     rng = np.random.default_rng(seed)
     place = np.linspace(0.0, 1.0, d - 1)  # feature j leads to states around place_j, and pays more further right
     a = 1 + np.rint(6 * place).astype(np.int64)

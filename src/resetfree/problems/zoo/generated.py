@@ -71,7 +71,7 @@ def family_of(draw: int) -> str:
 
 def acceptable(mdp: FiniteMDP) -> bool:
     """Whether every start that can come about admits a reset-free policy, and some pair is dangerous."""
-    return feasibility(mdp).holds and unsafe_pairs(mdp) > 0
+    return bool(feasibility(mdp).holds) and unsafe_pairs(mdp) > 0
 
 
 def _field(rng: Rng, n_rows: int, n_cols: int, density: float) -> Bools:
@@ -133,7 +133,8 @@ def _doors(rng: Rng) -> FiniteMDP:
     home = rng.uniform(0.1, 0.7)
     chambers = [[f"d{i}c{j}" for j in range(1, n + 1)] for i, n in enumerate(lengths, 1)]
     states = ("fork", "loop", *(c for chamber in chambers for c in chamber), "pit")
-    inside, pay = {}, {("fork", actions[0]): home, ("loop", ANY): home}
+    inside: dict[tuple[str, str], dict[str, float]] = {}
+    pay: dict[tuple[str, str], float] = {("fork", actions[0]): home, ("loop", ANY): home}
     for chamber, deadly in zip(chambers, fatal, strict=True):
         inside |= {(c, ANY): {after: 1.0} for c, after in pairwise([*chamber, "pit" if deadly else "loop"])}
         worth = float(rng.uniform(0.5, 1.0) if deadly else rng.uniform(0.0, 1.0))

@@ -51,7 +51,7 @@ from resetfree.runs.runfile import Checkpoint
 from resetfree.runs.session import Callback
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, advised
-from resetfree.theory.oracle.exact import Evaluator
+from resetfree.theory.oracle.exact import evaluator_of
 
 Progress: TypeAlias = Callable[[Game, Round], object]
 MAX_STALENESS = 100  # rounds
@@ -162,7 +162,7 @@ def act(
             as_text=as_text,
             seconds=lambda: time.monotonic() - began,
             progress=report,
-            oracle=None if setup.world.mdp is None else Evaluator(setup.world.mdp),
+            oracle=evaluator_of(setup.world.mdp, setup.world.problem),
             watch=watch,
         )
         with recorder, _quiet() as scheduling, PlanReader(learner.plans, policy_classes()) as plans:

@@ -58,7 +58,7 @@ class Recorder(Closes):
         as_text: bool,
         seconds: Callable[[], float],
         progress: Callable[[Round], object],
-        oracle: Callable[[Any, State], tuple[float, float]] | None,
+        oracle: Callable[[Any, State], tuple[float, float] | None] | None,
         watch: Watch,
     ) -> None:
         self._ledger, self._learner, self._as_text = ledger, learner, as_text

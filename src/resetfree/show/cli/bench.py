@@ -89,9 +89,9 @@ def bench(
         others = results.others
     summary = compare(played)
     many = len(summary.rows) > many_cases.MANY
-    draw, write = (
-        (many_cases.draw_differences, many_cases.write_page) if many else (draw_pareto, results_pages.write_pages)
-    )
+    draw, write = draw_pareto, results_pages.write_pages
+    if many:
+        draw, write = many_cases.draw_differences, many_cases.write_page
     title = f"Suite '{suite}': mean over seeds and 95 % interval; down and to the left is better"
     drawn = draw(summary, picture, title)
     words = ["resetfree", "bench", suite]

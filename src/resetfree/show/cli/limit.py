@@ -43,7 +43,9 @@ def limit(problem: str, options: Sequence[str], as_json: bool, episodes: int, se
     """Say how few resets any learner can promise, and how many happen."""
     mdp = finite_model(problem, options, "have a limit")
     found = rf.limit(mdp)
-    players = [] if no_run else [name for name, cls in discover("primal").own.items() if issubclass(cls, Eliminates)]
+    primal = {} if no_run else discover("primal").own
+    # Who needs a bound on multipliers, too, eliminates only beside what else it does.
+    players = [name for name, cls in primal.items() if issubclass(cls, Eliminates) and not hasattr(cls, "B")]
     realised = {
         name: int(rf.learn(mdp, name, episodes=episodes, seed=seed).realised_resets[-1]) for name in sorted(players)
     }

@@ -64,8 +64,8 @@ class History:
         if reset:
             self._newest = self.k + 1
         now[3] += v_c_hat if self._predicts else math.nan
-        self._lived += steps
-        self._earned += reward
+        self._lived += int(steps)  # a column of a file gives NumPy's numbers, which are no JSON
+        self._earned += float(reward)
         column[0], column[1], column[2], column[3], column[4], column[5] = *now, lam, self.pairs
         column[6], column[EARNED] = self._lived, self._earned
         if reset:

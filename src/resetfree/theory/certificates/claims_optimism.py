@@ -12,6 +12,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import feasibility, linearity
 from resetfree.theory.assumptions.misspecification import nearest_linear
+from resetfree.theory.assumptions.on_continuum import feasible, linear
 from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import plan_ages
@@ -65,6 +66,9 @@ def _lacks(run: Record, proof: Proof) -> str:
     outside = next((one.k for one in run.notes if one.tuned), None)
     if outside is not None:
         return f"the theorem is for rewards in [0, 1], which episode {outside} left"
+    if run.continuum is not None:
+        findings = (feasible(run.continuum), linear(run.continuum))
+        return next((f"an assumption fails: {one.sentence}" for one in findings if not one.holds), "")
     if run.mdp is None:
         return f"{run.statements['primal']['why']}; {IF_LINEAR if proof.linear else IF_FEASIBLE}"
     noise = run.mdp.reward_noise
@@ -123,8 +127,8 @@ def optimism(run: Record, known: Truth | str, cover: Cover) -> list[Certificate]
     rounds, status, why, ages = known.rounds, cover.status, likely(cover), plan_ages(run)
     best, own = known.best, np.ones(len(run), dtype=np.bool_)
     if ages is not None:
-        best, own = known.solution.value[ages.made_for[ages.based_on].astype(np.int64)], ages.own_start
-    tolerance = TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
+        best, own = known.value_of(ages.made_for[ages.based_on]), ages.own_start
+    tolerance = known.error + TOLERANCE * float(run.spec["horizon"] + np.abs(rounds.lam).max())
     over = np.cumsum(c["upper"] - (rounds.v_r - rounds.lam * rounds.v_c))
     r_p, summed = primal_regret(rounds, known.solution), tolerance * np.arange(1, len(run) + 1)
     sides = [

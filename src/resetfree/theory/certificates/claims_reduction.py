@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate, in_every_round
 from resetfree.core.errors import ResetFreeError
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.record import TOLERANCE, Record
-from resetfree.theory.oracle.dynamic_programming import Solution
-from resetfree.theory.regret import Rounds, best_values
+from resetfree.theory.oracle.nodes import AtStarts
+from resetfree.theory.regret import Rounds, Solved, best_values
 from resetfree.theory.theorems import reduction, saddle_gap
 
 NO_ORACLE = "needs an oracle: the model behind this run is not known"
@@ -29,14 +31,25 @@ class Truth:
     """What only an oracle knows of a run."""
 
     rounds: Rounds
-    solution: Solution
+    solution: Solved
     best: Floats  # [K] V*(s_1^k)
     hat: Floats  # [K] lambda_hat(s_1^k)
+
+    @property
+    def error(self) -> float:
+        """Of V*: 0 up to rounding in a finite problem, that of quadrature on a continuum."""
+        return self.solution.error if isinstance(self.solution, AtStarts) else 0.0
+
+    def value_of(self, states: NDArray[Any]) -> Floats:
+        """[n] V* of any states that a record names."""
+        if isinstance(self.solution, AtStarts):
+            return self.solution.value_of(states)
+        return np.asarray(self.solution.value[states.astype(np.int64)])
 
 
 def truth(run: Record) -> Truth | str:
     """The oracle's side of a run, or the reason it is missing."""
-    if run.mdp is None:
+    if run.mdp is None and run.continuum is None:
         return NO_ORACLE
     if np.isnan(run.columns["v_r"]).all():
         return "needs the exact values of the policies, which this run did not record"

@@ -29,7 +29,7 @@ def certify(run: Record) -> list[Certificate]:
     if not len(run):
         return [Certificate.not_applicable("every claim about rounds", "no round was played")]
     found = record(run)
-    if run.mdp is not None and not found[0].holds:
+    if (run.mdp is not None or run.continuum is not None) and not found[0].holds:
         return [*found, Certificate.not_applicable("every other claim", "some starts are not states of this problem")]
     ages = age_claims(run)
     found += ages

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.certificate import Certificate
+from resetfree.problems.continuum import Continuum, inside_continuum
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.theory.oracle.dynamic_programming import Solution
-from resetfree.theory.regret import Rounds
+from resetfree.theory.regret import Rounds, Solved
 
 TOLERANCE = 1e-9  # per unit of what is summed
+STARTS = "every start is a state outside the reset set (rounds in which it is not)"
 DIGEST = "the rounds fit the digest that was written with them (rounds that do not)"
 DIGEST_WHY = (
     "a digest shows damage and edits, not forgery: rewriting the file with this program's own code makes a digest "
@@ -49,6 +50,10 @@ class Record(Protocol):
         """The model, if it is known."""
 
     @property
+    def continuum(self) -> Continuum | None:
+        """The model on a continuum of states, if that is what is known."""
+
+    @property
     def interventions(self) -> tuple[Intervention, ...]:
         """Resets performed by an operator."""
 
@@ -61,7 +66,7 @@ class Record(Protocol):
         """The rounds with exact values; raises NotCertifiable without a model."""
 
     @property
-    def solution(self) -> Solution:
+    def solution(self) -> Solved:
         """The oracle's answer for the starts that occurred; raises NotCertifiable without a model."""
 
     @property
@@ -93,7 +98,9 @@ def record(run: Record) -> list[Certificate]:
         s1 = c["s1"].astype(np.int64)
         good = (s1 >= 0) & (s1 < run.mdp.n_states)
         good[good] = ~run.mdp.reset[s1[good]]
-        found.append(count_rounds("every start is a state outside the reset set (rounds in which it is not)", ~good))
+        found.append(count_rounds(STARTS, ~good))
+    elif run.continuum is not None:
+        found.append(count_rounds(STARTS, ~inside_continuum(c["s1"], run.continuum)))
     ends = c["next_start"]
     if c["s1"].dtype == object:
         breaks = np.array([k > 0 and not np.array_equal(c["s1"][k], ends[k - 1]) for k in range(n)], dtype=np.bool_)

@@ -22,9 +22,11 @@ from resetfree.game.capabilities import (
     TakesHints,
 )
 from resetfree.game.contract import DualPlayer, Plan, Round
+from resetfree.problems.continuum import Continuum
 from resetfree.problems.contract import Episode, Problem
 from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.theory.assumptions import dual_class, reachable_starts
+from resetfree.theory.assumptions.on_continuum import constant_multipliers
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
 
@@ -64,6 +66,8 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
     among = begun.functions
     zero = 0.0 if among is None else among.zero()
     found: dict[str, Comparator | str] = {"0": Comparator("0", zero, np.zeros(len(run)), 0.0)}
+    if not isinstance(lambda_hat, str) and run.continuum is not None:
+        return {**found, "lambda*": _on_continuum(run, begun, zero, run.continuum)}
     if isinstance(lambda_hat, str) or run.mdp is None:
         return {**found, "lambda*": str(lambda_hat)}
     s1 = run.columns["s1"].astype(np.int64)
@@ -89,6 +93,16 @@ def comparators(run: Record, begun: DualStart, lambda_hat: Floats | str) -> dict
         return {**found, "lambda*": f"lambda* needs |theta| = {size:.6g}, which is outside of the dual player's set"}
     values = np.full(len(possible), top) if run.mdp.xi is None else run.mdp.xi @ theta
     return {**found, "lambda*": Comparator("lambda*", u, values[s1], float(values[possible].max()))}
+
+
+def _on_continuum(run: Record, begun: DualStart, zero: Any, model: Continuum) -> Comparator | str:
+    """The constant lambda* of a continuum, which is at least lambda_hat + 1 at every start that there is."""
+    top, among = float(constant_multipliers(model).detail["B"]), begun.functions
+    if among is not None and not isinstance(zero, float):
+        return "lambda* on a continuum is known for xi = 1 only"
+    if among is not None and abs(among.moved(top, 0, 0.0) - top) > SLACK * top:
+        return f"lambda* needs |theta| = {top:.6g}, which is outside of the dual player's set"
+    return Comparator("lambda*", top, np.full(len(run), top), top)
 
 
 def replay(run: Record, begun: DualStart, against: list[Comparator]) -> DualReplay:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.compiled import jit
+from resetfree.problems.continuum import continuum_behind
+from resetfree.problems.contract import Problem
 from resetfree.problems.finite import backward as planning
 from resetfree.problems.finite.backward import Bools, Floats, Ints, Model
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.tabular_policy import LazyPolicy, as_policy
+from resetfree.theory.oracle.nodes import NodeEvaluator
 
 
 class Evaluator:
@@ -50,6 +53,14 @@ class Evaluator:
             share = mass[states]
             mass[states], here[states] = 0.0, False
         return v_r, v_c
+
+
+def evaluator_of(mdp: FiniteMDP | None, problem: Problem) -> Evaluator | NodeEvaluator | None:
+    """The oracle for the values of policies: of a finite model, or of one on a continuum; None if neither is known."""
+    if mdp is not None:
+        return Evaluator(mdp)
+    behind = continuum_behind(problem)
+    return None if behind is None else NodeEvaluator(behind)
 
 
 @jit

@@ -18,7 +18,7 @@ export class Editor {
     $("template").addEventListener("change", () => this.load(this.templates[$("template").value]));
     for (const id of ["rows", "cols"]) $(id).addEventListener("change", () => this.resize());
     $("slip").addEventListener("input", () => this.changed());
-    for (const id of ["horizon", "stay", "closed"]) $(id).addEventListener("change", () => this.changed());
+    for (const id of ["horizon", "stay", "closed", "help"]) $(id).addEventListener("change", () => this.changed());
     this.past = [], this.future = [];
     $("undo").addEventListener("click", () => this.travel(this.past, this.future));
     $("redo").addEventListener("click", () => this.travel(this.future, this.past));
@@ -54,14 +54,14 @@ export class Editor {
     try { return JSON.parse(localStorage.getItem("grid")); } catch { return null; }
   }
   get grid() {
-    return { rows: this.cells.map((row) => row.join("")), slip: Number($("slip").value), horizon: Number($("horizon").value), stay: $("stay").checked, closed: $("closed").checked };
+    return { rows: this.cells.map((row) => row.join("")), slip: Number($("slip").value), horizon: Number($("horizon").value), stay: $("stay").checked, closed: $("closed").checked, ...($("help").value === "" ? {} : { help: Number($("help").value) }) };
   }
   load(field) {
     const rows = Array.isArray(field.rows) ? field.rows : field.rows.split("/");
     this.cells = rows.map((row) => [...row]);
     $("rows").value = rows.length, $("cols").value = rows[0].length;
     $("slip").value = field.slip, $("horizon").value = field.horizon;
-    $("stay").checked = Boolean(field.stay), $("closed").checked = Boolean(field.closed);
+    $("stay").checked = Boolean(field.stay), $("closed").checked = Boolean(field.closed), $("help").value = field.help ?? "";
     this.build();
   }
   resize() {

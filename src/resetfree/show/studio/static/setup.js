@@ -83,7 +83,7 @@ export class Setup {
   recall(lanes) {
     const { spec } = lanes[0], drawn = spec.problem.startsWith("drawn");
     this.show(drawn);
-    if (drawn) this.editor.load({ slip: 0.1, horizon: 12, ...spec.problem_options }), ($("by-hand").checked = spec.problem !== "drawn-v0");
+    if (drawn) this.editor.load({ slip: 0.1, horizon: 12, ...spec.problem_options }), ($("by-hand").checked = spec.problem !== "drawn-v0"), ($("ask").checked = spec.ask === "when-stuck");
     else ($("problem").value = spec.problem), this.problem(), fill($("options"), spec.problem_options);
     $("versus").checked = lanes.length > 1, this.lanes[1].hidden = lanes.length < 2;
     lanes.forEach((lane, i) => ["primal", "dual"].forEach((role) => {
@@ -98,7 +98,7 @@ export class Setup {
     const lanes = this.lanes.slice(0, $("versus").checked ? 2 : 1).map(({ parts }) => ({ primal: parts.primal[0].value, dual: parts.dual[0].value, settings: { primal: values(parts.primal[1]), dual: values(parts.dual[1]) } }));
     const request = { lanes, episodes: Number($("episodes").value), seed: Number($("seed").value), feedback: $("feedback").value, pace: 2 };
     if ($("bound").value !== "") request.bound = Number($("bound").value);
-    if (this.drawing) Object.assign(request, { grid: this.editor.grid, by_hand: $("by-hand").checked });
+    if (this.drawing) Object.assign(request, { grid: this.editor.grid, by_hand: $("by-hand").checked, ask: $("by-hand").checked && $("ask").checked ? "when-stuck" : "never" });
     else Object.assign(request, { problem: $("problem").value, options: values($("options")) });
     $("start").disabled = true;
     $("start-trouble").hidden = true;

@@ -72,7 +72,7 @@ export class Stage {
     $("stage-title").textContent = `${scene.name}`;
     this.lanes = scene.lanes.map((lane, i) => {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
-      const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...clocked(CLOCK_TILES, [spec])];
+      const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...(spec.after_goal == null ? [] : [["goals", "goals reached; none is a reset"]]), ...(spec.ask ? [["asked", "resets asked for when stuck"]] : []), ...clocked(CLOCK_TILES, [spec])];
       const tiles = Object.fromEntries(keys.map(([key, words]) => [key, tag("div", { class: "tile" }, tag("b", {}, "–"), ...(EXPLAINED[key] ? [help(EXPLAINED[key])] : []), tag("span", {}, words))]));
       const badge = tag("span", { class: "badge" }), bar = tag("i"), wrong = tag("p", { class: "alert", hidden: true }), note = tag("p", { class: "soft" }), camera = new Camera();
       const why = spec.statements.primal, most = why.most_resets;
