@@ -6,8 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from resetfree.show.report.comparison import span, verdict
-from resetfree.show.report.results_pages import MARK
+from resetfree.show.report.comparison import MARK, span, verdict
 from resetfree.show.report.style import BLUE, GREY, ORANGE, save, written
 from resetfree.studies.suites.standings import SUBJECT, Dominator, Row, Summary
 
