@@ -9,7 +9,6 @@ Out: {"status": ..., "err": ...}. A negative status is a signal: -14 it could no
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import json
 import os
@@ -115,8 +114,6 @@ def warm_up() -> None:
 def drive(memory: int, seconds: float) -> None:
     """All cases from standard input."""
     warm_up()
-    gc.collect()
-    gc.freeze()  # a fork that looks through all objects would copy all their pages
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:
             status, said = bounded(json.loads(line), memory, seconds, folder)
