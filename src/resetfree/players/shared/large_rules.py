@@ -57,6 +57,7 @@ class LargeRuleState(LargeEliminationState):
     known_factors: int = field(metadata={"saved": False})
     landings: Landings | None = field(metadata={"saved": False})
     belief: Floats = field(metadata={"saved": False})  # [S, A] that a pair is fatal
+    edges: Edges | None = field(default=None, metadata={"saved": False})  # that the beliefs rest on
 
     def check_loaded(self) -> None:
         """Beliefs follow from the counts."""
@@ -69,6 +70,7 @@ class LargeRuleState(LargeEliminationState):
             self.known_factors = self.factors.known
             if any(part.ordered for part in self.factors.parts):
                 self.landings = Landings(self.factors.parts, self.factors.values, self.data.shape[2])
+                self.edges = None
                 self._look(self.landings)
         return self.landings
 
@@ -136,7 +138,7 @@ class LargeRuleState(LargeEliminationState):
         """Count the round; what was tried in spite of a belief makes the next such try later, or sooner."""
         found, episode = self.refresh(), round.episode
         n = min(len(episode.actions), len(episode.states) - 1)
-        tested = np.zeros(n, dtype=np.bool_)
+        tested, before = np.zeros(n, dtype=np.bool_), (bool(self.begun[int(round.s1)]), *self.doomed.tolist())
         self.begun[int(round.s1)] = True
         if found is not None:
             tested = self.belief[episode.states[:n], episode.actions[:n]] > HALF
@@ -152,10 +154,23 @@ class LargeRuleState(LargeEliminationState):
         elif tested.any():
             self.confirmed = max(0, self.confirmed - 1)
         if found is not None:
+            if self.idle == 0 or before != (True, *self.doomed.tolist()):
+                self.edges = None
             self._look(found)
 
     def _look(self, landings: Landings) -> None:
-        """Take edges and places into account."""
+        """Take edges and places into account where there are news, and how often pairs were tried."""
+        if self.edges is None:
+            self.edges = self._learn_places(landings)
+        seen = self.data.seen
+        times = np.zeros(landings.fatal.shape, dtype=np.int64)
+        for numbers in seen.row[: int(seen.size[STATES])].T:
+            here = np.flatnonzero(numbers >= 0)
+            times[seen.state[here]] += seen.moved[numbers[here]]
+        self.belief = with_exceptions(landings, self.edges, times)
+
+    def _learn_places(self, landings: Landings) -> Edges:
+        """Learn from all edges and places; returns the edges."""
         seen = self.data.seen
         n, rows = int(seen.size[STATES]), int(seen.size[ROWS])
         edges = self._edges(n, rows)
@@ -168,10 +183,7 @@ class LargeRuleState(LargeEliminationState):
             good = np.zeros_like(known)
             good[edges.states], good[edges.after] = True, True
             landings.learn(edges, good & ~known, known)
-        times = np.zeros(landings.fatal.shape, dtype=np.int64)
-        number, layer = np.nonzero(seen.row[:n] >= 0)
-        np.add.at(times, seen.state[number], seen.moved[seen.row[number, layer]])
-        self.belief = with_exceptions(landings, edges, times)
+        return edges
 
     def _edges(self, n: int, rows: int) -> Edges:
         """All edges that were seen."""
