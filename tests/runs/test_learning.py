@@ -452,9 +452,13 @@ def test_bad_input_is_one_sentence(
 
 
 def test_a_penalty_that_is_set_needs_no_bound() -> None:
-    run = learn("continuous-linear-v0", "uniform", "constant-penalty", episodes=3, settings={"dual": {"C": 2.0}})
+    asked: dict[str, Any] = {"episodes": 3, "settings": {"dual": {"C": 2.0}}}
+    run = learn("gym:CartPole-v1", "uniform", "constant-penalty", **asked)
     assert run.columns["lam"].tolist() == [2.0] * 3
     assert run.spec["B"] is None
+    known = learn("continuous-linear-v0", "uniform", "constant-penalty", **asked)
+    assert known.columns["lam"].tolist() == [2.0] * 3
+    assert (known.spec["B_source"], known.spec["B"] > 10) == ("oracle", True)
 
 
 @dataclass
