@@ -148,7 +148,7 @@ print(run)""",
         "FrozenLake",
         """import resetfree as rf
 
-price = {"dual": {"C": 1.0}, "primal": {"pooled": True}}
+price = {"dual": {"C": 1.0}, "primal": {"pooled": True, "scale": 0.01}}
 run = rf.learn("FrozenLake-v1", "ucbvi", "constant-penalty", settings=price, episodes=600, seed=0)
 print(run)""",
         tries_that_end_well,
