@@ -86,7 +86,8 @@ def _handover_table(lines: list[dict[str, Any]]) -> list[str]:
 
 
 def _falls_table(lines: list[dict[str, Any]]) -> list[str]:
-    rows = ["| world | falls: mean | times those where it waits | each seed | steps: median |", "|" + "---|" * 5]
+    rows = ["| world | falls: median | mean | times the mean where it waits | each seed | steps: median |"]
+    rows.append("|" + "---|" * 6)
     by_world = {world: {one["seed"]: one for one in lines if one["world"] == world} for world in WORLDS}
     for world, ones in by_world.items():
         both = sorted(ones.keys() & by_world[WORLDS[0]].keys())  # compared on the same seeds
@@ -95,9 +96,8 @@ def _falls_table(lines: list[dict[str, Any]]) -> list[str]:
             each = " ".join(f"{ones[seed]['falls']}{'' if ones[seed]['reached'] else '+'}" for seed in sorted(ones))
             steps = median(one["steps"] for one in ones.values())
             times = f"{mine / waits:.2f}" if waits else "-"
-            rows.append(
-                f"| {world} | {mean(one['falls'] for one in ones.values()):.1f} | {times} | {each} | {steps:.0f} |"
-            )
+            fell = [one["falls"] for one in ones.values()]
+            rows.append(f"| {world} | {median(fell):g} | {mean(fell):.1f} | {times} | {each} | {steps:.0f} |")
     return [
         *rows,
         "",

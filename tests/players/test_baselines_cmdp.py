@@ -82,7 +82,7 @@ def test_bad_settings_are_refused() -> None:
     for pooled in (Opdop(pooled=True), OptCmdp(pooled=True), OptPrimalDual(B=1.0, pooled=True)):
         with pytest.raises(InvalidInput, match="change with the step"):
             pooled.init(layered, 10, 0)
-    for player in PRIMALS:
+    for player in (one for one in PRIMALS if not isinstance(one, GhoshSoftmax)):  # which needs features only
         with pytest.raises(NotCertifiable, match="finite problem"):
             player.init(continuum, 10, 0)
     with pytest.raises(InvalidInput, match="'B' of opt-primal-dual"):

@@ -262,7 +262,7 @@ def test_an_mp4_comes_from_the_real_encoder_with_every_frame_in_its_time(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("No ffmpeg exe could be found.")
 
-    monkeypatch.setattr(ffmpeg, "write_frames", broken)
+    monkeypatch.setattr(ffmpeg, "get_ffmpeg_exe", broken)
     status, out, err = run(capsys, "watch", str(grid), "-o", str(tmp_path / "other.mp4"))
     assert (status, out, (tmp_path / "other.mp4").exists()) == (2, "", False)
     assert "does not run here (RuntimeError: No ffmpeg exe could be found): name a .gif." in err

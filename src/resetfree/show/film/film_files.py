@@ -148,22 +148,33 @@ def _palette(pictures: Sequence[Image.Image]) -> Image.Image:
 
 
 def _mp4(pictures: Sequence[Image.Image], times: Sequence[int]) -> bytes:
+    import subprocess
     import tempfile
 
     import imageio_ffmpeg  # the extra `film`
 
+    width, height = pictures[0].size
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{1000 / FRAME:g}", "-i", "-"]
+    even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"]  # as most players need it
+    shown = b"".join(
+        np.ascontiguousarray(picture).tobytes() * max(time // FRAME, 1)
+        for picture, time in zip(pictures, times, strict=True)
+    )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "film.mp4"
         try:
-            writer = imageio_ffmpeg.write_frames(
-                str(file), pictures[0].size, fps=1000 / FRAME, macro_block_size=2, ffmpeg_log_level="error"
+            program = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", *raw]
+            # Not by the package's own writer, which forks this process: beside JAX's threads that may hang.
+            subprocess.run(
+                [*program, *even, "-vcodec", "libx264", "-pix_fmt", "yuv420p", str(file)],
+                input=shown,
+                capture_output=True,
+                check=True,
             )
-            writer.send(None)  # starts the encoder
-            for picture, time in zip(pictures, times, strict=True):
-                for _ in range(max(time // FRAME, 1)):
-                    writer.send(np.ascontiguousarray(picture))
-            writer.close()
             return file.read_bytes()
-        except (OSError, RuntimeError) as error:  # no program in the package, or one that does not run here
-            reason = one_line(error).rstrip(".")
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:  # none here, or one that does not run
+            said = (
+                error.stderr.decode(errors="replace") if isinstance(error, subprocess.CalledProcessError) else ""
+            ).strip()
+            reason = (said.splitlines() or [one_line(error)])[0].rstrip(".")
             raise InvalidInput(f"The encoder of .mp4 films does not run here ({reason}): name a .gif.") from error
