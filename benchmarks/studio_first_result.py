@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.show.conftest import chromium
+from tests.browsing import chromium
 from tests.show.studio.serving import served
 
 WANTED = 3.0  # seconds

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.browsing import browser  # noqa: F401 (a fixture)
 
 # A busy machine is no failure: how long something takes is measured in benchmarks/, not in tests.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

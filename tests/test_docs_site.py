@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from filelock import FileLock
-from tests.show.conftest import browser  # noqa: F401
 
 import resetfree
 from resetfree.players import BASES, discover

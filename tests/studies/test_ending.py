@@ -103,11 +103,12 @@ def test_a_limit_is_a_positive_number_of_seconds(tmp_path: Path, limit: Any) -> 
         parse_plan(f"[sweep]\nepisodes = 1\ntime_limit = {written}\n{GOOD}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "statuses"),
     [
         (signal.SIGINT, {130}),
-        pytest.param(signal.SIGTERM, {143, -signal.SIGTERM}, marks=pytest.mark.slow),
+        (signal.SIGTERM, {143, -signal.SIGTERM}),
     ],
 )
 def test_one_signal_ends_a_sweep_whose_trial_hangs(tmp_path: Path, number: signal.Signals, statuses: set[int]) -> None:

@@ -156,6 +156,7 @@ def test_the_user_stops_a_sweep_and_goes_on(tmp_path: Path) -> None:
         assert_alone(trial, folder)
 
 
+@pytest.mark.slow
 def test_a_killed_driver_leaves_nobody_behind_and_is_simply_started_again(tmp_path: Path) -> None:
     text = SMALL.replace("60", "1500")
     file = tmp_path / "s.toml"

@@ -45,6 +45,7 @@ def test_callbacks_see_every_round_once_and_in_order_with_what_acted_in_it(tmp_p
     replayed(run)
 
 
+@pytest.mark.slow
 def test_a_callback_ends_the_run_and_one_that_is_slow_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

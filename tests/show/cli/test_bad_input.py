@@ -154,7 +154,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", LINES)
+# Every bad name of a report imports what draws figures.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "report" else name for name in LINES]
+)
 def test_wrong_values_on_the_command_line(name: str, played: Path, driver: Driver) -> None:
     line = [str(played) if word == "RUNFILE" else word for word in LINES[name]]
     cases = []

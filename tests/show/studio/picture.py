@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.show.conftest import chromium
+from tests.browsing import chromium
 from tests.show.studio.serving import served
 
 EPISODE = 420  # of the left player, when the picture is taken: something is learned, something is not

@@ -91,6 +91,7 @@ def test_a_pause_comes_when_both_lanes_have_played_the_same(sessions: Sessions) 
     until(lambda: all(lane.k == k + 1 and lane.state == "paused" for lane in session.lanes))
 
 
+@pytest.mark.slow
 def test_every_pause_finds_both_lanes_at_the_same_episode(sessions: Sessions) -> None:
     session = sessions.start({"problem": "grid-v0", "lanes": [{"primal": "uniform"}, {}], "episodes": 10**6})
     for _ in range(100):

@@ -10,7 +10,7 @@ from rich.console import Console
 import resetfree as rf
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.resolve import parse_options, resolve_model
-from resetfree.show.cli.common import emit, finite_model, problem_argument
+from resetfree.show.cli.common import emit, finite, problem_argument
 from resetfree.show.cli.help_pages import Documented
 
 
@@ -31,7 +31,7 @@ def check(problem: str, options: Sequence[str], as_json: bool, theorems: bool, s
     """
     mdp = resolve_model(problem, parse_options(options))
     if theorems or not isinstance(mdp, Continuum):
-        mdp = finite_model(problem, options, "have theorems that can be checked" if theorems else "can be checked")
+        mdp = finite(mdp, problem, "have theorems that can be checked" if theorems else "can be checked")
     report = rf.check(mdp)
     claims = rf.certify_problem(mdp) if theorems else []
     holds = bool(report) and all(c.holds for c in claims if c.applies)

@@ -47,7 +47,11 @@ def out_option(default: str, replaced: str) -> Callable[[F], F]:
 
 def finite_model(problem: str, options: Sequence[str], what: str) -> FiniteMDP:
     """The model of a finite problem; `what` is what only these can do, for the message about another."""
-    mdp = resolve_model(problem, parse_options(options))
+    return finite(resolve_model(problem, parse_options(options)), problem, what)
+
+
+def finite(mdp: object, problem: str, what: str) -> FiniteMDP:
+    """A model that was made already, if it is that of a finite problem."""
     if not isinstance(mdp, FiniteMDP):
         raise InvalidInput(f"Only finite problems {what}. Got '{problem}', whose states are a continuum, instead.")
     return mdp

@@ -1,4 +1,4 @@
-"""What the tests of pages share: a real browser."""
+"""A real browser for the tests of pages, one in a process: `conftest` brings the fixture to all of them."""
 
 from __future__ import annotations
 
