@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_name
 
 import resetfree as rf
 from resetfree.players import discover, make_player
@@ -89,9 +90,10 @@ def cases() -> dict[str, Callable[[], Columns]]:
 
 
 def machine() -> str:
-    """What the last bit of a sum may depend on."""
+    """What the last bit of a sum may depend on: a BLAS and a compiler have code of their own for each processor."""
     config: Any = np.show_config(mode="dicts")
-    depends = (np.__version__, config["Build Dependencies"]["blas"]["version"], config["SIMD Extensions"]["found"])
+    blas, extensions = config["Build Dependencies"]["blas"]["version"], config["SIMD Extensions"]["found"]
+    depends = (np.__version__, blas, extensions, get_host_cpu_name())
     return hashlib.sha256(repr(depends).encode()).hexdigest()[:16]
 
 

@@ -238,7 +238,8 @@ def test_where_no_resets_are_left_nothing_is_adopted() -> None:
 def test_a_run_goes_on_bit_for_bit(episodes: int) -> None:
     """Saved before networks take over, and after."""
     (whole, one), (parts, other) = saved_and_loaded(Target(), small(NeuralSearch), PRICE, episodes, seed=4)
-    assert (whole.primal.decisions[0, 0] > episodes // 2) == (episodes == 10)
+    before = whole.primal.decisions[:, 0] <= episodes // 2
+    assert before.any() == (episodes == 44)
     assert all(same_round(a, b) for a, b in zip(one, other, strict=True))
     assert same(snapshot(whole.primal), snapshot(parts.primal))
 
