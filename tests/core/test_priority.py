@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +57,19 @@ def test_without_privileges_it_stays_what_it_was_and_says_so() -> None:
 def test_a_child_does_not_inherit_the_real_time_class() -> None:
     name, _, child, _ = outcome("take_highest")
     assert child == str(os.SCHED_OTHER), name
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="sessions do not share the processors here")
+@pytest.mark.parametrize(("leads", "nice"), [(True, 19), (False, 0)])
+def test_the_lowest_place_is_that_of_the_session_too_if_it_is_its_own(leads: bool, nice: int) -> None:
+    code = """
+import os, subprocess, sys
+from resetfree.core import priority
+priority.take_lowest()
+print(open("/proc/self/autogroup").read())
+"""
+    run = [sys.executable, "-c", code]
+    if not leads:  # a child of the session's leader, as a program of a shell is
+        run = [sys.executable, "-c", f"import subprocess; subprocess.run({run!r}, check=True)"]
+    out = subprocess.run(run, capture_output=True, text=True, check=True, start_new_session=True)
+    assert out.stdout.split()[-2:] == ["nice", str(nice)]

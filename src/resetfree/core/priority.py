@@ -2,12 +2,18 @@
 
 Which ones a user may take is the system's to say (`ulimit -r` and `ulimit -e` on Linux), so both functions return what
 they got, in words. Where a system has no such classes they change nothing, and say so.
+
+Linux may also share the processors among sessions (autogroups), each of them counting the same, whatever the classes of
+its processes: a learner in a session of its own would then take half of what the process that acts wants. So the lowest
+place is taken for the session too, if it belongs to the caller.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from pathlib import Path
 from typing import NamedTuple
 
 REAL_TIME = 10  # priority in the real-time class: below what the kernel itself needs
@@ -42,6 +48,7 @@ def take_highest() -> Scheduling:
 def take_lowest() -> Scheduling:
     """Give the calling process the lowest class: it runs when nothing else wants to, else at nice 19."""
     _niced(LOWEST)  # within the idle class too, and for threads of libraries that are started later
+    _lower_session()
     if sys.platform == "linux":
         try:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -49,6 +56,22 @@ def take_lowest() -> Scheduling:
         except OSError:
             pass
     return take_low()
+
+
+def _lower_session() -> None:
+    """Give the caller's session the least weight among sessions, if the caller leads it; a shell's is left alone."""
+    group = Path("/proc/self/autogroup")
+    if not group.exists() or os.getsid(0) != os.getpid():
+        return
+    for _ in range(3):
+        try:
+            group.write_text(str(LOWEST))
+        except BlockingIOError:  # the kernel takes such a wish ten times a second at most
+            time.sleep(0.1)
+        except OSError:  # not permitted in this container
+            return
+        else:
+            return
 
 
 def take_low() -> Scheduling:
