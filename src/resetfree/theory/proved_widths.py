@@ -54,7 +54,8 @@ sqrt(d) for costs,
     beta_r = ((H - h)/2 + noise) sqrt(g + 2 log(N / p')) + sqrt(reg d) (H - h + 1),
     beta_c = (1/2) sqrt(g + 2 log(N / p')) + sqrt(reg d),
 N the corners of all regressions. The rate is that of the paper's theorem with these widths, g at its largest,
-d log(1 + K / (d reg)). For far more states than d^2 the width "theory", which covers values instead, is smaller.
+d log(1 + K / (d reg)). Pooled, a regression needs samples of one function of s': not where the end of an episode can
+be a reset, nor where its last action leads nowhere (a sample without s' is not one with V(s') = 0). For far more states than d^2 the width "theory", which covers values instead, is smaller.
 
 **Nearly linear** (`determinant_width` with a `misfit`). Where P is within eps_P and r within eps_r of linear (legend of
 `assumptions.misspecification`), the corners are as before, with the true P; what is new is that the mean of a datum
