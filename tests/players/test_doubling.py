@@ -94,6 +94,9 @@ def test_where_the_patience_is_not_proved_to_suffice_the_claim_is_tuned() -> Non
     found = [c for c in certify(patient) if c.claim in UNKNOWN_B]
     assert [(c.status, c.holds) for c in found] == [("proved", True)] * 2
     assert found[0].why.startswith("with probability at least 0.89")
+    far = {**patient.columns, "lam": np.full_like(patient.columns["lam"], 2e6)}  # above B: no reason to say nothing
+    found = [c for c in certify(dataclasses.replace(patient, columns=far)) if c.claim in UNKNOWN_B]
+    assert [(c.status, c.refuted) for c in found] == [("proved", True), ("proved", False)]
     narrow = rf.learn("thresholds-v0", "linear-ucb", Doubling(patience=1e12), settings=settings, **{**asked, "B": 1.5})
     assert "is for multipliers up to B" in next(c for c in certify(narrow) if c.claim == UNKNOWN_B[0]).why
     other = rf.learn("thresholds-v0", "best-response", Doubling(), episodes=20, feedback="exact")

@@ -117,10 +117,13 @@ def _rate(
     return Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
 
 
-def primal_bound(run: Record) -> PrimalRegretBound:
-    """P of `rates`, as the primal player computes it; raises NotCertifiable if it has no such bound."""
+def primal_bound(run: Record, *, within_bound: bool = True) -> PrimalRegretBound:
+    """P of `rates`, as the primal player computes it; raises NotCertifiable if it has no such bound.
+
+    within_bound: False for the P of the rounds whose multipliers are at most B.
+    """
     player, name = known_player(run, "primal"), run.spec["primal"]["name"]
-    if over := over_bound(run, proof_of(run)):
+    if within_bound and (over := over_bound(run, proof_of(run))):
         raise NotCertifiable(f"The rate is {over}.")
     if past := began_with(run) or past_plan(run, "primal"):
         raise NotCertifiable(f"The rate does not hold here: {past}.")
