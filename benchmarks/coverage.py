@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 Outside = Callable[[int, Floats, float], NDArray[np.bool_]]  # n, the shares 0 .. 1 that n samples can have, q
 P = 0.05
 COINS = (0.5, 0.1, 0.01)
-PARTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
+PARTS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 256)
 PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ledge, 1 place, H = 1": (lambda: rf.make("ledge-v0"), {}),
     "ledge, 3 places, H = 3": (lambda: rf.make("ledge-v0", places=3, horizon=3, fall=0.2), {"pooled": True}),

@@ -148,7 +148,8 @@ def main() -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = file.read_text().splitlines() if file.exists() else []
     there = {(json.dumps(run["variant"]), run["seed"]) for run in map(json.loads, lines)}
-    wanted = [one for one in variants() if one.problem.startswith(arguments.only)]
+    if not (wanted := [one for one in variants() if one.problem.startswith(arguments.only)]):
+        parser.error(f"argument --only: no problem here begins with {arguments.only!r}")
     todo = [(one, seed) for seed in arguments.seeds for one in wanted]  # if interrupted: all have equally many
     todo = [(one, seed) for one, seed in todo if (json.dumps(asdict(one)), seed) not in there]
     for variant, seed in track(todo, console=Console(stderr=True)):
