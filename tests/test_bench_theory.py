@@ -12,6 +12,7 @@ from benchmarks import theory
 
 import resetfree as rf
 from resetfree.theory.certificates import RATES, certify
+from resetfree.theory.certificates.claims_rates import solved_for_resets
 
 CASE = theory.CASES[1]  # two places, H = 2, pooled
 
@@ -76,7 +77,7 @@ def test_certify_compares_with_no_more() -> None:
     assert rate.status == "proved"
     assert rate.rhs <= ours * (1 + 1e-12)
     bound = primal.primal_regret_bound(mdp.problem(), 900, 900)
-    with_its_dual = theory.solved_for_resets(bound.most + rate.detail["dual"], bound.per_root_reset, 900)
+    with_its_dual = solved_for_resets(bound.most + rate.detail["dual"], bound.per_root_reset, 900)
     assert rate.rhs == pytest.approx(with_its_dual, rel=1e-9)
 
 
