@@ -352,6 +352,15 @@ def test_a_cap_that_grows_with_the_rounds_is_no_cap_of_an_extended_run() -> None
     assert "planned only" in found.why
 
 
+def test_what_the_resets_so_far_allow_is_vacuous_while_every_round_may_be_one() -> None:
+    for episodes, vacuous in ((3, True), (60, False)):
+        found = find(
+            certify(learn("grid-v0", primal="best-response", episodes=episodes, seed=1)), "Resets are at most what"
+        )
+        assert (found.detail["vacuous"], found.detail["trivial"]) == (vacuous, episodes)
+        assert (found.detail["upper"] == episodes) == vacuous
+
+
 def test_an_interrupted_run_is_certified_as_far_as_it_went() -> None:
     whole = play()
     part = dataclasses.replace(whole, columns={name: column[:100] for name, column in whole.columns.items()})
