@@ -1,11 +1,13 @@
 """How Regret and Resets of Algorithm 1 grow with K: late exponents over 20 seeds with 95 % intervals, beside 1/2.
 
-Run: make bench-rates [OPTIONS="--only ledge --seeds 5"]; `--table FILE` prints the table of what was played. Resumable:
-one JSON line per run in --out, and runs that are there are not played again. Algorithm 1 knows no K (`anytime`), so
-that the first k episodes of a run are a run of k episodes. The exponent of a curve is the slope of its logarithm
-against that of k over the late half, k = K/2 .. K: 1 linear, 1/2 the theorem's, 0 flat. It is that of the mean over the
-seeds, in an interval over resamples of the seeds. Regret may be negative (a policy that falls can earn more than pi*):
-then it has no exponent. No theorem covers the width "tuned"; "theory" is the theorem's own, "proved" the smallest.
+Run: make bench-rates [OPTIONS="--only ledge --seeds 5"]; `--table FILE...` prints the table of what was played.
+Resumable: one JSON line per run in --out, and runs that are there are not played again. On several cores: one process
+for each range of seeds (`--seeds 0:5 --out a.jsonl`, ...), then `--table a.jsonl b.jsonl ...`. Algorithm 1 knows no K
+(`anytime`), so that the first k episodes of a run are a run of k episodes. The exponent of a curve is the slope of its
+logarithm against that of k over the late half, k = K/2 .. K: 1 linear, 1/2 the theorem's, 0 flat. It is that of the
+mean over the seeds, in an interval over resamples of the seeds. Regret may be negative (a policy that falls can earn
+more than pi*): then it has no exponent. No theorem covers the width "tuned"; "theory" is the theorem's own, "proved"
+the smallest.
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ class Variant:
 
 
 def variants() -> Iterator[Variant]:
-    """All of them; K is such that everything takes some minutes of one core."""
+    """All of them; K is such that everything takes about forty minutes of one core."""
     problems: list[tuple[str, dict[str, Any], dict[str, int]]] = [
-        ("ledge-v0", {"places": 2, "horizon": 2}, {"theory": 40_000, "proved": 40_000, "tuned": 40_000}),
-        ("thresholds-v0", {}, {"theory": 40_000, "proved": 40_000, "tuned": 40_000}),
-        ("random-linear-v0", {}, {"proved": 8_000, "tuned": 8_000}),
-        ("grid-v0", {}, {"tuned": 16_000, "proved": 4_000}),
+        ("ledge-v0", {"places": 2, "horizon": 2}, {"theory": 400_000, "proved": 400_000, "tuned": 400_000}),
+        ("thresholds-v0", {}, {"theory": 400_000, "proved": 400_000, "tuned": 400_000}),
+        ("random-linear-v0", {}, {"proved": 100_000, "tuned": 100_000}),
+        ("grid-v0", {}, {"tuned": 100_000, "proved": 40_000}),
     ]
     for problem, options, lengths in problems:
         for width, episodes in lengths.items():
@@ -105,16 +107,18 @@ def with_interval(k: Floats, curves: Floats) -> str:
     return f"{found:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def table(file: Path) -> str:
-    """Markdown: a row per variant that was played."""
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for line in file.read_text().splitlines():
+def table(*files: Path) -> str:
+    """Markdown: a row per variant that was played; a seed that was played twice counts once."""
+    runs: dict[str, dict[int, dict[str, Any]]] = {json.dumps(asdict(one)): {} for one in variants()}
+    for line in "".join(file.read_text() for file in files).splitlines():
         run = json.loads(line)
-        runs.setdefault(json.dumps(run["variant"]), []).append(run)
+        runs.setdefault(json.dumps(run["variant"]), {})[run["seed"]] = run
     names = ("problem", "width", "data", "feedback", "K", "seeds", "Regret", "Resets")
     head = [*names, "exponent of Regret", "exponent of Resets"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for text, its in runs.items():
+    for text, by_seed in runs.items():
+        if not (its := list(by_seed.values())):
+            continue
         variant = Variant(**json.loads(text))
         k = np.array(late_half(variant.episodes), dtype=np.float64)
         regret, resets = (np.array([run[name] for run in its]) for name in ("regret", "resets"))
@@ -124,22 +128,29 @@ def table(file: Path) -> str:
     return "\n".join(lines)
 
 
+def seed_range(text: str) -> range:
+    """Of "20" the seeds 0 .. 19, of "5:10" the seeds 5 .. 9."""
+    first, _, end = text.rpartition(":")
+    return range(int(first or 0), int(end))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=seed_range, default=range(20), help="how many, or FIRST:END")
     parser.add_argument("--only", default="", help="problems whose names begin like this")
     parser.add_argument("--out", type=Path, default=Path("runs/rates.jsonl"))
-    parser.add_argument("--table", type=Path, help="print the table of this file, and play nothing")
+    parser.add_argument("--table", type=Path, nargs="+", help="print the table of these files, and play nothing")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(arguments.table))
+        print(table(*arguments.table))
         return
     file: Path = arguments.out
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = file.read_text().splitlines() if file.exists() else []
     there = {(json.dumps(run["variant"]), run["seed"]) for run in map(json.loads, lines)}
-    wanted = [one for one in variants() if one.problem.startswith(arguments.only)]
-    todo = [(one, seed) for seed in range(arguments.seeds) for one in wanted]  # if interrupted: all have equally many
+    if not (wanted := [one for one in variants() if one.problem.startswith(arguments.only)]):
+        parser.error(f"argument --only: no problem here begins with {arguments.only!r}")
+    todo = [(one, seed) for seed in arguments.seeds for one in wanted]  # if interrupted: all have equally many
     todo = [(one, seed) for one, seed in todo if (json.dumps(asdict(one)), seed) not in there]
     for variant, seed in track(todo, console=Console(stderr=True)):
         run = {"variant": asdict(variant), **played(variant, seed)}

@@ -3,8 +3,10 @@
 Run: make bench-theory [OPTIONS="--episodes 200000 --only ledge"]. Resumable: what was played is kept in --out and goes
 on from there, also after an interruption; the numbers do not depend on where it was interrupted. Certified is what
 `resetfree certify` compares with ("Resets are at most their rate"), known before the first round: with probability at
-least 0.95 expected Resets are below it after every K at once. Players know no K (`anytime`). Rounds are played by
-`compiled_rounds`, which are those of `learn` bit for bit: 2 to 7 microseconds of one core each.
+least 0.95 expected Resets are below it after every K at once. Certified afterwards is the bound of `certify` that needs
+no assumption, from the resets that happened (`anytime.resets_upper`): it holds as often, after every K at once as well.
+Players know no K (`anytime`). Rounds are played by `compiled_rounds`, which are those of `learn` bit for bit: 2 to 7
+microseconds of one core each, so that everything takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -28,11 +30,14 @@ from resetfree.game.loop import Game, begin
 from resetfree.players.algorithm1 import algorithm1
 from resetfree.players.compiled_algorithm1 import compiled_rounds
 from resetfree.studies.statistics import interval
+from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.certificates.claims_rates import solved_for_resets
 
 MOST = 5_000_000
 GRID = [*np.unique(np.round(10 ** np.arange(1, np.log10(MOST), 0.05)).astype(np.int64)).tolist(), MOST]
 CURVE = [*GRID[:-1:5], MOST]  # what is certified is smooth
+SHARES = {"K": 1.0, "K/10": 0.1}
+P = 0.05  # with which each of the two certified bounds may fail
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Case:
     def players(self, mdp: rf.FiniteMDP) -> tuple[Any, Any]:
         """Algorithm 1 with the least B."""
         B = float(np.nanmax(rf.solve(mdp).lambda_hat)) + 1.0
-        return algorithm1(B=B, width="proved", anytime=True, **self.settings)
+        return algorithm1(B=B, width="proved", anytime=True, p=P, **self.settings)
 
 
 CASES = [
@@ -69,7 +74,7 @@ def certified(primal: Any, problem: Any, k: int) -> float:
 
 
 def first_below(primal: Any, problem: Any, share: float) -> int | None:
-    """The first K from which on the certified bound is below a share of K (the bound over K falls); None above 1e9."""
+    """The first K from which on the certified bound is below a share of K (the bound over K falls); None above 2e8."""
     low, high = 1, 1
     while certified(primal, problem, high) >= share * high:
         low, high = high, 2 * high
@@ -79,16 +84,6 @@ def first_below(primal: Any, problem: Any, share: float) -> int | None:
         middle = (low + high) // 2
         low, high = (middle, high) if certified(primal, problem, middle) >= share * middle else (low, middle)
     return high
-
-
-def known_below(folder: Path, name: str, primal: Any, problem: Any) -> dict[str, int | None]:
-    """The first K from which on the certified bound is below K and K/10: some seconds each, so they are kept too."""
-    file = folder / "below.json"
-    kept: dict[str, dict[str, int | None]] = json.loads(file.read_text()) if file.exists() else {}
-    if name not in kept:
-        kept[name] = {text: first_below(primal, problem, share) for text, share in (("K", 1.0), ("K/10", 0.1))}
-        file.write_text(json.dumps(kept))
-    return kept[name]
 
 
 class Kept:
@@ -159,13 +154,15 @@ def draw(curves: dict[str, dict[str, Any]], file: Path) -> None:
         k = np.array(CURVE)
         panel.loglog(k, k, color="#888888", lw=1, ls=":", label="K: a fall in every episode")
         panel.loglog(k, k / 10, color="#888888", lw=1, ls="--", label="K / 10")
-        panel.loglog(k, curve["certified"], color="#d95f02", lw=2, label="certified, width proved")
-        panel.loglog(k, curve["theory"], color="#d95f02", lw=1, ls="-.", label="certified, width theory")
+        panel.loglog(k, curve["certified"], color="#d95f02", lw=2, label="certified beforehand, width proved")
+        panel.loglog(k, curve["theory"], color="#d95f02", lw=1, ls="-.", label="certified beforehand, width theory")
         rows = np.array(curve["rows"])
+        after = resets_upper(rows[:, 2], P)
+        panel.loglog(rows[:, 0], after, color="#7570b3", lw=1.5, label="certified afterwards, by what happened")
         panel.loglog(rows[:, 0], np.maximum(rows[:, 1], 0.5), color="#1b6ca8", lw=2, label="expected")
         panel.loglog(rows[:, 0], np.maximum(rows[:, 2], 0.5), color="#1b9e77", lw=1, label="realised")
         panel.set_title(name, fontsize=10)
-        for share, text in ((1.0, "K"), (0.1, "K/10")):
+        for text, share in SHARES.items():
             if where := curve["below"][text]:
                 panel.axvline(where, color="#d95f02", lw=0.6, alpha=0.6)
                 panel.text(where * 1.1, 1.3 if share == 1 else 4, f"< {text}\n{where:,}", fontsize=7, color="#a04000")
@@ -198,6 +195,7 @@ def main() -> None:
         "certified < K/10 at",
         "K",
         "certified",
+        "afterwards",
         "expected",
         "realised",
     )
@@ -210,10 +208,14 @@ def main() -> None:
         first = Kept(arguments.out, case, 0)
         rows = first.go_on(arguments.episodes)
         primal, problem, mdp = first.primal, first.problem, first.mdp
-        below = known_below(arguments.out, case.name, primal, problem)
+        below = {text: first_below(primal, problem, share) for text, share in SHARES.items()}
         old = algorithm1(B=primal.B, width="theory")[0]
+        curve = [certified(primal, problem, k) for k in CURVE]
+        for text, share in SHARES.items():
+            if (since := below[text]) is not None:  # and it stays below
+                assert all(most < share * k for k, most in zip(CURVE, curve, strict=True) if k >= since)
         curves[case.name] = {
-            "certified": [certified(primal, problem, k) for k in CURVE],
+            "certified": curve,
             "theory": [certified(old, problem, k) for k in CURVE],
             "rows": rows,
             "below": below,
@@ -221,10 +223,15 @@ def main() -> None:
         k, expected, realised = rows[-1]
         late = interval([late_exponent(one, arguments.short) for one in [*others, rows]])
         sizes = f"{mdp.n_states} {mdp.n_actions} {mdp.horizon}"
-        found = [f"{below[text]:,}" if below[text] else "-" for text in ("K", "K/10")]
-        numbers = [f"{x:,.0f}" for x in (k, certified(primal, problem, int(k)), expected, realised)]
+        found = [f"{since:,}" if since else "-" for since in below.values()]
+        numbers = (k, certified(primal, problem, int(k)), float(resets_upper(realised, P)), expected, realised)
         table.add_row(
-            case.name, sizes, f"{primal.B:.3g}", *found, *numbers, f"{late.mean:.3f} [{late.low:.3f}, {late.high:.3f}]"
+            case.name,
+            sizes,
+            f"{primal.B:.3g}",
+            *found,
+            *(f"{x:,.0f}" for x in numbers),
+            f"{late.mean:.3f} [{late.low:.3f}, {late.high:.3f}]",
         )
     console = Console(width=170)
     console.print(

@@ -60,3 +60,19 @@ def test_it_goes_on_where_it_stopped(
     monkeypatch.setattr(sys, "argv", ["rates.py", "--table", str(file)])
     rates.main()
     assert capsys.readouterr().out.splitlines()[-1] == row
+
+
+def test_files_of_several_processes_are_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ranges of seeds in files of their own; what two of them have is counted once."""
+    monkeypatch.setattr(rates, "variants", lambda: iter([LEDGE]))
+    tables = []
+    for name, seeds in (("whole", "4"), ("first", "0:3"), ("second", "2:4")):
+        monkeypatch.setattr(sys, "argv", ["rates.py", "--out", str(tmp_path / name), "--seeds", seeds])
+        rates.main()
+        tables.append(capsys.readouterr().out)
+    monkeypatch.setattr(sys, "argv", ["rates.py", "--table", str(tmp_path / "second"), str(tmp_path / "first")])
+    rates.main()
+    assert capsys.readouterr().out == tables[0]
+    assert "| 400 | 4 |" in tables[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from tests.mutants.battery import forged, mutant
 from tests.mutants.honest import features, learn, nearly_linear
@@ -11,6 +12,7 @@ from tests.mutants.honest import features, learn, nearly_linear
 import resetfree as rf
 from resetfree.core.certificate import Certificate
 from resetfree.players.primal.linear_ucb import LinearUCB
+from resetfree.players.shared import proved_linear
 from resetfree.theory.certificates import OPTIMISM, certify
 
 
@@ -65,6 +67,14 @@ class Unwidened(LinearUCB):
 def _() -> list[Certificate]:
     mdp, settings = nearly_linear()
     return certify(learn(Unwidened(**settings), problem=mdp, episodes=3000))
+
+
+@mutant("data pooled over actions that lead nowhere, as if they were samples of r + V(s')")
+def _() -> list[Certificate]:
+    mdp = rf.make("random-linear-v0", n_states=4, n_actions=2, d=2, horizon=3).replace(boundary="literal")
+    with patch.object(proved_linear, "pooled_lacks", lambda *_: {}):
+        player = LinearUCB(width="proved", pooled=True)
+        return certify(learn(player, problem=mdp, episodes=2000, feedback="realised"))
 
 
 @mutant("falls in every round of a small problem")

@@ -14,6 +14,8 @@ from resetfree.game.capabilities import RaisesMultiplier
 from resetfree.players.dual.doubling import Doubling
 from resetfree.theory.assumptions import dual_class
 from resetfree.theory.certificates import certify
+from resetfree.theory.certificates.anytime import DELTA
+from resetfree.theory.certificates.claims_rates import primal_bound
 from resetfree.theory.certificates.claims_unknown_bound import UNKNOWN_B
 
 
@@ -94,10 +96,27 @@ def test_where_the_patience_is_not_proved_to_suffice_the_claim_is_tuned() -> Non
     found = [c for c in certify(patient) if c.claim in UNKNOWN_B]
     assert [(c.status, c.holds) for c in found] == [("proved", True)] * 2
     assert found[0].why.startswith("with probability at least 0.89")
+    far = {**patient.columns, "lam": np.full_like(patient.columns["lam"], 2e6)}  # above B: no reason to say nothing
+    found = [c for c in certify(dataclasses.replace(patient, columns=far)) if c.claim in UNKNOWN_B]
+    assert [(c.status, c.refuted) for c in found] == [("proved", True), ("proved", False)]
     narrow = rf.learn("thresholds-v0", "linear-ucb", Doubling(patience=1e12), settings=settings, **{**asked, "B": 1.5})
     assert "is for multipliers up to B" in next(c for c in certify(narrow) if c.claim == UNKNOWN_B[0]).why
     other = rf.learn("thresholds-v0", "best-response", Doubling(), episodes=20, feedback="exact")
     assert [c.status for c in certify(other) if c.claim in UNKNOWN_B] == ["not applicable"] * 2
+
+
+def test_a_bound_that_grows_with_the_root_of_resets_is_solved_for_them() -> None:
+    """The largest n <= x + y sqrt(n), in place of x + y sqrt(K): less patience is proved to suffice."""
+    settings = {"primal": {"width": "proved", "anytime": True}}
+    asked: dict[str, Any] = {"episodes": 12_000, "feedback": "realised", "B": 2.0, "settings": settings}
+    run = rf.learn("ledge-v0", "linear-ucb", Doubling(patience=8000.0), **asked)
+    found = {c.claim: c for c in certify(run)}
+    x, y = primal_bound(run).most, primal_bound(run).per_root_reset
+    n = found[UNKNOWN_B[0]].detail["primal"]
+    assert n == pytest.approx(x + y * np.sqrt(n))
+    assert 1.5 * n < x + y * np.sqrt(12_000)
+    assert (np.e - 1) * n + np.log(1 / DELTA) < 8000 < (np.e - 1) * (x + y * np.sqrt(12_000))
+    assert all(found[claim].status == "proved" and found[claim].holds for claim in UNKNOWN_B)
 
 
 def test_forged_multipliers_and_resets_are_found() -> None:

@@ -147,7 +147,7 @@ def bellman_slack(mdp: rf.FiniteMDP, policy: Floats, q_r: Floats, q_c: Floats, w
         dead = mdp.last_reset if h == mdp.n_transitions - 1 else mdp.reset
         layer = mdp.transition.matrix(0 if mdp.transition.stationary else h)
         target_r = mdp.reward[mdp.model.reward_of_step[h]] + (layer @ np.where(dead, 0.0, v_r)).reshape(shape[1:])
-        target_c = (layer @ np.where(dead, 1.0, v_c)).reshape(shape[1:])
+        target_c = (layer @ np.where(dead, 1.0, v_c)).reshape(shape[1:]) * (h < mdp.n_transitions)
         live = ~mdp.reset
         for slack in (
             q_r[h] - target_r,

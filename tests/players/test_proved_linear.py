@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from math import log, sqrt
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.players.test_linear_ucb import bellman_slack, game_of, with_features
 import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load
+from resetfree.players.primal.greedy_composite import GreedyComposite
 from resetfree.players.primal.linear_ucb import LinearUCB
 from resetfree.players.shared.determinant_states import DeterminantState
 from resetfree.players.shared.interval_states import IntervalState
@@ -118,6 +119,10 @@ def test_the_fast_pass_is_the_integral_over_all_levels(case: str) -> None:
 PROBLEMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ledge": (rf.make("ledge-v0", places=3, horizon=3, fall=0.3), {}),
     "ledge, pooled": (rf.make("ledge-v0", places=3, horizon=3, fall=0.3), {"pooled": True}),
+    "ledge, pooled, literal": (
+        rf.make("ledge-v0", places=3, horizon=3, fall=0.3).replace(boundary="literal"),
+        {"pooled": True},
+    ),
     "features": (rf.make("random-linear-v0", n_states=5, n_actions=3, d=3, horizon=2), {}),
     "features, pooled": (rf.make("random-linear-v0", n_states=5, n_actions=3, d=3, horizon=2), {"pooled": True}),
 }
@@ -187,6 +192,28 @@ def test_the_statement_says_which_bound_it_is() -> None:
     assert phi is not None
     long = rf.make("grid-v0").replace(phi=2 * phi).problem()
     assert "longer than 1" in LinearUCB(B=3.0, width="proved").statement(long, 10).why
+
+
+def test_no_theorem_covers_a_pooled_regression_of_actions_that_lead_nowhere() -> None:
+    """The last action of a literal episode has no next state: pooled, it is a sample of r + 0, and V_r falls below."""
+    moves = rf.make("random-linear-v0", n_states=4, n_actions=2, d=2, horizon=2)
+    nowhere = moves.replace(boundary="literal")
+    slack = {}
+    for mdp, pooled in product((moves, nowhere), (False, True)):
+        primal, game, rounds = game_of(mdp, 5_000, B=1.3, width="proved", pooled=pooled)
+        for _ in rounds:
+            pass
+        policy, _, _, q_r, q_c = primal.backward(game.primal, 1.0)
+        game.primal.beta_r = game.primal.beta_c = 1.0  # how far off they are is checked elsewhere
+        slack[mdp.boundary, pooled] = bellman_slack(mdp, policy, q_r, q_c, np.full(q_r.shape, 1e3), game.primal)
+        for player in (primal, GreedyComposite(B=1.3, width="proved", pooled=pooled)):
+            stated = player.statement(mdp.problem(), 5_000)
+            assert stated.covered == (mdp is moves or not pooled)
+            assert stated.covered or "leads nowhere" in stated.why
+    assert slack.pop(("literal", True)) < -0.1
+    assert min(slack.values()) >= -1e-9
+    counted = LinearUCB(B=1.0, width="proved", pooled=True)  # intervals count moves apart
+    assert counted.statement(rf.make("ledge-v0", horizon=2).replace(boundary="literal").problem(), 10).covered
 
 
 @pytest.mark.parametrize("settings", [{"lagged": True}, {"split": False}])

@@ -107,3 +107,11 @@ def test_greedy_has_no_temperature_and_any_multiplier_up_to_the_bound() -> None:
             delta = log_cover(c, h, m, 1.0) + log(2 * 5 * (m + 1) * (m + 2) / c.p)
             needed = R / 2 * sqrt(10 + 2 * delta) + 1 + 2.0 * (R + 1)
             assert beta_r[h] + lam * beta_c[h] == pytest.approx(needed)
+
+
+def test_long_horizons_ask_once_for_each_step() -> None:
+    """Each step's width needs that of the next one, for rewards and for costs: not 2^60 times."""
+    c = CoverWidth(3, 60, 0.0375, 40.0, 16.0, reg=1.0, noise=0.0)
+    beta_r, beta_c = cover_betas(c, np.full(60, 30.0), np.full(60, 1000.0))
+    assert (np.diff(beta_r) < 0).all()
+    assert (np.diff(beta_c) < 0).all()

@@ -11,6 +11,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from benchmarks.coverage import ever_outside, interval_left, width_left
 from numpy.typing import NDArray
 from scipy.special import rel_entr
 from scipy.stats import binom
@@ -57,6 +58,25 @@ def test_all_sets_are_in_their_intervals_as_often_as_the_width_says(parts: Float
 
 def test_a_quarter_of_the_radii_is_too_little(parts: Floats) -> None:
     assert (parts > 0.25).sum() > SEEDS / 2
+
+
+@pytest.mark.parametrize("q", [0.5, 0.2, 0.03])
+@pytest.mark.parametrize("delta", [0.05, 0.5])
+def test_a_coin_leaves_its_interval_no_more_often_than_it_says(q: float, delta: float) -> None:
+    """The probability itself, of all sequences of 500 tosses; and a smaller part of the radii is too little."""
+    for left in (interval_left, width_left):
+        assert 0 < ever_outside(q, 500, left(delta)) <= delta
+    assert ever_outside(q, 500, interval_left(delta, 0.3)) > delta
+    assert ever_outside(q, 500, width_left(delta, 0.05)) > delta
+
+
+def test_the_recursion_counts_what_sampling_finds() -> None:
+    tosses = np.random.default_rng(0).random((4000, 200)) < 0.3
+    n = np.arange(1, 201)
+    shares = np.cumsum(tosses, axis=1) / n
+    kl = rel_entr(shares, 0.3) + rel_entr(1 - shares, 0.7)
+    found = float((kl > (np.log(2) + np.log(2 * np.sqrt(n))) / n).any(axis=1).mean())
+    assert ever_outside(0.3, 200, interval_left(0.5)) == pytest.approx(found, abs=4 * sqrt(0.25 / 4000))
 
 
 def test_noise_stays_within_its_radius() -> None:

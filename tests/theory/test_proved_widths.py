@@ -137,9 +137,10 @@ def test_sums_over_visits_are_the_largest_that_any_order_of_visits_has(pooled: b
         sums, episodes = np.zeros(2), np.reshape(visits, (rounds, -1))
         for k, episode in enumerate(episodes):
             known = np.bincount(episodes[: max(k - late, 0)].ravel(), minlength=cells)
-            for cell in episode:
+            for h, cell in enumerate(episode):
                 d, y = terms(int(known[cell]))
-                sums += [d + float(known[cell] == 0) * (1 if pooled else 2), y if cell < 2 else 0.0]
+                ahead = H - 1 - h if pooled else 1  # the weight H - h; else all steps are one step of weight 1
+                sums += [ahead * d + float(known[cell] == 0) * (1 if pooled else 2), y if cell < 2 else 0.0]
         worst = np.maximum(worst, sums)
     found = overestimates(problem, width, pooled, p, rounds, late)
     D = 3 * float(resets_upper(worst[0] / 3, EACH_SUM * p))
@@ -148,6 +149,32 @@ def test_sums_over_visits_are_the_largest_that_any_order_of_visits_has(pooled: b
     assert found.costs_per_root >= sqrt(2 * min(Y, 2 * rounds)) - 1e-9
     if not pooled and late == 0:  # and no larger
         assert found == pytest.approx((min(D, 3 * rounds), sqrt(2 * min(Y, 2 * rounds))))
+
+
+def test_pooled_sums_weigh_each_step_by_what_can_follow_it() -> None:
+    """All 4,096 orders of two episodes of three steps in four cells, of terms that fall fast; and T(K) + T(2 K)."""
+    problem, rounds, p, H = rf.make("ledge-v0", horizon=3).problem(), 2, 0.999, 3
+    width = interval_width(problem, True, p, 0.0)._replace(log_term=-0.6)
+
+    def term(n: int) -> float:
+        return min(sqrt(2 * (width.log_term + log(2 * sqrt(n))) / n), 1.0) if n else 1.0
+
+    worst, spread = 0.0, [term(max(i // 4 - (H - 1), 0)) for i in range(H * rounds)]  # four cells, H - 1 unknown
+    for visits in product(range(4), repeat=H * rounds):
+        total = 0.0
+        for k in range(rounds):
+            known = np.bincount(visits[: H * k], minlength=4)
+            for h, cell in enumerate(visits[H * k : H * (k + 1)]):
+                total += (H - 1 - h) * term(int(known[cell])) + float(known[cell] == 0)
+        worst = max(worst, total)
+    most = sum(spread[:rounds]) + sum(spread[: 2 * rounds]) + H * rounds
+    found = overestimates(problem, width, True, p, rounds, 0).rewards
+    assert found == pytest.approx(min(6 * float(resets_upper(most / 6, EACH_SUM * p)), 6 * rounds))
+    assert most >= worst
+    long = overestimates(problem, width, True, p, 5000, 0).rewards
+    spread = [term(max(i // 4 - (H - 1), 0)) for i in range(2 * 5000)]
+    most = sum(spread[:5000]) + sum(spread) + 4 * H
+    assert long == pytest.approx(6 * float(resets_upper(most / 6, EACH_SUM * p)))
 
 
 def test_the_largest_error_of_a_regression_is_at_a_corner() -> None:

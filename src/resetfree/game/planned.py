@@ -25,13 +25,18 @@ def depends_on_length(player: Any, problem: Problem, planned: int, rounds: int) 
     if _fixed(player.statement(problem, planned)) != _fixed(player.statement(problem, rounds)):
         return True
     one, other = (list(_leaves(player.init(problem, episodes, 0))) for episodes in (planned, rounds))
-    return len(one) != len(other) or not all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    return len(one) != len(other) or not all(map(_same, one, other))
 
 
 def _fixed(said: Statement) -> tuple[object, ...]:
     """What a player uses in every round, without the bounds on its regret, which grow with the rounds."""
     used = {name: value for name, value in said.constants.items() if "regret_bound" not in name}
     return used, said.covered, said.most_resets
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two arrays are equal; nan, for what a player does not use, is."""
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f" and other.dtype.kind == "f"))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -36,6 +36,7 @@ What is proved holds for plans that are kept: the class does not depend on when 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, floor, log, log2, sqrt
 from typing import NamedTuple
 
@@ -84,6 +85,7 @@ def cover_betas(c: CoverWidth, growth: Floats, counts: Floats) -> Floats:
     return c.part * found
 
 
+@lru_cache(maxsize=4096)  # rewards and costs ask for the same next step: 2^H calls without it
 def _step(c: CoverWidth, h: int, g: float, n: float) -> tuple[float, float]:
     """beta_r and beta_c of one step; h from 0."""
     ahead, ridge = float(c.horizon - 1 - h), sqrt(c.reg * c.d)  # ahead: H - h

@@ -34,8 +34,11 @@ V_c^k is below that of the policy, so P V_c is at most the probability q of a re
 episode add up to at most H V_c^{pi^k}(s_1) in expectation. With Cauchy's inequality over all steps and episodes
     sum of V_r^k - V_r^{pi^k} <= D,   sum of V_c^{pi^k} - V_c^k <= sqrt(Y H Resets),
 D and Y the expected sums of (H - h) d_n + [n = 0] and of y_n. The realised sums are at most what they are if the visits
-of a step are spread evenly over its cells, as d_n and y_n fall; those expected given the past exceed them by no
-more than `anytime.resets_upper` says, for terms in [0, 1] as for coins: exp(-t X) <= 1 - (1 - exp(-t)) X. Hence
+of a step are spread evenly over its cells, as d_n and y_n fall. Where data are pooled, a weight H - h is a sum of
+ones, [H - h >= j] for j = 1 .. H - 1; at most (H - j) K visits have the j-th one, and the d_n of any m visits add up to
+at most T(m), those of m visits spread evenly: together T(K) + ... + T((H - 1) K). The sums expected given the past
+exceed the realised ones by no more than `anytime.resets_upper` says, for terms in [0, 1] as for coins:
+exp(-t X) <= 1 - (1 - exp(-t)) X. Hence
     R_p(pi*) <= sum of H log|A| / alpha_k + D + B sqrt(Y H Resets),
 with any weights in [0, B] in place of the multipliers: the cost's part grows with the root of Resets, not of K.
 p is split in p' = 3p/4 (with noisy rewards half of it for them) and p/8 for each of the two sums.
@@ -54,7 +57,9 @@ sqrt(d) for costs,
     beta_r = ((H - h)/2 + noise) sqrt(g + 2 log(N / p')) + sqrt(reg d) (H - h + 1),
     beta_c = (1/2) sqrt(g + 2 log(N / p')) + sqrt(reg d),
 N the corners of all regressions. The rate is that of the paper's theorem with these widths, g at its largest,
-d log(1 + K / (d reg)). For far more states than d^2 the width "theory", which covers values instead, is smaller.
+d log(1 + K / (d reg)). Pooled, a regression needs samples of one function of s': not where the end of an episode can
+be a reset, nor where its last action leads nowhere (a sample without s' is not one with V(s') = 0). For far more
+states than d^2 the width "theory", which covers values instead, is smaller.
 
 **Nearly linear** (`determinant_width` with a `misfit`). Where P is within eps_P and r within eps_r of linear (legend of
 `assumptions.misspecification`), the corners are as before, with the true P; what is new is that the mean of a datum
@@ -194,18 +199,20 @@ def overestimates(
     n = np.arange(1, max(visits // max(live, 1) + 2 - lag, 1), dtype=np.float64)
     x = (width.log_term + np.log(2.0) + 0.5 * np.log(n)) / n
 
-    def most(among: int, later: Floats) -> float:
-        """The largest sum over all visits, spread over so many cells, of 1 at first and later on of these terms."""
+    def most(among: int, later: Floats, visits: int = visits) -> float:
+        """The largest sum over so many visits of so many cells, of 1 at first and later on of these terms."""
         terms = np.concatenate([np.ones(lag + 1), later])
         whole, rest = divmod(visits, max(among, 1))
         return float(among * terms[:whole].sum() + rest * terms[whole])
 
     steps = 1 if pooled else H  # of so many visits each
-    ahead = float(H - 1) if pooled else H * (H - 1) / 2.0  # of the weights H - h: the largest, or all together
     reward_noise = np.zeros_like(n)
     if width.noise > 0:
         reward_noise = np.minimum(2 * width.noise * np.sqrt((n + 1) * (np.log(n + 1) + 2 * width.noise_log)) / n, 1.0)
-    D = ahead * most(cells, np.minimum(np.sqrt(2 * x), 1.0)) + steps * most(cells, reward_noise)
+    d_n = np.minimum(np.sqrt(2 * x), 1.0)
+    # With the weights H - h: T(K) + T(2 K) + ..., or each step by itself.
+    D = sum(most(cells, d_n, j * rounds) for j in range(1, H)) if pooled else H * (H - 1) / 2 * most(cells, d_n)
+    D += steps * most(cells, reward_noise)
     Y = steps * most(live, np.minimum(8 * x, 1.0))
     D_largest, delta = H * (H + 1) / 2.0, EACH_SUM * p
     expected_D = D_largest * float(resets_upper(D / D_largest, delta))

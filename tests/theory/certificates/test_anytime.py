@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.transitions import Floats
@@ -53,6 +54,19 @@ def test_resets_stay_between_the_bounds_at_all_rounds(probability: Callable[[int
     below = (expected < resets_lower(happened, DELTA) - 1e-9).any(axis=1)
     assert above.sum() <= MOST
     assert below.sum() <= MOST
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.05, 0.5])
+def test_no_process_of_small_probabilities_beats_the_bound(delta: float) -> None:
+    """Exactly, for resets that come one by one at random times (Poisson): Resets(k) is then time, and the bound fails
+    if at some time U(n) no more than n resets have happened. Probabilities of each number, n by n."""
+    n_most, time, failed = 120, 0.0, 0.0
+    bound, alive = resets_upper(np.arange(n_most), delta), np.eye(1, 600)[0]
+    for n, now in enumerate(bound):
+        alive = np.convolve(alive, poisson.pmf(np.arange(200), now - time))[:600]
+        failed, time = failed + float(alive[: n + 1].sum()), float(now)
+        alive[: n + 1] = 0.0
+    assert delta / 4 < failed <= delta  # and it is not far from failing
 
 
 def test_a_smaller_bound_would_not_be_covered() -> None:

@@ -22,6 +22,7 @@ from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates import OPTIMISM, RATES, certify, primal_bound
 from resetfree.theory.certificates.anytime import DELTA
+from resetfree.theory.certificates.claims_rates import solved_for_resets
 from resetfree.theory.widths import theory_beta
 
 
@@ -322,6 +323,42 @@ def test_the_rate_is_its_formula() -> None:
     chance = min(primal + dual + b * sqrt(K * level / 2), 2 * (primal + dual) + 4 * (e - 2) * b**2 * level)
     assert find(found, RATES[2]).rhs == pytest.approx(chance, rel=1e-12)
     assert find(found, RATES[1]).detail["trivial"] == K * H
+
+
+def test_an_extended_run_is_certified_by_what_holds_in_all_rounds_at_once() -> None:
+    """To go on may have been decided by what happened: Azuma's bound is for the planned rounds, Freedman's for all."""
+    settings = {"primal": {"width": "proved", "anytime": True}}
+    run = learn("ledge-v0", episodes=300, feedback="realised", settings=settings)
+    extended = dataclasses.replace(run, spec={**run.spec, "episodes": 200})
+    whole, late = (find(certify(one), RATES[2]) for one in (run, extended))
+    assert whole.status == late.status == "proved"
+    rest, root = late.detail["primal"] + late.detail["dual"], late.detail["per_root"]
+    b, level = run.spec["B"], log(2 / DELTA)
+    assert late.rhs == pytest.approx(solved_for_resets(2 * rest + 4 * (e - 2) * b**2 * level, 2 * root, 300))
+    azuma = solved_for_resets(rest + b * sqrt(300 * level / 2), root, 300)
+    assert azuma < late.rhs
+    assert whole.rhs == pytest.approx(azuma)
+
+
+def test_a_cap_that_grows_with_the_rounds_is_no_cap_of_an_extended_run() -> None:
+    """Multipliers that double at every reset: 3 planned rounds bound them by 8, and 40 rounds do not."""
+    settings = {"primal": {"width": "proved", "anytime": True}}
+    run = learn("ledge-v0", dual="doubling", episodes=40, feedback="realised", B=1e6, settings=settings)
+    assert run.columns["lam"].max() > 8
+    assert find(certify(run), RATES[2]).applies
+    extended = dataclasses.replace(run, spec={**run.spec, "episodes": 3})
+    found = find(certify(extended), RATES[2])
+    assert not found.applies
+    assert "planned only" in found.why
+
+
+def test_what_the_resets_so_far_allow_is_vacuous_while_every_round_may_be_one() -> None:
+    for episodes, vacuous in ((3, True), (60, False)):
+        found = find(
+            certify(learn("grid-v0", primal="best-response", episodes=episodes, seed=1)), "Resets are at most what"
+        )
+        assert (found.detail["vacuous"], found.detail["trivial"]) == (vacuous, episodes)
+        assert (found.detail["upper"] == episodes) == vacuous
 
 
 def test_an_interrupted_run_is_certified_as_far_as_it_went() -> None:

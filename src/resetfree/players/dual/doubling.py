@@ -53,6 +53,8 @@ class Doubling(DualPlayer[DoublingState]):
       (e - 1) sum V_c + ln(1/delta) with probability 1 - delta: fewer than tau_J, and phase J never ends. Phases before
       it end after ceil(tau_j) resets. Regret = R_p(pi*) + R_d(0) <= P(lam_J), as R_d(0) <= 0.  []
       If P(b) = 0, as for a best response, V_c = 0 in phase J: no chance is left, and any patience will do.
+    Where the regret of such rounds is bounded by x + y sqrt(their expected resets), as that of the width "proved" is,
+    these are at most P for the largest P <= x + y sqrt(P): in both inequalities, and in Regret with all resets in it.
     With P(b) = x + b y, patience = (e - 1) x + ln(2/delta) and growth = (e - 1) y are enough for every lambda*, and the
     phases before J cost at most (e - 1) (J x + 2 lambda* y) + J (1 + ln(2/delta)) resets: the order of P(2 lambda*),
     which a player who knows B pays as well. The price is the factor 2 of lam_J, and J = log2(lambda* / first).

@@ -22,7 +22,7 @@ from resetfree.players.shared.continuum_players import ContinuumState, no_states
 from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.method import Build, Method, against
 from resetfree.players.shared.pair_features import dimension_of, longer_than_one
-from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, dyadic
+from resetfree.players.shared.requirements import bound_of, check_multiplier, covered_unless, dyadic, pooled_lacks
 from resetfree.players.shared.ridge_players import HasRidge, Samples, Switching, add, doubled, no_samples
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
@@ -256,14 +256,14 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
         constants: dict[str, Any] = {**limit, "beta_r": beta_r, "beta_c": beta_c, "reg": self.ridge(), "p": self.p}
         rare = self.switching == "rare" or (self.switching is None and on_continuum(problem))
         constants |= {"width": self.width, "switching": "rare" if rare else "every", "d": dimension_of(problem)}
-        proved, ends = self.width == "proved", self.pooled and problem.end_resets
+        proved = self.width == "proved"
         bound = COVER if on_continuum(problem) else CORNERS
         if proved:
             constants["bound"] = bound
         lacks = {
             "the width is tuned, not proved": self.width == "tuned",
             "data are pooled over the steps": self.pooled and not proved,
-            "data are pooled over the steps, and the end of an episode can call for a reset": ends and proved,
+            **pooled_lacks(problem, self.pooled and proved),
             "the proved width is for ridge 1": self.ridge() != 1.0 and not proved,
             "a feature is longer than 1": longer_than_one(problem),
         }

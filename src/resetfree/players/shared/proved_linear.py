@@ -13,6 +13,7 @@ from resetfree.game.capabilities import PrimalRegretBound, Proof
 from resetfree.players.shared.determinant_states import DeterminantState, no_determinants
 from resetfree.players.shared.interval_states import IntervalState, no_intervals
 from resetfree.players.shared.pair_features import dimension_of, longer_than_one
+from resetfree.players.shared.requirements import pooled_lacks
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.anytime import resets_upper
@@ -170,11 +171,8 @@ class Determinants:
 
     def lacks(self) -> dict[str, bool]:
         """What a theorem would need, and whether it is missing."""
-        pooled = self.pooled and self.problem.end_resets
-        return {
-            "data are pooled over the steps, and the end of an episode can call for a reset": pooled,
-            "a feature is longer than 1": longer_than_one(self.problem),
-        }
+        long = {"a feature is longer than 1": longer_than_one(self.problem)}
+        return pooled_lacks(self.problem, self.pooled) | long
 
     def proof(self) -> Proof:
         """Linearity up to the misfit, and rewards no noisier than the problem says."""

@@ -77,6 +77,19 @@ def covered_unless(lacks: Mapping[str, bool], constants: dict[str, Any], why: st
     return Statement(constants, True, why)
 
 
+def pooled_lacks(problem: Problem, pooled: bool) -> dict[str, bool]:
+    """For `covered_unless`: where data of all steps are no samples of one regression of r + V(s').
+
+    An end that alone can be a reset makes V(s') of the last step another function; an action that leads nowhere
+    (literal boundary) is a sample without s', which would be taken for one with V(s') = 0.
+    """
+    words = "data are pooled over the steps, and the"
+    return {
+        f"{words} end of an episode can call for a reset": pooled and problem.end_resets,
+        f"{words} last action of an episode leads nowhere": pooled and problem.n_transitions < problem.horizon,
+    }
+
+
 def no_margin(authors: str, needs: str = "one start and ") -> str:
     """Why a theorem about constrained problems does not apply: what follows is up to the player."""
     none = "a policy that is safe with a margin, and at threshold zero there is none"

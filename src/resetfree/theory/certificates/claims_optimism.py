@@ -40,14 +40,16 @@ class Cover(NamedTuple):
     proof: Proof
 
 
-def primal_cover(run: Record) -> Cover:
+def primal_cover(run: Record, *, within_bound: bool = True) -> Cover:
     """Whether the primal player's optimism is proved here: its own statement, and what that rests on.
 
+    within_bound: False where it is the claim itself that no multiplier exceeds B.
     Whatever the statement rests on is checked on this run: multipliers up to the B that it names, or only one of them,
     the noise in rewards, Assumption 1, and linearity where the proof needs it. What cannot be checked is no proof.
     """
     stated, proof = run.statements["primal"], proof_of(run)
-    lacks = _lacks(run, proof) if stated["covered"] else str(stated["why"])
+    over = over_bound(run, proof) if within_bound else ""
+    lacks = (f"the theorem is {over}" if over else _lacks(run, proof)) if stated["covered"] else str(stated["why"])
     if lacks:
         return Cover("tuned", lacks, proof)
     measured = f"; {_distances(run.mdp)} of linear, measured" if run.mdp is not None and any(proof.misfit) else ""
@@ -57,8 +59,6 @@ def primal_cover(run: Record) -> Cover:
 def _lacks(run: Record, proof: Proof) -> str:
     """What the proof needs and this run lacks or cannot be checked for; empty if nothing is missing."""
     lam = run.columns["lam"]
-    if over := over_bound(run, proof):
-        return f"the theorem is {over}"
     if proof.one_multiplier and (lam != lam[0]).any():
         return f"the theorem is for a multiplier that never changes; here are {len(np.unique(lam))}"
     if past := began_with(run) or past_plan(run, "primal"):

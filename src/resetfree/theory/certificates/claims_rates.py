@@ -117,10 +117,13 @@ def _rate(
     return Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
 
 
-def primal_bound(run: Record) -> PrimalRegretBound:
-    """P of `rates`, as the primal player computes it; raises NotCertifiable if it has no such bound."""
+def primal_bound(run: Record, *, within_bound: bool = True) -> PrimalRegretBound:
+    """P of `rates`, as the primal player computes it; raises NotCertifiable if it has no such bound.
+
+    within_bound: False for the P of the rounds whose multipliers are at most B.
+    """
     player, name = known_player(run, "primal"), run.spec["primal"]["name"]
-    if over := over_bound(run, proof_of(run)):
+    if within_bound and (over := over_bound(run, proof_of(run))):
         raise NotCertifiable(f"The rate is {over}.")
     if past := began_with(run) or past_plan(run, "primal"):
         raise NotCertifiable(f"The rate does not hold here: {past}.")
@@ -147,17 +150,25 @@ def _with_chance(run: Record, proved: PrimalRegretBound, online: float, against:
     b^2 V_c. Both are known before the first round: lam by the dual player's own cap, lambda* at every possible
     start. Two ways, delta/2 each: Hoeffding and Azuma add b sqrt(K ln(2/delta) / 2); Freedman with
     eta = 1 / (2 (e - 2) b^2) adds Resets / 2 + 2 (e - 2) b^2 ln(2/delta), hence
-    Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K.
+    Resets <= 2 bound + 4 (e - 2) b^2 ln(2/delta), in which there is no K. The first is for all rounds up to the K that
+    was planned (a maximal inequality); a run that was extended may have been so because of what happened in it, and
+    only the second one, which holds in all rounds at once, is left.
     """
     if not isinstance(side.player, CapsMultiplier):
         name = run.spec["dual"]["name"]
         raise NotCertifiable(f"The dual player '{name}' declares no bound on its multipliers.")
-    episodes = run.spec["episodes"]
-    b = max(against.largest, side.player.largest_multiplier(run.problem_again(), episodes))
-    planned, level = max(len(run), episodes), log(2 / DELTA)
-    bound, root = proved.most + online, proved.per_root_reset
-    azuma = solved_for_resets(bound + b * sqrt(planned * level / 2), root, len(run))
-    return min(azuma, solved_for_resets(2 * bound + 4 * (e - 2) * b * b * level, 2 * root, len(run)))
+    episodes, problem = run.spec["episodes"], run.problem_again()
+    cap = side.player.largest_multiplier(problem, episodes)
+    if side.player.largest_multiplier(problem, max(episodes, len(run))) > cap:
+        raise NotCertifiable(
+            f"Multipliers are bounded by {cap:.6g} for the {episodes} episodes that were planned only."
+        )
+    b = max(against.largest, cap)
+    level, bound, root = log(2 / DELTA), proved.most + online, proved.per_root_reset
+    freedman = solved_for_resets(2 * bound + 4 * (e - 2) * b * b * level, 2 * root, len(run))
+    if len(run) > episodes:
+        return freedman
+    return min(solved_for_resets(bound + b * sqrt(episodes * level / 2), root, len(run)), freedman)
 
 
 def _check_signals(

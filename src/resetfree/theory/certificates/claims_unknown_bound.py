@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from math import ceil, e, log, sqrt
+from math import ceil, e, log
 
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import Comparator, RaisesMultiplier
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.claims_dual import DualSide
-from resetfree.theory.certificates.claims_optimism import Cover, likely
-from resetfree.theory.certificates.claims_rates import primal_bound
+from resetfree.theory.certificates.claims_optimism import likely, primal_cover
+from resetfree.theory.certificates.claims_rates import primal_bound, solved_for_resets
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
 
@@ -20,12 +20,14 @@ UNKNOWN_B = (
 )
 
 
-def unknown_bound(run: Record, cover: Cover, side: DualSide) -> list[Certificate]:
+def unknown_bound(run: Record, side: DualSide) -> list[Certificate]:
     """The largest multiplier against lam_J, and realised resets against the patience of the phases up to J.
 
-    The dual player has the theorem and its proof. With P the primal player's bound, N resets of a phase with multiplier
-    at least lambda* exceed (e - 1) P + ln(1/delta) with probability at most p + delta; 0 if P is.
-    Proved where the patience of phase J is more, and the primal player's proof is for multipliers up to lam_J.
+    The dual player has the theorem and its proof. With P the primal player's bound on the expected resets of the phase
+    (where it grows with their root, solved for them), its resets exceed (e - 1) P + ln(1/delta) with probability at
+    most p + delta; 0 if P is.
+    Proved where the patience of phase J is more, and the primal player's proof is for multipliers up to lam_J. Whether
+    multipliers exceed them is what is claimed, so that it decides nothing about what is proved.
     """
     player, against = side.player, side.against["lambda*"]
     if not isinstance(player, RaisesMultiplier):
@@ -38,11 +40,11 @@ def unknown_bound(run: Record, cover: Cover, side: DualSide) -> list[Certificate
             raise NotCertifiable("its phases must count the resets that happened")
         if ages is not None and not ages.all_new:
             raise NotCertifiable("some plans were made with the multiplier of an earlier phase")
-        phases, found = player.phases(against.largest), primal_bound(run)
+        phases, found = player.phases(against.largest), primal_bound(run, within_bound=False)
     except NotCertifiable as error:
         return [Certificate.not_applicable(claim, str(error)) for claim in UNKNOWN_B]
-    # A bound may grow with the root of Resets, which are at most K.
-    primal = found.most + found.per_root_reset * sqrt(len(run))
+    cover = primal_cover(run, within_bound=False)
+    primal = solved_for_resets(found.most, found.per_root_reset, len(run))
     last, spent = phases[-1], (e - 1) * primal + log(1 / DELTA) if primal > 0 else 0.0
     B, why = cover.proof.largest_multiplier, ""
     if spent >= last.patience:

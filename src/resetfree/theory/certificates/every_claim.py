@@ -46,7 +46,7 @@ def certify(run: Record) -> list[Certificate]:
         *dual_lemma(run, rounds, side),
         *optimism(run, known, cover),
         *rates(run, known, cover, side),
-        *unknown_bound(run, cover, side),
+        *unknown_bound(run, side),
         *nearly_in_class(run, known, side),
         *anytime_resets(run),
         *anytime_regret(run, known, cover),
