@@ -38,8 +38,8 @@ from resetfree.problems.stepping import SteppedProblem, playable
 
 SILENT = 3  # ticks without new sensors after which the safe action is sent
 TIMEOUT = 1.0  # seconds without new sensors after which an environment that states no `timeout` has failed
-AFTER = 0.15  # of its period after a machine's sensors come: where the ticks are put
-GOOD = (0.05, 0.4)  # the same: where they are left
+AFTER = 0.1  # of its period after a machine's sensors come: where the ticks are put
+GOOD = (0.05, 0.25)  # the same: where they are left
 WHOLE = 1e-3  # how close to a whole number the ratio of two rates must be, so that their ticks keep their distance
 
 
