@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import real_time
-from benchmarks.real_time import PARTS, is_done, main, read, table
+from benchmarks.real_time import PARTS, is_done, main, read, repeats, table
 from benchmarks.real_time_harm import WORLDS, changed
-from benchmarks.real_time_trials import SHORT, Measurement, Recorded, Sizes
+from benchmarks.real_time_trials import SHORT, Measurement, Recorded, Sizes, handover, lateness
 from tests.core.simulated_clock import Simulated
 
 TIMES = {"p50": 70.0, "p99": 630.0, "p99.9": 4628.0, "max": 8630.0}
@@ -90,6 +90,19 @@ def test_every_command_is_recorded_and_a_short_version_is_shorter(monkeypatch: p
     full = Sizes()
     assert (full.seconds, len(full.repeats), len(full.seeds), full.steps, full.kills) == (600.0, 3, 10, 5_000, 50)
     assert SHORT.seconds * len(SHORT.repeats) < full.seconds
+
+
+def test_parts_of_parts() -> None:
+    assert (repeats("3"), repeats("1:2")) == (range(3), range(1, 2))
+    keys = [one.key for one in lateness(Sizes(rates=(100.0, 500.0), repeats=range(1, 2)), Path())]
+    assert [(key["rate"], key["real_time"], key["repeat"]) for key in keys] == [
+        (100.0, False, 1),
+        (500.0, False, 1),
+        (500.0, True, 1),
+    ]
+    some = Sizes(classes=["real-time"], repeats=range(1))
+    assert [one.key["real_time"] for one in lateness(some, Path())] == [False, True]  # 100 Hz needs no class
+    assert {one.key["real_time"] for one in handover(some, Path())} == {True}
 
 
 def test_what_is_measured_is_not_measured_again_unless_it_was_shorter(
