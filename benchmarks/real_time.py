@@ -13,9 +13,9 @@ Parts, each on the cart-pole of `resetfree machine` in a process of its own, ove
   kills     random SIGKILLs of the process that acts, of its learner and of the machine: what is lost, and whether the
             run can be played again from its file (about an hour)
 One JSON line per measurement, written when it is made. What is in the file of results is not measured again, so that
-the same command goes on after Ctrl-C; --seeds 3:4, --rates 500 and --repeats 1 make parts of parts. --short takes a few
-minutes, and shows only that it works. Measure on cores with nothing else to do: each line has the load that it began
-with.
+the same command goes on after Ctrl-C; --seeds 3:4, --rates 500, --classes usual and --repeats 1:2 make parts of parts.
+--short takes a few minutes, and shows only that it works. Measure on cores with nothing else to do: each line has the
+load that it began with.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `benchmarks`, where this file is run as a script
 
 from benchmarks.real_time_harm import WORLDS, falls, kills
-from benchmarks.real_time_trials import QUANTILES, SHORT, Sizes, handover, lateness
+from benchmarks.real_time_trials import HIGHEST, QUANTILES, SHORT, USUAL, Sizes, handover, lateness
 
 PARTS = ("lateness", "handover", "falls", "kills")
 
@@ -65,15 +65,28 @@ def is_done(key: dict[str, Any], done: Iterable[dict[str, Any]]) -> bool:
     return any(key.items() <= one.items() for one in done)
 
 
+def repeats(text: str) -> range:
+    """So many, or from the first to before the end."""
+    return range(*map(int, text.split(":")))
+
+
 def _lateness_table(lines: list[dict[str, Any]]) -> list[str]:
-    rows = ["| rate | class | seconds | in time | p50 us | p99 | p99.9 | max | ticks skipped |", "|" + "---|" * 9]
-    for one in sorted(lines, key=lambda one: (one["rate"], one["real_time"], one["repeat"])):
+    names = "player | rate | class | seconds | in time | p50 us | p99 | p99.9 | max | skipped | learner busy"
+    rows = [f"| {names} | the machine: class | late itself |", "|" + "---|" * 13]
+    for one in sorted(lines, key=lambda one: (one["player"], one["rate"], one["real_time"], one["repeat"])):
         share = one["machine"]["in_time"] / max(one["machine"]["due"], 1)
         times = " | ".join(f"{one[name]:,.0f}" for name in QUANTILES)
-        missed = f"{one['skipped']} of {one['commands'] + one['skipped']}"
-        first = f"| {one['rate']:g} Hz | {one['class']} | {one['seconds']:g}"
-        rows.append(f"{first} | {share:.3%} of {one['machine']['due']:,} | {times} | {missed} |")
-    return rows
+        missed = f"{one['skipped']} of {one['commands'] + one['skipped']:,}"
+        own = f"{one['learner_busy']:.0%} | {one['machine']['class']} | {one['machine']['not_judged']}"
+        first = f"| {one['player']} | {one['rate']:g} Hz | {one['class']} | {one['seconds']:g}"
+        rows.append(f"{first} | {share:.3%} of {one['machine']['due']:,} | {times} | {missed} | {own} |")
+    return [
+        *rows,
+        "",
+        "In time: ticks of the machine before which the answer to its newest sensors came, as it counts them. Ticks "
+        "whose sensors the machine itself sent a quarter of a period late, or not at all, are in the last column, and "
+        "in no other.",
+    ]
 
 
 def _handover_table(lines: list[dict[str, Any]]) -> list[str]:
@@ -125,13 +138,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
     parser.add_argument("--seconds", type=float, help="of each measurement of lateness")
-    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--repeats", type=repeats, help="how many, or first:end")
+    parser.add_argument("--classes", type=lambda text: text.split(","), help="of lateness and the handover")
     parser.add_argument("--rates", type=lambda text: tuple(map(float, text.split(","))), help="in Hz, of lateness")
     parser.add_argument("--seeds", type=lambda text: range(*map(int, text.split(":"))), help="first:end, of falls")
     parser.add_argument("--kills", type=int)
     parser.add_argument("--plans", type=int, help="of each measurement of the handover")
     parser.add_argument("--learner", help="the scheduling class of the process that learns: lowest or usual")
     parser.add_argument("--player", help="the primal player: model-search or neural-search")
+    parser.add_argument("--machine", choices=(HIGHEST, USUAL.name), help="the scheduling class of the machine")
     parser.add_argument("--short", action="store_true", help="everything, as short as it can be")
     parser.add_argument("--out", type=Path, default=Path("real_time.jsonl"), help="lines are added to it")
     parser.add_argument("--table", nargs="+", type=Path, help="results files to make tables of")

@@ -187,7 +187,7 @@ def killed(repeat: int, sizes: Sizes, folder: Path) -> dict[str, Any]:
 
 def kills(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
     """Random SIGKILLs; no round that was committed may be lost, changed or doubled."""
-    for repeat in range(sizes.repeats):
+    for repeat in sizes.repeats:
         yield Measurement({"repeat": repeat, "kills": sizes.kills}, partial(killed, repeat, sizes, folder))
 
 

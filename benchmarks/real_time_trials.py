@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ import numpy as np
 
 import resetfree as rf
 from resetfree.core import plain_tree
-from resetfree.core.priority import Scheduling, take_highest, take_lowest
+from resetfree.core.priority import REAL_TIME, Scheduling, take_highest, take_lowest
 from resetfree.core.ticks import Ticks
 from resetfree.game.delayed import HeldPlan
 from resetfree.problems.operators import OperatorReset
@@ -37,6 +38,9 @@ RATES = (100.0, 500.0)
 LATE = 500.0  # Hz, from which the real-time class is measured besides
 HORIZON = 100
 MEGABYTE = 1_000_000
+HIGHEST = "highest"  # the real-time class, if it may
+ABOVE = 2 * REAL_TIME  # priority of a machine in it: above the process that acts
+REAL = "real-time"
 USUAL = Scheduling("usual", "It runs in the usual class, as it was asked to.")
 COMMAND = [sys.executable, "-m", "resetfree.show.cli"]
 
@@ -46,7 +50,8 @@ class Sizes:
     """How long everything lasts."""
 
     seconds: float = 600.0  # of a measurement of lateness
-    repeats: int = 3
+    repeats: range = range(3)
+    classes: Sequence[str] = (USUAL.name, REAL)
     seeds: range = range(10)
     steps: int = 5_000  # up in a row: it has learned
     most: int = 60_000  # steps after which a trial ends
@@ -56,6 +61,7 @@ class Sizes:
     rates: tuple[float, ...] = RATES
     learner: str = LOWEST  # the scheduling class of the process that learns
     player: str = "model-search"
+    machine: str = HIGHEST  # the scheduling class of the machine, which would have a processor of its own
 
 
 class Measurement(NamedTuple):
@@ -65,7 +71,7 @@ class Measurement(NamedTuple):
     made: Callable[[], dict[str, Any]]
 
 
-SHORT = Sizes(seconds=4.0, repeats=1, seeds=range(1), steps=200, most=600, every=10.0, kills=3, plans=100)
+SHORT = Sizes(seconds=4.0, repeats=range(1), seeds=range(1), steps=200, most=600, every=10.0, kills=3, plans=100)
 
 
 @contextmanager
@@ -87,6 +93,14 @@ def machine(folder: Path, rate: float, port: int = 0) -> Iterator[tuple[str, Pat
         process.kill()
         process.communicate()
         key.unlink(missing_ok=True)
+
+
+def raised(process: int) -> str:
+    """Give a machine the real-time class, as nothing that runs here would delay one; returns which class it has."""
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(process, os.SCHED_FIFO, os.sched_param(ABOVE))
+        return REAL
+    return USUAL.name
 
 
 def problem_at(url: str, key: Path, horizon: int = HORIZON) -> Any:
@@ -181,11 +195,25 @@ def act(where: tuple[str, Path], rate: float, real_time: bool, seed: int, sizes:
         ends[:] = ends or [time.monotonic() + sizes.seconds]
         return time.monotonic() > ends[0]
 
+    began = time.monotonic()
     options: dict[str, Any] = {"primal": sizes.player, "learner": sizes.learner, "progress": stop_when(over)}
     learned(problem_at(*where), rate=rate, seed=seed, **options)
+    learner = resource.getrusage(resource.RUSAGE_CHILDREN)  # the only process that this one has started
+    busy = (learner.ru_utime + learner.ru_stime) / (time.monotonic() - began)
     late = np.array(Recorded.late) / 1_000
     found = {name: round(float(np.percentile(late, share)), 1) for name, share in QUANTILES.items()}
-    return {"class": got[0].name, "commands": len(late), "skipped": Recorded.skipped, **found}
+    return {
+        "class": got[0].name,
+        "commands": len(late),
+        "skipped": Recorded.skipped,
+        "learner_busy": round(busy, 3),
+        **found,
+    }
+
+
+def classes(sizes: Sizes) -> list[bool]:
+    """Whether the process that acts takes the real-time class: each that is wanted."""
+    return [one == REAL for one in (USUAL.name, REAL) if one in sizes.classes]
 
 
 def lateness(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
@@ -193,13 +221,14 @@ def lateness(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
 
     def made(rate: float, real_time: bool, repeat: int) -> dict[str, Any]:
         with machine(folder, rate) as (url, key, counts):
+            which = raised(counts["pid"]) if sizes.machine == HIGHEST else USUAL.name
             found = apart(act, (url, key), rate, real_time, repeat, sizes)
-        names = ("due", "in_time", "falls", "watchdog", "skipped", "lost")
-        return {**found, "machine": {name: counts[name] for name in names}}
+        names = ("due", "in_time", "not_judged", "falls", "watchdog", "skipped", "lost")
+        return {**found, "machine": {"class": which, **{name: counts[name] for name in names}}}
 
     for rate in sizes.rates:
-        for real_time in (False, True) if rate >= LATE else (False,):
-            for repeat in range(sizes.repeats):
+        for real_time in classes(sizes) if rate >= LATE else [False]:
+            for repeat in sizes.repeats:
                 key = {"rate": rate, "real_time": real_time, "repeat": repeat, "seconds": sizes.seconds}
                 yield Measurement({**key, "player": sizes.player}, partial(made, rate, real_time, repeat))
 
@@ -260,8 +289,8 @@ def handover(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
         with tempfile.TemporaryDirectory(dir=_shared()) as boards, load(1):
             return apart(take, Path(boards) / "plans", sizes.plans, real_time, ahead)
 
-    for real_time in (False, True):
-        for repeat in range(sizes.repeats):
+    for real_time in classes(sizes):
+        for repeat in sizes.repeats:
             for ahead in (True, False):
                 key = {
                     "real_time": real_time,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.property.random_mdps import closed_mdp, sparse_policy
 from tests.property.strategies import exact
@@ -89,6 +89,20 @@ def online(dual: Any, mdp: rf.FiniteMDP, rule: Rule, seed: int) -> tuple[Any, ..
         state = dual.update(state, this)
         thetas.append(float(state.theta))
     return g, np.array(lam), np.array(thetas), based_on
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
+@example([*range(31)])  # all rounds with the first plan: where adding up the largest step of each round says too much
+def test_the_steps_that_old_plans_miss_are_at_most_twice_the_delay_times_the_root(late: list[int]) -> None:
+    k = np.arange(1, len(late) + 1)
+    based_on = np.maximum(k - 1 - np.array(late), 0)
+    d, roots = delays(based_on).max(), 1.0 / np.sqrt(k)
+    most = missed_steps(np.ones(len(k)), roots, based_on)
+    assert (most <= 2.0 * d * np.sqrt(k) + 1e-12).all()
+    each = np.cumsum(delays(based_on) / np.sqrt(based_on + 1.0))
+    assert (most <= each + 1e-12).all()
+    if late == [*range(31)]:
+        assert each[-1] > 2.0 * d * np.sqrt(k[-1])
 
 
 @pytest.mark.parametrize(

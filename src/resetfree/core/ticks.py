@@ -119,7 +119,7 @@ class Ticks:
         self.latest_ns = max(self.latest_ns, self.clock.now() - self._at(self.number))
 
     def shift(self, ns: int) -> None:
-        """Move the grid so much later, by less than a period; no tick passes by that."""
+        """Move the grid so much later, or earlier: no tick passes by that, so the next one must lie after now."""
         self._origin += ns
 
     def _at(self, number: int) -> int:

@@ -38,8 +38,8 @@ from resetfree.problems.stepping import SteppedProblem, playable
 
 SILENT = 3  # ticks without new sensors after which the safe action is sent
 TIMEOUT = 1.0  # seconds without new sensors after which an environment that states no `timeout` has failed
-AFTER = 0.15  # of its period after a machine's sensors come: where the ticks are put
-GOOD = (0.05, 0.4)  # the same: where they are left
+AFTER = 0.1  # of its period after a machine's sensors come: where the ticks are put
+GOOD = (0.05, 0.25)  # the same: where they are left
 WHOLE = 1e-3  # how close to a whole number the ratio of two rates must be, so that their ticks keep their distance
 
 
@@ -138,8 +138,7 @@ def rollout_at_rate(
     record = _Record(problem, state)
     original, reset, goals, ending = 0.0, False, 0, False
     if not ticks.begun:
-        _is_held(_base(problem))  # what came meanwhile is read, so that the first command answers the newest sensors
-        ticks.begin()
+        _begin(ticks, _base(problem))
     if moved:
         ticks.skip()
     with _pace(problem, ticks, safe) as pace:
@@ -266,7 +265,7 @@ class _Continuing(_Pace):
         super().__init__(ticks)
         self._base, self._safe = base, _native(problem, safe)
         self._timeout = int(SECOND * getattr(base, "timeout", TIMEOUT))
-        self._align = ticks.clock is MONOTONIC and hasattr(base, "arrival") and not _lockstep(base)
+        self._align = _can_align(ticks, base)
 
     def after_step(self, reset: bool) -> None:
         """The tick of the next step has come."""
@@ -299,10 +298,25 @@ class _Continuing(_Pace):
                 self._base.send(self._safe)
 
 
+def _begin(ticks: Ticks, base: Any) -> None:
+    """Lay the grid; what came meanwhile is read, so that the first command answers the newest sensors."""
+    held = _is_held(base)
+    ticks.begin()
+    if held and _can_align(ticks, base):  # it waits: so the first command goes out when those after it will
+        align(ticks, base)
+        ticks.wait()
+        _is_held(base)
+
+
+def _can_align(ticks: Ticks, base: Any) -> bool:
+    return ticks.clock is MONOTONIC and hasattr(base, "arrival") and not _lockstep(base)
+
+
 def align(ticks: Ticks, base: Any) -> None:
     """Put the ticks of a loop a little after a machine's sensors come, if both keep their distance.
 
     A tick just before they come would act on old ones, and its command would come too late or in time as chance has it.
+    Where ticks are moved, the next one is the first that is put so: none of the machine's is left out for it.
     """
     own = getattr(base, "rate", None)
     if own is None or abs(own / ticks.rate - round(own / ticks.rate)) > WHOLE or own < ticks.rate * (1.0 - WHOLE):
@@ -311,9 +325,13 @@ def align(ticks: Ticks, base: Any) -> None:
     came = base.arrival(1.5 / own)
     if came is None:
         return
-    after = (ticks.next_ns - came) % period / period
-    if not GOOD[0] <= after <= GOOD[1]:
-        ticks.shift(int((AFTER - after) % 1.0 * period))
+    after, late = (ticks.next_ns - came) % period / period, ticks.clock.now() - ticks.next_ns
+    moved = 0.0 if GOOD[0] <= after <= GOOD[1] else (AFTER - after) % 1.0 * period
+    if moved and moved - period > late:
+        moved -= period
+    elif moved <= late:  # sensors came so late that the next tick has passed
+        moved += (late - moved) // period * period + period
+    ticks.shift(round(moved))
 
 
 @contextmanager

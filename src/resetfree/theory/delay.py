@@ -114,9 +114,11 @@ def missed_steps(sizes: ArrayLike, steps: ArrayLike, based_on: ArrayLike) -> Flo
     at most sum_{based_on_i < l < i} b_l away from theta_{based_on_i}; neither does clip move numbers apart, and
     |<xi, theta - theta'>| g <= |x| |theta - theta'|.
 
-    With gradients up to G this is eta G^2 sum d_i for one step size eta (see `fixed_step`), B G^2 sum d_i /
-    sqrt(based_on_i + 1) for eta_l = B / sqrt(l). A multiplier that was made for another start adds
-    (lambda(theta_j, s_1^i) - lam^i) g_i, nothing where xi = 1.
+    With gradients up to G this is eta G^2 sum d_i for one step size eta (see `fixed_step`), and at most
+    2 d B G^2 sqrt(k) for eta_l = B / sqrt(l): step l is missed by rounds l < i <= l + d_i only, hence by at most d of
+    them, and sum_{l < k} 1 / sqrt(l) <= 2 sqrt(k). (Each round by itself misses at most d_i / sqrt(based_on_i + 1), but
+    these add up to more than that: to d (d + 1) / 2 where d + 1 rounds are played with the first plan.) A multiplier
+    that was made for another start adds (lambda(theta_j, s_1^i) - lam^i) g_i, nothing where xi = 1.
 
     sizes: [K] |x_k|.  steps: [K] b_k.
 

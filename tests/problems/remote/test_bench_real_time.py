@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks import real_time
-from benchmarks.real_time import PARTS, is_done, main, read, table
+from benchmarks.real_time import PARTS, is_done, main, read, repeats, table
 from benchmarks.real_time_harm import WORLDS, changed
-from benchmarks.real_time_trials import SHORT, Measurement, Recorded, Sizes
+from benchmarks.real_time_trials import SHORT, Measurement, Recorded, Sizes, handover, lateness
 from tests.core.simulated_clock import Simulated
 
 TIMES = {"p50": 70.0, "p99": 630.0, "p99.9": 4628.0, "max": 8630.0}
+MACHINE = {"class": "real-time", "due": 10_000, "in_time": 9_995, "not_judged": 3}
 LINES: list[dict[str, Any]] = [
     {"part": "kills", "killed": {"acting": 20, "learner": 18, "machine": 12}, "rounds": 900, "lost": 0, "replay": 0},
-    {"part": "lateness", "rate": 100.0, "real_time": False, "repeat": 0, "seconds": 600.0}
-    | {"class": "usual", "commands": 9990, "skipped": 10, **TIMES, "machine": {"due": 10_000, "in_time": 9_995}},
+    {"part": "lateness", "rate": 100.0, "real_time": False, "repeat": 0, "seconds": 600.0, "player": "model-search"}
+    | {"class": "usual", "learner_busy": 0.97, "commands": 9990, "skipped": 10, **TIMES, "machine": MACHINE},
     {"part": "handover", "class": "real-time", "real_time": True, "ahead": True, "taken": 100, "late p99": 87.0}
     | {f"taken {name}": value for name, value in TIMES.items()},
     *(
@@ -41,12 +42,15 @@ LINES: list[dict[str, Any]] = [
 def test_the_tables_say_what_was_measured() -> None:
     text = table([*map(json.dumps, LINES), "not a line"])
     rows = [row for row in text.splitlines() if row.startswith("|") and "---" not in row]
-    assert "| 100 Hz | usual | 600 | 99.950% of 10,000 | 70 | 630 | 4,628 | 8,630 | 10 of 10000 |" in rows
+    of_machine = "10 of 10,000 | 97% | real-time | 3 |"
+    assert (
+        f"| model-search | 100 Hz | usual | 600 | 99.950% of 10,000 | 70 | 630 | 4,628 | 8,630 | {of_machine}" in rows
+    )
     assert "| real-time | ahead | 100 | 70 | 630 | 4,628 | 8,630 | 87 |" in rows
     assert "| waits | 4 | 4.0 | 1.00 | 3 4 5+ | 6000 |" in rows
     assert "| at a rate | 4.5 | 4.5 | 1.29 | 4 5 | 6000 |" in rows  # 9 falls where there are 7, on the same seeds
     assert "| 20 | 18 | 12 | 900 | 0 | the same |" in rows
-    order = [text.index(word) for word in ("ticks skipped", "plans of 1 MB", "world", "played again")]
+    order = [text.index(word) for word in ("late itself", "plans of 1 MB", "world", "played again")]
     assert order == sorted(order)
     assert {one["part"] for one in LINES} == set(PARTS)
     assert WORLDS[0] == "waits"
@@ -84,8 +88,21 @@ def test_every_command_is_recorded_and_a_short_version_is_shorter(monkeypatch: p
         ticks.acted()
     assert (Recorded.late, Recorded.skipped) == ([5, 25_000_000, 7], 2)
     full = Sizes()
-    assert (full.seconds, full.repeats, len(full.seeds), full.steps, full.kills) == (600.0, 3, 10, 5_000, 50)
-    assert SHORT.seconds * SHORT.repeats < full.seconds
+    assert (full.seconds, len(full.repeats), len(full.seeds), full.steps, full.kills) == (600.0, 3, 10, 5_000, 50)
+    assert SHORT.seconds * len(SHORT.repeats) < full.seconds
+
+
+def test_parts_of_parts() -> None:
+    assert (repeats("3"), repeats("1:2")) == (range(3), range(1, 2))
+    keys = [one.key for one in lateness(Sizes(rates=(100.0, 500.0), repeats=range(1, 2)), Path())]
+    assert [(key["rate"], key["real_time"], key["repeat"]) for key in keys] == [
+        (100.0, False, 1),
+        (500.0, False, 1),
+        (500.0, True, 1),
+    ]
+    some = Sizes(classes=["real-time"], repeats=range(1))
+    assert [one.key["real_time"] for one in lateness(some, Path())] == [False, True]  # 100 Hz needs no class
+    assert {one.key["real_time"] for one in handover(some, Path())} == {True}
 
 
 def test_what_is_measured_is_not_measured_again_unless_it_was_shorter(
@@ -98,7 +115,7 @@ def test_what_is_measured_is_not_measured_again_unless_it_was_shorter(
         return {"killed": {}, "rounds": 1, "lost": 0, "replay": 0}
 
     def measured(sizes: Sizes, folder: Path) -> Iterator[Measurement]:
-        for repeat in range(sizes.repeats):
+        for repeat in sizes.repeats:
             yield Measurement({"repeat": repeat, "kills": sizes.kills}, lambda: one(sizes.kills))
 
     monkeypatch.setitem(real_time.MEASURED, "kills", measured)

@@ -120,10 +120,25 @@ def test_ticks_are_put_a_little_after_the_sensors(rate: float, every: int, begun
     period = SECOND / rate
     after = (ticks.next_ns - first) % period / period
     assert GOOD[0] - 1e-6 <= after <= GOOD[1] + 1e-6
-    assert 0 <= ticks.next_ns - before < period
+    assert begun < ticks.next_ns
+    assert -period <= ticks.next_ns - before < period
     moved = ticks.next_ns
     align(ticks, Sends(rate, first))
     assert ticks.next_ns == moved
+
+
+@pytest.mark.parametrize(
+    ("came", "now", "tick"), [(1.0, 1.02, 1.1), (2.0, 2.01, 2.1), (1.75, 1.8, 1.9)], ids=["early", "late", "well"]
+)
+def test_moving_the_ticks_leaves_none_of_the_machine_out(came: float, now: float, tick: float) -> None:
+    """Tick 0 is at 0.9 periods, so that the next would be at 1.9; the next sensors are those to be answered."""
+    period, world = SECOND // 100, Simulated()
+    world.now = round(0.9 * period)
+    ticks = Ticks(100.0, clock=world.clock)
+    ticks.begin()
+    world.now = round(now * period)
+    align(ticks, Sends(100.0, round(came * period)))
+    assert (ticks.wait(), world.now) == (0, round(tick * period))
 
 
 @pytest.mark.parametrize("rate", [70.0, 30.0, 200.0])

@@ -61,10 +61,13 @@ class Desk:
     def lever(self, number: int, token: bytes = TOKEN, sender: Any = OTHER) -> list[tuple[Header, bytes]]:
         return self.take(packet(Kind.LEVER, 0, 0, 0, PULL.pack(token, number)), sender)
 
-    def tick(self, ticks: int = 1) -> Any:
+    def tick(self, ticks: int = 1, late: int = 0) -> Any:
         """(applied, tick, life, flags, reward) and the sensors, None without a session."""
-        self.now += TICK * ticks
-        one = self.station.advance(self.now, ticks)
+        for _ in range(ticks - 1):
+            self.now += TICK
+            self.station.skip(self.now)
+        self.now += TICK
+        one = self.station.advance(self.now + late, late)
         return None if one is None else reading(*opened(one))
 
 
@@ -101,7 +104,8 @@ def test_it_moves_as_commanded_and_says_which_command_counted() -> None:
         assert paid == reward
         np.testing.assert_array_equal(seen, observation)
     counts = desk.station.counts
-    assert (counts.commands, counts.due, counts.in_time, counts.falls) == (199, 199, 199, 0)
+    assert (counts.commands, counts.due, counts.in_time, counts.falls) == (199, 198, 198, 0)
+    assert counts.not_judged == 1  # the first sensors are sent when they are asked for, not at a tick
 
 
 def test_without_commands_the_watchdog_takes_over_and_it_falls_and_stays_down() -> None:
@@ -230,10 +234,24 @@ def test_in_lockstep_a_command_is_one_tick_and_counts_once() -> None:
 def test_skipped_ticks_pass_and_are_counted() -> None:
     desk = Desk()
     desk.hello()
-    desk.command(1)
-    assert desk.tick(3)[1] == 3
-    assert desk.station.counts.skipped == 2
-    assert (desk.station.counts.due, desk.station.counts.in_time) == (1, 1)
+    desk.tick()
+    desk.command(1, answers=2)
+    assert desk.tick(3)[1] == 4
+    counts = desk.station.counts
+    assert counts.skipped == 2
+    assert (counts.due, counts.in_time, counts.not_judged) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.2, 0.3])
+@pytest.mark.parametrize("answers", [2, 1])
+def test_a_command_is_due_after_sensors_that_were_sent_on_time_and_after_no_others(late: float, answers: int) -> None:
+    desk = Desk()
+    desk.hello()
+    desk.tick(late=int(late * TICK))
+    desk.command(1, answers=answers)  # the newest sensors, or older ones
+    desk.tick()
+    counts, judged = desk.station.counts, late < 0.25
+    assert (counts.due, counts.in_time, counts.not_judged) == (judged, judged and answers == 2, not judged)
 
 
 def test_no_command_is_due_before_the_first_one_of_a_session_and_while_it_is_held() -> None:

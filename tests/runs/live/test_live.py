@@ -186,6 +186,7 @@ def test_ctrl_c_saves_the_run_and_ends_the_learner(tmp_path: Path) -> None:
     file = tmp_path / "a.rfrun"
     words = ["run", PROBLEM, "--primal", "tests.runs.live.quick_players:Quick", "--dual", "constant-penalty"]
     words += ["--bound", "1", "--rate", "1000", "--learner", "usual", "--episodes", "100000", "--set", "horizon=10"]
+    words += ["--max-staleness", "50"]
     command = [sys.executable, "-m", "resetfree.show.cli", *words, "--out", str(file)]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
@@ -196,7 +197,8 @@ def test_ctrl_c_saves_the_run_and_ends_the_learner(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "Continue with: resetfree run gym:CartPole-v1 --resume" in said
+    again = f"--resume --out {file} --primal tests.runs.live.quick_players:Quick --learner usual --max-staleness 50"
+    assert f"Continue with: resetfree run gym:CartPole-v1 {again}\n" in said
     assert is_gone(learner)
     run = rf.load(file, PROBLEM, OPTIONS, primal=Quick)
     assert f"Stopped after {len(run)} of 100000 episodes" in said

@@ -228,9 +228,10 @@ def test_the_page_of_columns_has_every_key(capsys: pytest.CaptureFixture[str]) -
 def test_it_can_be_on_a_serial_line(capsys: pytest.CaptureFixture[str]) -> None:
     master, slave = os.openpty()
     device = os.ttyname(slave)
-    status, out, _ = run(
+    status, out, said = run(
         capsys, "machine", "cartpole", "--serial", device, "--baud", "9600", "--seconds", "0.1", "--json"
     )
+    assert "learn on it from the other end: resetfree run serial:///dev/NAME?baud=9600)" in said
     assert (status, json.loads(out)["url"]) == (0, f"serial://{device}?baud=9600")
     os.close(slave)
     os.close(master)

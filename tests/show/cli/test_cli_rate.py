@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 from tests.show.cli.commands import run, run_json
 
 import resetfree as rf
+from resetfree.runs.ledger import read
 
 PLAYER = ("--primal", "tests.runs.live.quick_players:Quick")
 WORDS = ("run", "gym:CartPole-v1", *PLAYER, "--dual", "constant-penalty", "--learner", "usual", "--out", "a.rfrun")
@@ -56,3 +60,32 @@ def test_wrong_words_are_one_sentence(
     assert status == 2
     assert sentence in said
     assert not (here / "a.rfrun").exists()
+
+
+class Fails(gymnasium.Env[Any, Any]):
+    """Works for a while, and raises then."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (4,))
+    action_space = gymnasium.spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        if self.steps > 25:
+            raise RuntimeError("the wire is cut")
+        return np.zeros(4, np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("rate", [("--rate", "500", "--learner", "usual"), ()], ids=["by the clock", "waiting"])
+def test_when_the_environment_fails_the_user_is_told_how_to_go_on(
+    rate: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "tests.show.cli.test_cli_rate:Fails", *PLAYER, "--dual", "constant-penalty", "--out", "b.rfrun")
+    status, _, said = run(capsys, *words, "--bound", "1", "--set", "horizon=10", "--episodes", "40", *rate)
+    assert status == 2
+    assert "RuntimeError: the wire is cut. The run is saved. Continue with: resetfree run " in said
+    assert len(read(Path("b.rfrun")).columns["k"]) == 2

@@ -98,25 +98,19 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
         """
         if self.statement.lockstep:
             self._await_tick(self._commanded)
-        elif self.arrival(PATIENCE / self.rate) is None:
+        elif not self._newer_than(self._answered, PATIENCE / self.rate):
             return None
         self.late += self.client.sensors.applied < self._commanded
         return self._after_command()
 
     def arrival(self, seconds: float) -> int | None:
-        """Wait, at most so long, for sensors that are newer than those that the command answers.
+        """Wait, at most so long, for the next sensors; returns when they came, in ns of this computer's clock.
 
-        Returns when they were read, in ns of this computer's monotonic clock: when they came, if they were waited for.
+        Those that are there already do not count, as nobody knows when they came.
         """
-        client, end = self.client, time.monotonic() + seconds
-        client.poll()
-        while client.sensors.number <= self._answered:
-            left = end - time.monotonic()
-            if left <= 0.0:
-                return None
-            client.wait(left)
-            client.poll()
-        return client.sensors.received_ns
+        while self.client.poll():
+            pass
+        return self.client.sensors.received_ns if self._newer_than(self.client.sensors.number, seconds) else None
 
     def is_held(self) -> bool:
         """Whether the machine stands still until the first command; reads the sensors that came meanwhile."""
@@ -131,6 +125,18 @@ class RemoteMachine(gymnasium.Env[Any, Any]):
     def close(self) -> None:
         """End the session."""
         self.client.close()
+
+    def _newer_than(self, number: int, seconds: float) -> bool:
+        """Wait, at most so long, for sensors with a larger number."""
+        client, end = self.client, time.monotonic() + seconds
+        client.poll()
+        while client.sensors.number <= number:
+            left = end - time.monotonic()
+            if left <= 0.0:
+                return False
+            client.wait(left)
+            client.poll()
+        return True
 
     def _after_command(self) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         observation, info = self._observed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable
 from typing import Any
 
@@ -91,7 +92,8 @@ class SerialPort(Port):
 
     def receive(self, buffer: bytearray) -> tuple[int, Hashable]:
         """The next packet."""
-        return self._line.receive(buffer), PEER
+        size, self.came_ns = self._line.receive(buffer), time.monotonic_ns()
+        return size, PEER
 
     def fileno(self) -> int:
         """Of the line."""

@@ -1,8 +1,8 @@
 """A machine by the clock: ticks lie on a grid of the monotonic clock and never wait for commands.
 
-A tick that this program comes too late for passes all the same; only its sensors are not sent. What stood still for
-more than a second goes on a second before now. In lockstep, time goes on by commands alone. However many packets come,
-only a bounded number is handled before the clock is read again.
+A tick that this program comes too late for passes all the same, with the commands that came before it; only its sensors
+are not sent. What stood still for more than a second goes on a second before now. In lockstep, time goes on by commands
+alone. However many packets come, only a bounded number is handled before the clock is read again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections import deque
 from collections.abc import Callable, Hashable
 
 from resetfree.core.interrupts import SLICE
@@ -31,6 +32,7 @@ class Serving:
     def __init__(self, station: Station, port: Port, faults: Faults, seed: int) -> None:
         self.station, self._port = station, port
         self._buffer = fresh_buffer()
+        self._came: deque[tuple[int, bytes, Hashable]] = deque()
         self._period = max(int(SECOND / station.statement.rate), 1)
         paths = [FaultyPath(faults, 3 * seed + i, self._period) if faults.any else None for i in range(2)]
         self._incoming, self._outgoing = paths
@@ -44,37 +46,54 @@ class Serving:
             now = time.monotonic_ns()
             due = 0 if lockstep else (now - begun) // self._period - passed
             if due > 0:
-                passed += due
-                self._tick(now, min(due, most))
-                self.station.counts.lost += max(due - most, 0)
+                lost, passed = max(due - most, 0), passed + due
+                self.station.counts.lost += lost
+                self._tick(now, [begun + n * self._period for n in range(passed - due + lost + 1, passed + 1)])
             elif self._wait(now + SECOND if lockstep else begun + (passed + 1) * self._period, terminal):
                 terminal = self._pull(terminal)
             self._handle()
 
-    def _tick(self, now: int, ticks: int) -> None:
-        packet = self.station.advance(now, ticks)
+    def _tick(self, now: int, due: list[int]) -> None:
+        """Let the ticks pass that were due at these times, each after what came before it."""
+        self._collect()
+        for at in due[:-1]:
+            self._pass_on(before=at)
+            self.station.skip(at)
+        self._pass_on(before=due[-1])
+        packet = self.station.advance(now, now - due[-1])
         self.freezes.tick(now)
         if packet is not None:
             self._send(packet, self.station.client, now)
 
     def _handle(self) -> None:
         """Handle a bounded number of the packets that came, and send what is due."""
-        now = time.monotonic_ns()
-        if self.freezes.frozen(now):
+        self._collect()
+        self._pass_on(before=time.monotonic_ns() + 1)
+        if self._outgoing is not None and not self.freezes.frozen(time.monotonic_ns()):
+            for packet, client in self._outgoing.due(time.monotonic_ns()):
+                self._port.send(packet, client)
+
+    def _collect(self) -> None:
+        """Read a bounded number of packets, with the times at which they came."""
+        if self.freezes.frozen(time.monotonic_ns()):
             return
-        for _ in range(AT_ONCE):
+        while len(self._came) < AT_ONCE:
             size, sender = self._port.receive(self._buffer)
             if size < 0:
                 break
+            self._came.append((self._port.came_ns, bytes(memoryview(self._buffer)[:size]), sender))
+
+    def _pass_on(self, before: int) -> None:
+        """Handle what came before this time."""
+        while self._came and self._came[0][0] < before:
+            came, packet, sender = self._came.popleft()
             if self._incoming is None:
-                self._reply(self._buffer, size, sender)
-            else:
-                self._incoming.put(bytes(memoryview(self._buffer)[:size]), sender, now)
-        if self._incoming is not None and self._outgoing is not None:
-            for packet, sender in self._incoming.due(now):
                 self._reply(packet, len(packet), sender)
-            for packet, client in self._outgoing.due(time.monotonic_ns()):
-                self._port.send(packet, client)
+            else:
+                self._incoming.put(packet, sender, came)
+        if self._incoming is not None:
+            for packet, sender in self._incoming.due(before):
+                self._reply(packet, len(packet), sender)
 
     def _reply(self, buffer: Buffer, size: int, sender: Hashable) -> None:
         now = time.monotonic_ns()

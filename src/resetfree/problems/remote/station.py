@@ -36,7 +36,9 @@ from resetfree.problems.remote.packets import (
 )
 from resetfree.problems.remote.statement import Statement
 
-LEASE = 1_000_000_000  # ns of silence after which another program may begin a session
+SECOND = 1_000_000_000  # ns
+LATE = 0.25  # of a period by which sensors may be late if a command is due before the next tick
+LEASE = SECOND  # of silence after which another program may begin a session
 Reply: TypeAlias = tuple[bytes, Hashable]  # a packet, and where it goes
 
 
@@ -49,6 +51,7 @@ class Counts:
     lost: int = 0  # ticks that did not pass, because this program stood still for longer than it catches up
     due: int = 0  # ticks before which a command should have come: once a session has commanded, unless it is held
     in_time: int = 0  # those before which the answer to the newest sensors came
+    not_judged: int = 0  # ticks that are none of `due` because this program sent the sensors before them late, or not
     falls: int = 0
     pulls: int = 0  # of the lever
     watchdog: int = 0  # times that commands ceased
@@ -116,12 +119,19 @@ class Station:
         self.counts.malformed += 1
         return []
 
-    def advance(self, now: int, ticks: int = 1) -> bytes | None:
-        """Let so many ticks pass, and return the newest sensors for the client, None without one."""
-        self.counts.skipped += ticks - 1
-        for i in range(ticks):
-            self._tick(now, awaited=i == 0)
+    def advance(self, now: int, late: int = 0) -> bytes | None:
+        """Let a tick pass, and return the newest sensors for the client, None without one.
+
+        late: ns since the tick was due; sensors that are sent so late that little time is left are not judged by.
+        """
+        self._tick(now - late)
+        self._in_order = late <= LATE * SECOND / self.statement.rate
         return self.sensors(now)
+
+    def skip(self, due: int) -> None:
+        """Let a tick pass that was due then, without sending sensors."""
+        self.counts.skipped += 1
+        self._tick(due)
 
     def sensors(self, now: int) -> bytes | None:
         """The next SENSORS packet of the session, None outside of one."""
@@ -144,16 +154,18 @@ class Station:
         self._free_from = self._sent + 1
         self._action = self._neutral
 
-    def _tick(self, now: int, awaited: bool) -> None:
-        """One tick; awaited: whether a command should have come since the last sensors."""
+    def _tick(self, due: int) -> None:
+        """One tick, which was due then."""
         self.counts.ticks += 1
         self._applied = self._newest
+        in_order, self._in_order = self._in_order, False
         if self.fallen or self.held:
             return
-        if self._newest and awaited:  # a program that commands nothing yet is only watching
-            self.counts.due += 1
-            self.counts.in_time += self._answered >= self._sent > 0
-        silent = not self.statement.lockstep and 0 < self._watchdog < now - self._commanded
+        if self._newest:  # a program that commands nothing yet is only watching
+            self.counts.due += in_order
+            self.counts.in_time += in_order and self._answered >= self._sent > 0
+            self.counts.not_judged += not in_order
+        silent = not self.statement.lockstep and 0 < self._watchdog < due - self._commanded
         self.counts.watchdog += silent and not self.neutral
         self.neutral = silent
         action = self._neutral if silent else self._action
@@ -166,6 +178,7 @@ class Station:
         self._heard, self._commanded = now, now
         self._newest = self._applied = self._answered = 0  # numbers of commands, and of the sensors answered
         self._sent = 0  # number of the newest sensors
+        self._in_order = self.statement.lockstep  # whether they were sent at a tick, when it was due
         self._free_from = 1 if self.held else 0
         self._action, self._latest = self._neutral, b""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import select
 import socket
+import struct
+import sys
+import time
 from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
@@ -15,6 +18,11 @@ from resetfree.problems.remote.packets import LONGEST, Buffer
 
 HOST = "127.0.0.1"
 EXPECTED = "The address of a machine must be udp://HOST:PORT or serial:///dev/NAME?baud=115200."
+
+
+STAMPED = 35  # SO_TIMESTAMPNS of Linux: the kernel says when a packet came
+SECOND = 1_000_000_000  # ns
+STAMP = struct.Struct("@qq")  # seconds and nanoseconds of the wall clock
 
 
 class WireBroken(ResetFreeError):
@@ -91,6 +99,7 @@ class Port(Closes):
     """The machine's end of a wire: packets with their senders; nothing here waits."""
 
     url: str  # by which it is reached
+    came_ns = 0  # when the packet came that was received last, on the monotonic clock
 
     @abstractmethod
     def send(self, packet: Buffer, address: Any) -> None:
@@ -126,6 +135,8 @@ class UdpPort(Port):
                 ) from error
             raise InvalidInput(f"The port {port} cannot be used: {error.strerror}.") from error
         self._socket.setblocking(False)
+        if sys.platform == "linux":
+            self._socket.setsockopt(socket.SOL_SOCKET, STAMPED, 1)
         self.url = f"udp://{HOST}:{self._socket.getsockname()[1]}"
 
     def send(self, packet: Buffer, address: Any) -> None:
@@ -136,11 +147,17 @@ class UdpPort(Port):
             return
 
     def receive(self, buffer: bytearray) -> tuple[int, Hashable]:
-        """The next packet, which may be empty."""
+        """The next packet, which may be empty; it came when the kernel got it, however late it is read."""
         try:
-            return self._socket.recvfrom_into(buffer)
+            size, about, _, sender = self._socket.recvmsg_into([buffer], socket.CMSG_SPACE(STAMP.size))
         except OSError:
             return -1, None
+        now = self.came_ns = time.monotonic_ns()
+        for level, kind, data in about:
+            if (level, kind, len(data)) == (socket.SOL_SOCKET, STAMPED, STAMP.size):
+                seconds, ns = STAMP.unpack(data)
+                self.came_ns = now - max(time.time_ns() - seconds * SECOND - ns, 0)
+        return size, sender
 
     def fileno(self) -> int:
         """Of the socket."""

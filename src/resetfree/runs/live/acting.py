@@ -164,6 +164,7 @@ def act(
             progress=report,
             oracle=evaluator_of(setup.world.mdp, setup.world.problem),
             watch=watch,
+            pause=min(0.5 / clock.deadlines.rate, PAUSE),
         )
         with recorder, _quiet() as scheduling, PlanReader(learner.plans, policy_classes()) as plans:
             acting = _Acting(setup, game, clock, learner, plans, recorder, calling, stop=stop, episodes=ledger.episodes)

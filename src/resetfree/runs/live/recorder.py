@@ -6,6 +6,7 @@ It alone uses the run file meanwhile. What it raises is raised again in the thre
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -46,6 +47,7 @@ class Recorder(Closes):
     progress: called with every round after it was committed.
     oracle: (policy, s1) -> exact V_r and V_c, if the model is known.
     watch: for standing still, after the rounds so far.
+    pause: seconds that a round waits, in which the thread that acts has the interpreter to itself for its next step.
 
     `stuck` is the watch's sentence when it finds the run stuck, until somebody takes it.
     """
@@ -60,7 +62,9 @@ class Recorder(Closes):
         progress: Callable[[Round], object],
         oracle: Callable[[Any, State], tuple[float, float] | None] | None,
         watch: Watch,
+        pause: float = 0.0,
     ) -> None:
+        self._pause = pause
         self._ledger, self._learner, self._as_text = ledger, learner, as_text
         self.watch, self.stuck = watch, False
         self._seconds, self._progress, self._oracle = seconds, progress, oracle
@@ -124,6 +128,7 @@ class Recorder(Closes):
         self.stuck = False
 
     def _write(self, played: PlayedRound) -> None:
+        time.sleep(self._pause)
         this = played.round
         if self._oracle is not None:
             this = this._replace(exact=self._oracle(this.plan.policy, this.s1))

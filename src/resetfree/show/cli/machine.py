@@ -101,7 +101,10 @@ def machine(
 def _announce(url: str, lever: LeverKey, key: Path | None, *, err: bool) -> None:
     """Say where the machine is and how its lever is pulled."""
     by = f"--operator lever:{key}" if key is not None else "--operator terminal"
-    click.echo(f"The machine is at {url}   (learn on it: resetfree run {url} {by})", err=err)
+    how = f"learn on it: resetfree run {url} {by}"
+    if url.startswith("serial:"):  # the line carries one program at each end: no operator besides
+        how = f"learn on it from the other end: resetfree run serial:///dev/NAME?{url.rpartition('?')[2]}"
+    click.echo(f"The machine is at {url}   ({how})", err=err)
     click.echo(f"The token of its lever is {lever.token.hex()}", err=err)
     if _terminal() is not None:
         click.echo("Enter pulls the lever, Ctrl-C switches it off.", err=err)

@@ -15,7 +15,14 @@ from click.core import ParameterSource
 
 import resetfree as rf
 from resetfree.core.certificate import plain
-from resetfree.core.errors import AssumptionViolated, NotCertifiable, OperatorTimeout, ResetFreeError, RunError
+from resetfree.core.errors import (
+    AssumptionViolated,
+    EnvironmentFailed,
+    NotCertifiable,
+    OperatorTimeout,
+    ResetFreeError,
+    RunError,
+)
 from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.problems.resolve import full_name
@@ -228,7 +235,9 @@ def run(
         again += [role, player] if ":" in player else []  # a class is imported only if the command names it
     again += [] if operator is None else ["--operator", reached]
     again += [] if operator_deadline is None else ["--operator-deadline", f"{operator_deadline:g}"]
-    again += ["--learner", learner, *own_pairs(place)] if isinstance(place, RayLearner) else []
+    if place != LEARNERS[0]:
+        again += ["--learner", learner, *(own_pairs(place) if isinstance(place, RayLearner) else [])]
+    again += [] if max_staleness is None else ["--max-staleness", f"{max_staleness}"]
     again += [] if tensorboard is None else ["--tensorboard", str(tensorboard)]
     again += [] if film is None else ["--film", str(film)]
     limits: dict[str, float | None] = {"max_resets": max_resets, "steps": steps, "seconds": seconds}
@@ -265,11 +274,10 @@ def run(
     except rf.Stopped as stopped:
         click.echo(f"{stopped} Continue with: {shlex.join(again + budget)}", err=True)
         raise click.exceptions.Exit(130) from None
-    except OperatorTimeout as error:
+    except (OperatorTimeout, EnvironmentFailed) as error:
         resume_it = f"The run is saved. Continue with: {shlex.join(again + budget)}"
         saved = resume_it if file.exists() else "Nothing was played."
-        click.echo(f"{error} {saved}", err=True)
-        raise click.exceptions.Exit(2) from None
+        raise RunError(f"{error} {saved}") from error
     found = summary(done, max_resets)
     if (kind := found["stopped_because"]) in LIMITS:
         so_far = LIMITS[kind](done)
