@@ -111,7 +111,7 @@ def feasibility(mdp: FiniteMDP) -> Finding:
     bad = found.states & ~safe_sets(mdp).states(1)
     detail = {"reachable_starts": int(found.states.sum()), "infeasible_starts": int(bad.sum())}
     if not bad.any():
-        sentence = f"Every start that can come about ({detail['reachable_starts']}) admits a reset-free policy."
+        sentence = f"From every reachable start ({detail['reachable_starts']}) some policy is never reset."
         return Finding("feasibility", True, sentence, None, detail)
     depth = [
         (len(found.path(int(s))), int(s)) for s in np.flatnonzero(bad)[:1000]

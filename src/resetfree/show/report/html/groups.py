@@ -84,11 +84,9 @@ class Group:
         with an oracle regret, r_p, r_zero: R_d(0), r_star: R_d(lambda*).
         """
         found: dict[str, list[Floats]] = {"realised": [run.realised_resets.astype(np.float64) for run in self.runs]}
-        half = anytime.DELTA / 2
         ks = [np.arange(1.0, len(run) + 1) for run in self.runs]
-        counts = found["realised"]
-        found["upper"] = [np.minimum(anytime.resets_upper(n, half), k) for n, k in zip(counts, ks, strict=True)]
-        found["lower"] = [anytime.resets_lower(n, half) for n in counts]
+        bounds = [anytime.resets_interval(n, k) for n, k in zip(found["realised"], ks, strict=True)]
+        found["upper"], found["lower"] = [upper for _, upper in bounds], [lower for lower, _ in bounds]
         found["reward"] = [np.cumsum(run.columns["reward"]) / k for run, k in zip(self.runs, ks, strict=True)]
         original = [run.columns.get("original_return", np.full(len(run), np.nan)) for run in self.runs]
         if all(np.isfinite(x).all() for x in original):  # where the environment's rewards were scaled
