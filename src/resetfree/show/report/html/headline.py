@@ -1,4 +1,4 @@
-"""What came out, before anything else: one sentence and three tiles.
+"""The result, before anything else: one sentence and three tiles.
 
 Legend: the last tenth of a run is what it had learned; a share is of what the best policy that is never reset earns.
 """
@@ -74,7 +74,7 @@ def _tiles(group: Group) -> list[Tile]:
         )
     else:
         upper = float(np.max(group.final("upper")))
-        words = f"with {1 - anytime.DELTA:.0%} confidence, from the resets so far alone"
+        words = f"with {100 * (1 - anytime.DELTA):g} % confidence, from the resets so far alone"
         third = Tile(f"≤ {number(upper)}", "expected resets", words)
     return [Tile(number(float(np.mean(resets))), "resets", note), _earned(group), third]
 
