@@ -75,4 +75,4 @@ def test_pictures_that_led_to_resets_are_shown_side_by_side(tmp_path: Path) -> N
     assert [title for title, _ in found.before] == resets[: films.RESETS]
     text = films.strips(found)
     assert len(pictures(text, "jpeg")) == sum(len(shown) for _, shown in found.before) == films.BEFORE * len(resets)
-    assert f"What led to {resets[0]}; the last picture" in text
+    assert f"Before {resets[0]}; the last picture" in text

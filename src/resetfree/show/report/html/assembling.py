@@ -129,12 +129,14 @@ def build(found: Collection, details: bool, film: bool | None = False) -> tuple[
     groups = found.groups
     shown = films.film_of(groups, film)
     drawn: list[Drawing] = []
-    contents: dict[str, str] = {"overview": "Overview"}
-    body = [_overview(found)]
+    contents: dict[str, str] = {}
+    body: list[Markup] = []
     comparable = comparing.by_problem(groups)
     if comparable:
         contents["comparison"] = "Comparison"
         body.append(_comparison(comparable, drawn))
+    contents["overview"] = "Overview"
+    body.append(_overview(found))
     for group in groups:
         contents[group.name] = group.label
         body.append(_group(group, drawn, details, alone=len(groups) == 1, film=shown))
@@ -161,8 +163,14 @@ def _lead(groups: list[Group], film: FilmOfRun | str | None) -> Markup:
     parts: list[object] = []
     for sentence in tables.failures(groups):
         parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
-    for sentence in tables.stuck(groups):
-        parts.append(tag("p", tag("strong", "A run stood still: "), sentence, class_="alert"))
+    still = tables.stuck(groups)
+    if len(still) == 1:
+        parts.append(tag("p", tag("strong", "A run stood still: "), still[0], class_="alert"))
+    elif still:  # a wall of sentences would hide the result
+        total, lines = sum(group.n for group in groups), [tag("p", sentence) for sentence in still]
+        parts.append(
+            tag("details", tag("summary", f"{len(still)} of {total} runs stood still"), *lines, class_="alert")
+        )
     parts.append(headline(groups))
     if film is not None:
         parts.append(tag("p", film, class_="note") if isinstance(film, str) else films.figure(film))
