@@ -67,7 +67,7 @@ export class Setup {
     place.parts = {};
     ["primal", "dual"].forEach((role, j) => {
       const known = this.catalogue.players[role], summary = tag("p"), inside = tag("div", { class: "fields" });
-      const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: chosen to suit the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
+      const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: suits the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
       const change = () => {
         summary.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual player, if you name the primal one." : "Chosen by what a learner may know of the problem.") : known[select.value].summary;
         inside.replaceChildren(...(known[select.value]?.settings || []).map(field));
