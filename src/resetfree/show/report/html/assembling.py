@@ -208,7 +208,8 @@ def _group(
         tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
     ]
     if isinstance(group.truths, str):
-        parts.append(tag("p", f"Regret is not shown: {group.truths}.", class_="note"))
+        why = f"it {group.truths}" if group.truths.startswith("needs ") else group.truths
+        parts.append(tag("p", f"Regret is not shown: {why}.", class_="note"))
     same = players.constant_multiplier(group)
     if same is not None:
         parts.append(tag("p", f"The multiplier was {number(same)} in every episode.", class_="note"))
