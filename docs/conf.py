@@ -46,6 +46,7 @@ html_title = f"resetfree {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["copy.js", "offline_search.js"]
+html_search_scorer = str(HERE / "_search_scorer.js")
 html_favicon = "../src/resetfree/show/studio/static/icon.svg"
 templates_path = ["_templates"]
 html_copy_source = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import runpy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,25 @@ def test_the_commands_of_the_readme_exist() -> None:
     assert "make test" in text
     for command in re.findall(r"^resetfree (\w+)", text, flags=re.M):
         assert command in app.commands
+
+
+def test_the_readme_is_short_and_its_pictures_are_here_and_small() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) < 1100  # two minutes; long measurements are in docs
+    shown = re.findall(r'!\[[^\]]*\]\(([^)]+)\)|<img src="([^"]+)"', text)
+    pictures = [ROOT / (one or other) for one, other in shown]
+    assert {path.name for path in pictures} >= {"studio.gif", "cartpole.gif"}
+    assert all(0 < path.stat().st_size < 1_500_000 for path in pictures)
+    assert not re.search(r'(src="|!\[[^\]]*\]\()http', text)
+
+
+def test_the_badges_say_what_the_project_file_says() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "pictures" / "badges.py"))
+    folder = ROOT / "docs" / "pictures" / "badges"
+    assert {path.stem for path in folder.iterdir()} == set(made["badges"]())
+    for name, words in made["badges"]().items():
+        assert (folder / f"{name}.svg").read_text(encoding="utf-8") == made["drawn"](*words)
+        assert f"docs/pictures/badges/{name}.svg" in (ROOT / "README.md").read_text()
 
 
 @cache

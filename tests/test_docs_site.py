@@ -127,6 +127,9 @@ def test_the_search_has_excerpts_where_the_site_is_read_from_a_disk(site: Path, 
     page.goto(f"{(site / 'search.html').as_uri()}?q=abyss")
     page.wait_for_selector("#search-results li p.context", timeout=120_000)
     found = {item.inner_text() for item in page.query_selector_all("#search-results li")}
+    page.goto(f"{(site / 'search.html').as_uri()}?q=multiplier")  # a word of pages, and of names of the API
+    page.wait_for_selector("#search-results li", timeout=120_000)
+    assert "(Python" not in page.inner_text("#search-results li >> nth=0")  # a page comes first
     page.close()
     assert any(text.startswith("The idea") and "an abyss" in text.split("\n", 1)[1] for text in found)
     assert wrong == []

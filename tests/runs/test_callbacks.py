@@ -28,7 +28,7 @@ def same(one: Columns, other: Columns) -> None:
 
 def test_true_or_a_text_ends_the_run_saved_and_resumable(tmp_path: Path) -> None:
     whole = rf.learn("grid-v0", episodes=60, seed=2)
-    for i, (answer, why) in enumerate(((True, "the callback '<lambda>' said so"), ("good  enough", "good enough"))):
+    for i, (answer, why) in enumerate(((True, "the callback '<lambda>' ended it"), ("good  enough", "good enough"))):
         file = tmp_path / f"{i}.rfrun"
         run = rf.learn("grid-v0", episodes=60, seed=2, path=file, callbacks=[lambda now: now.k == 25 and answer])  # noqa: B023
         assert run.ended == rf.load(file).ended == Ending(25, "callback", why)

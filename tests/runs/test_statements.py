@@ -157,7 +157,7 @@ def test_whatever_shows_guarantees_asks_the_players(tmp_path: Path) -> None:
     assert "no theorem covers it as it is played" in str(settings(group))
     shown = io.StringIO()
     show(Console(file=shown, width=200), rf.load(file), summary(rf.load(file)))
-    assert "primal: no guarantee" in shown.getvalue()
+    assert "No guarantee for the primal player (" in shown.getvalue()
     assert summary(rf.load(file))["most_further_resets"] is None
     assert _stated(file, fresh=False)[0] is None
     assert not scene_of(rf.load(file).spec).to_dict()["spec"]["statements"]["primal"]["covered"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +15,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from rich.console import Console
 from tests.studies.common import SMALL, assert_alone, fragile, hearing
 
 from resetfree.runs.ledger import read
 from resetfree.show.cli import main
+from resetfree.show.cli.sweep import _show_tables
+from resetfree.show.report.sweep_pictures import SHOWN, SummaryLine
 from resetfree.studies import SweepFolder, parse_plan
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +86,23 @@ def test_from_a_file_to_a_report(capsys: pytest.CaptureFixture[str], file: Path)
     data = run_json(capsys, "sweep", "report", "sweeps/small")
     assert (data["trials"], data["gathered"], data["configurations"]) == (2, 2, 2)
     assert len(pd.read_parquet(data["results"])) == data["rows"]
+
+
+def test_tables_fit_a_terminal_of_80_columns() -> None:
+    words = {"problem": "grid-v0", "problem_options": "{}", "settings": "{}", "feedback": "realised", "episodes": 400}
+    point = {"k": 400, "n": 4, "iqm": -51.66, "iqm_low": -74.68, "iqm_high": -41.39, "mean": -54.85}
+    pairs = (("support-elimination", "constant-penalty"), ("linear-ucb", "projected-gradient"))
+    lines = [
+        SummaryLine({**words, "primal": primal, "dual": dual}, {name: [point] for name in SHOWN})
+        for primal, dual in pairs
+    ]
+    screen = io.StringIO()
+    _show_tables(Console(file=screen, width=80, force_terminal=True, no_color=True), {"grid-v0": lines})
+    shown = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "grid-v0, K = 400" in shown
+    assert "\nsupport-elimination" in shown  # no name is broken
+    assert "-51.7 [-74.7," in shown
 
 
 def test_failed_trials_are_shown_and_tried_again(

@@ -57,7 +57,7 @@ def test_a_restart_that_must_reset_is_rejected_by_name() -> None:
     finding = report["feasibility"]
     assert finding.holds is False
     assert finding.witness == 1
-    assert finding.sentence.startswith("State bad (index 1) admits no reset-free policy")
+    assert finding.sentence.startswith("From state bad (index 1) no policy avoids resets for certain, and an")
     assert "a restart" in finding.sentence
     assert report["dual class"].detail["left_out"] == 1
     assert "Left out" in report["dual class"].sentence
@@ -72,12 +72,12 @@ def test_the_story_of_a_start_is_told() -> None:
     assert found.origin[0] == START
     assert found.origin[4] == RESTART
     assert found.path(3) == [0, 1, 3] or found.path(3) == [0, 2, 3]
-    assert found.explain(0) == "it comes from the start distribution"
-    assert found.explain(4) == "it comes from a restart"
+    assert found.explain(0) == "it is a start"
+    assert found.explain(4) == "it is a restart"
     assert found.explain(6) == "1 episode after a restart, along 4 -> 6"
     assert found.explain(9) == "no behaviour starts an episode there"
     long = reachable_starts(corridor(20, horizon=1))
-    assert long.explain(15) == "15 episodes after the start distribution, along 0 -> 1 -> 2 -> ... -> 14 -> 15"
+    assert long.explain(15) == "15 episodes after a start, along 0 -> 1 -> 2 -> ... -> 14 -> 15"
 
 
 @pytest.mark.parametrize(("boundary", "steps"), [("physical", 3), ("literal", 2)])
@@ -103,7 +103,7 @@ def test_contexts_can_make_a_reset_state_a_start() -> None:
     finding = feasibility(mdp)
     assert finding.holds is False
     assert finding.witness == 1
-    assert "admits no reset-free policy" in finding.sentence
+    assert "no policy avoids resets for certain" in finding.sentence
     literal = with_contexts([one.replace(horizon=1, boundary="literal"), two.replace(horizon=1, boundary="literal")],
                             [[0.5, 0.5], [0.5, 0.5]])  # fmt: skip
     assert "is a reset state" in feasibility(literal).sentence

@@ -42,10 +42,24 @@ class Foresight(NamedTuple):
         >>> Foresight("high", 3.2, 1, None, 0.6, 0.02).words
         'high by design: what is not known counts as dangerous; 0.6 before resets, 0.02 otherwise'
         """
-        verdict = "" if self.verdict is None else f"{self.verdict} ({100 - 100 * DELTA:g} %)"
         means = [(self.with_reset, "before resets"), (self.without_reset, "otherwise")]
         both = ", ".join(f"{mean:.2g} {where}" for mean, where in means if mean is not None)
-        return "; ".join(part for part in (MEANT[self.meant], verdict, both) if part)
+        return "; ".join(part for part in (MEANT[self.meant], self._judged(), both) if part)
+
+    @property
+    def in_short(self) -> str:
+        """How the prediction is meant, and whether it was wrong, where that is not by design.
+
+        >>> Foresight("low", 0.0, 8, "too low", 0.0, 0.0).in_short
+        'low by design: what is not known counts as safe'
+        >>> Foresight("high", 0.0, 8, "too low", 0.0, 0.0).in_short
+        'high by design: what is not known counts as dangerous; too low (99 %)'
+        """
+        meant, by_design = MEANT[self.meant], self.verdict == f"too {self.meant}"
+        return meant if by_design or self.verdict is None else f"{meant}; {self._judged()}"
+
+    def _judged(self) -> str:
+        return "" if self.verdict is None else f"{self.verdict} ({100 - 100 * DELTA:g} %)"
 
 
 def meant(spec: Mapping[str, Any], player: Any = None) -> Prediction:

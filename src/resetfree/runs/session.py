@@ -198,7 +198,7 @@ class Callbacks:
 def _reason(answer: object, named: str) -> str | None:
     """Why a callback ends the run, None if it does not."""
     if answer is None or isinstance(answer, bool | np.bool_):
-        return f"the callback '{named}' said so" if answer else None
+        return f"the callback '{named}' ended it" if answer else None
     must = "be None or False to go on, True or a reason to end the run"
     expect(isinstance(answer, str) and bool(answer), f"answer of the callback '{named}'", must, answer)
     return " ".join(str(answer).split())[:LONGEST]

@@ -81,7 +81,7 @@ def test_run_learns_and_says_what_it_came_to(capsys: pytest.CaptureFixture[str])
     assert f"regret {number(data['regret'])} ({number(data['regret'] / 200)} per episode)" in words
     assert words.startswith(f"{data['realised_resets']} resets in 200 episodes; ")
     assert f"predicted {number(data['predicted_resets'])} (low by design: what is not known counts as safe" in words
-    assert "primal: no guarantee" in words
+    assert "No guarantee for the primal player (" in words
     assert "dual: guaranteed" in words
     assert "again.rfrun" in words
     assert rows("again.rfrun") == rows(DEFAULT)
@@ -365,7 +365,7 @@ def test_what_is_said_about_resets_follows_from_the_rounds(capsys: pytest.Captur
     assert auto["most_further_resets"] == most - auto["realised_resets"]
     out = run(capsys, "grid-v0", "--resume", "--out", "a.rfrun")[1]
     words = " ".join(out.split())
-    assert f"at most {number(data['resets_bound'])} in all" in words
+    assert f"at most {number(data['resets_bound'])} after {n} observed resets, with 95 % confidence" in words
     assert f"between resets {number(data['mean_steps_between_resets'])} steps" in words
 
 

@@ -20,7 +20,7 @@ from resetfree.show.cli import app, main
 from resetfree.show.cli.certify import verdict
 from resetfree.show.cli.help_pages import Documented, words_of
 from resetfree.show.cli.run import summary
-from resetfree.show.cli.run_summary import headline, show_run
+from resetfree.show.cli.run_summary import _expected, headline, show_run
 
 
 def every(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -135,10 +135,26 @@ def test_waiting_is_shown_only_where_an_operator_was_used() -> None:
         Intervention(3, "reset", "", "kim", "", "", 90.0),
     )
     assert "waited" not in shown(replace(made, interventions=both[:1]))
-    assert "1 reset by an operator, who was waited for 90 s in all" in shown(replace(made, interventions=both))
+    assert "1 reset by an operator; waited 90 s in all" in shown(replace(made, interventions=both))
 
 
-def test_certify_says_first_what_came_of_it_then_what_fails_then_all(
+def test_a_bound_on_the_last_episodes_is_shown_only_where_it_says_more_than_that_on_all() -> None:
+    data = {"resets": None, "realised_resets": 5, "resets_bound": 15.5}
+    recent = [{"episodes": 344, "resets": 0, "bound": bound} for bound in (16.6, 9.9)]
+    said = [_expected({**data, "recent": one}, 600) for one in recent]
+    assert said[0] == "at most 15.5 after 5 observed resets, with 95 % confidence"
+    assert said[1] == f"{said[0]}; at most 9.9 of them in the last 344 episodes"
+    assert _expected({**data, "recent": recent[0]}, 8).startswith("at most 8 after")  # there were no more episodes
+
+
+def test_the_table_of_a_run_has_no_raw_constants_and_no_verdict_on_a_prediction_that_is_low_by_design() -> None:
+    words = " ".join(shown(rf.learn("grid-v0", episodes=60), 400).split())
+    assert "resets guaranteed" in words
+    assert "scale=" not in words
+    assert "too low" not in words
+
+
+def test_certify_begins_with_a_summary_then_failures_then_all_claims(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = str(tmp_path / "a.rfrun")

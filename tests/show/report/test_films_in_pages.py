@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from resetfree.show.film import filming
 from resetfree.show.film.film_plan import scenes_of
 from resetfree.show.report.html import films, write_report
 from resetfree.show.report.html.films import FilmOfRun, film_of
@@ -30,7 +31,7 @@ def test_the_page_of_a_run_on_a_map_has_its_film_and_is_small(files: Files, tmp_
     (film,) = pictures(text, "gif")
     group = collect([run], None, None).groups[0]
     titles = [scene.title for scene in scenes_of(group.runs[0])]
-    told = films.told(titles)
+    told = filming.told(titles)
     assert told.startswith("the first life, ")
     words = re.search(r'<details class="film" open>.*?<p>(.*?)</p>', text)
     assert words is not None
@@ -75,4 +76,4 @@ def test_pictures_that_led_to_resets_are_shown_side_by_side(tmp_path: Path) -> N
     assert [title for title, _ in found.before] == resets[: films.RESETS]
     text = films.strips(found)
     assert len(pictures(text, "jpeg")) == sum(len(shown) for _, shown in found.before) == films.BEFORE * len(resets)
-    assert f"What led to {resets[0]}; the last picture" in text
+    assert f"Before {resets[0]}; the last picture" in text

@@ -17,10 +17,12 @@ from tests.show.report.conftest import EPISODES
 from tests.show.report.reading import Page, read
 
 import resetfree as rf
+from resetfree.core.certificate import Certificate, Status
 from resetfree.core.errors import RunError
 from resetfree.show.report.html import write_report
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.headline import headline, late_reward, one_group
+from resetfree.show.report.html.html_tables import _claim
 from resetfree.show.report.html.learning_curves import linear_regret, linear_resets
 from resetfree.studies.statistics import chance_of_less, interquartile_mean, trimmed
 
@@ -49,6 +51,54 @@ def test_one_run_in_one_sentence(files: Files, tmp_path: Path) -> None:
     share = re.search(r"([\d.]+) % of what the best policy", page.text)
     assert share is not None
     assert float(share[1]) == pytest.approx(100 * earned / best, abs=0.051)
+
+
+def test_the_page_of_one_run_has_no_words_about_many_and_no_empty_columns(files: Files, tmp_path: Path) -> None:
+    write_report(files["no_oracle"], tmp_path / "r.html")
+    page, run = read(tmp_path / "r.html"), rf.load(files["no_oracle"][0])
+    names = [run.spec[role]["name"] for role in ("primal", "dual")]
+    assert f"{' against '.join(names)}, 200 episodes, seed 0." in page.text
+    assert "1 group" not in page.text
+    assert "Mean over n seeds" not in page.text
+    assert "Regret" not in page.texts["th"]
+    assert "Resets, realised" in page.texts["th"]
+    write_report(files["auto"], tmp_path / "s.html")
+    assert "Mean over n seeds" in read(tmp_path / "s.html").text
+    assert {"Regret", "Resets, expected"} <= set(read(tmp_path / "s.html").texts["th"])
+
+
+def test_many_runs_that_stood_still_do_not_hide_the_result(tmp_path: Path) -> None:
+    for seed in range(2):  # nothing is earned there without a reset
+        rf.learn("thresholds-v0", episodes=300, seed=seed, path=tmp_path / f"{seed}.rfrun")
+    write_report([tmp_path / "0.rfrun"], tmp_path / "one.html")
+    assert "A run stood still: " in read(tmp_path / "one.html").text
+    write_report([tmp_path], tmp_path / "both.html")
+    page = read(tmp_path / "both.html")
+    assert "2 of 2 runs stood still" in page.texts["summary"]
+    assert "A run stood still: " not in page.text
+
+
+def test_players_come_in_the_same_order_on_each_problem(tmp_path: Path) -> None:
+    files = []
+    for problem, players in (("grid-v0", ("ucbvi", "uniform")), ("thresholds-v0", ("uniform", "ucbvi"))):
+        for player in players:
+            files.append(tmp_path / f"{problem}-{player}.rfrun")
+            rf.learn(problem, player, episodes=30, path=files[-1])
+    mixed = [files[0], files[2], files[1], files[3]]
+    shown = [(g.spec["problem"], g.spec["primal"]["name"]) for g in collect(mixed).groups]
+    assert shown == [(problem, player) for problem in ("grid-v0", "thresholds-v0") for player in ("ucbvi", "uniform")]
+    write_report(mixed, tmp_path / "r.html")
+    page = read(tmp_path / "r.html")
+    assert tiles(page)[0] in ("1 of 2", "2 of 2")
+    assert page.text.index("Comparison") < page.text.index("Runs and results")
+
+
+def test_a_tuned_claim_that_is_not_met_is_no_failure() -> None:
+    def verdict(status: Status) -> str:
+        return str(_claim([Certificate("it is quick", 2.0, 1.0, status=status)])[1])
+
+    assert 'class="badge missed">not met<' in verdict("tuned")
+    assert 'class="badge bad">fails<' in verdict("proved")
 
 
 def test_without_a_theorem_the_third_tile_is_the_bound_from_the_resets_alone(files: Files, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def test_a_game_that_is_stuck_calls_from_the_page(page: Page, studio: Served) ->
         page.fill(f"#{name}", "1")
         page.dispatch_event(f"#{name}", "change")
     page.fill("#horizon", "50")
+    page.click("#more summary")
     page.check("#by-hand")
     page.check("#ask")
     page.uncheck("#versus")
@@ -42,6 +43,7 @@ def test_a_game_that_is_stuck_calls_from_the_page(page: Page, studio: Served) ->
 
 def test_a_price_of_asking_is_an_action_and_goals_are_counted(page: Page, studio: Served) -> None:
     open_page(page, studio)
+    page.click("#more summary")
     page.fill("#help", "0.5")
     page.dispatch_event("#help", "change")
     page.uncheck("#versus")

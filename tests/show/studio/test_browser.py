@@ -143,6 +143,7 @@ def test_draw_a_grid_break_the_assumption_repair_it_and_run_two_players(page: Pa
 def test_answer_a_reset_request_from_the_page(page: Page, studio: Served) -> None:
     open_page(page, studio)
     page.select_option("#template", "garden")
+    page.click("#more summary")
     page.check("#by-hand")
     page.uncheck("#versus")
     page.fill("#episodes", "300")

@@ -74,12 +74,17 @@ def test_a_game_speeds_up_ends_with_a_sentence_and_is_played_again(page: Page, s
     assert page.locator(".lane.b .badges .badge").first.inner_text() == "resets: no bound proved"
     page.locator(".lane.a button[aria-label='What is dual?']").click()
     assert page.locator("#meaning-dual").is_visible()
+    near = "(of) => { const at = document.querySelector(of).getBoundingClientRect(); return [at.left, at.bottom]; }"
+    mark, meaning = (page.evaluate(near, of) for of in (".lane.a button[aria-label='What is dual?']", "#meaning-dual"))
+    assert abs(mark[0] - meaning[0]) < 330  # beside its question mark
+    assert 0 < meaning[1] - mark[1] < 200
     page.keyboard.press("Escape")
     assert page.locator("#meaning-dual").is_hidden()
     page.fill("#speed", "12")
     page.wait_for_selector(".lane.a .badge.done")
     page.wait_for_selector(".lane.b .badge.done")
     page.wait_for_selector("#result:not([hidden])")
+    assert page.locator("#result span").count() == 2  # a line for each player
     words = page.inner_text("#result")
     for side in ("left", "right"):
         run = rf.load(studio.folder / f"{name}-{side}.rfrun")
@@ -105,21 +110,36 @@ def test_a_game_speeds_up_ends_with_a_sentence_and_is_played_again(page: Page, s
     assert rows(page) == TEMPLATES["garden"]["rows"]
 
 
+def test_settings_that_few_need_are_folded_until_one_is_set(page: Page, studio: Served) -> None:
+    open_page(page, studio)
+    assert page.locator("#stay").is_hidden()
+    page.select_option("#template", "bridge")
+    page.click("#close-grid")
+    page.wait_for_selector("#verdict.good")
+    page.reload()  # the grid is kept, with what was set
+    page.wait_for_selector("#verdict.good")
+    assert page.locator("#closed").is_visible()
+    assert page.is_checked("#closed")
+
+
 def test_panels_without_data_are_not_shown(page: Page, studio: Served) -> None:
     path = studio.folder / "pole.rfrun"
-    player = ["--primal", "uniform", "--dual", "counting", "--feedback", "realised", "--set", "horizon=30"]
+    player = ["--primal", "uniform", "--dual", "constant-penalty", "--set", "C=5", "--set", "horizon=30"]
     assert main(["run", "CartPole-v1", *player, "--episodes", "8", "--film", "6", "--out", str(path)]) == 0
     open_page(page, studio, "#run=pole")
     page.wait_for_selector("#charts figure:not([hidden])")
     page.wait_for_function("() => document.querySelectorAll('#charts figure[hidden]').length > 0")
     shown = page.locator("#charts figure:not([hidden]) strong").all_inner_texts()
     assert {"Resets", "Reward per episode", "Steps since the last reset"} <= {title.strip() for title in shown}
-    assert "Regret" not in [title.strip() for title in shown]
+    assert not {"Regret", "Multiplier λ"} & {title.strip() for title in shown}  # its price never changed
+    page.wait_for_selector("#certificates .badge")
+    assert "identities" not in page.inner_text("#certificates h3")  # none can be checked here
     run = rf.load(path)
     c, last = run.columns, int(run.columns["k"][run.columns["reset"]].max(initial=0))
     tiles = page.locator(".lane .tile").all_inner_texts()
     assert f"{int(c['steps'][last:].sum())}\nsteps since the last reset" in [text.strip() for text in tiles]
     returns = np.where(np.isnan(c["original_return"]), c["reward"], c["original_return"])
+    assert not [text for text in tiles if "the last 100" in text]  # there were eight
     (shown_reward,) = [float(text.split()[0]) for text in tiles if "reward per episode" in text]
     assert shown_reward == pytest.approx(returns.mean(), rel=0.005)  # three digits
     kept = kept_scenes(path)

@@ -21,7 +21,7 @@ from resetfree.show.studio.frames import History
 from resetfree.show.studio.lanes import HISTORY
 from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.sessions import Session, Sessions
-from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.certificates.anytime import resets_interval
 
 TWO = [{"primal": "support-elimination"}, {"primal": "linear-ucb"}]
 
@@ -239,7 +239,9 @@ def test_curves_are_samples_of_complete_data(tmp_path: Path) -> None:
     np.testing.assert_allclose(shown["regret"], run.regret[at], rtol=1e-5)
     np.testing.assert_allclose(shown["expected"], run.resets[at], rtol=1e-5)
     np.testing.assert_allclose(shown["predicted"], run.predicted_resets[at], rtol=1e-5)
-    np.testing.assert_allclose(shown["upper"], resets_upper(run.realised_resets[at]), atol=1e-3)
+    np.testing.assert_allclose(shown["upper"], resets_interval(run.realised_resets[at], at + 1)[1], atol=1e-3)
+    (certified,) = [c for c in run.certificates() if c.claim == "Resets are at most what the resets so far allow"]
+    assert history.now["upper"] == certified.detail["upper"]  # one number on the page, not two
     few = History(scene_of(run.spec))
     assert few.curves()["k"] == []
     assert few.now["regret"] == 0.0

@@ -41,9 +41,9 @@ class ReachableStarts:
         if self.origin[state] == UNREACHED:
             return "no behaviour starts an episode there"
         names = [self.mdp.state_names[s] for s in self.path(state)]
-        given = "the start distribution" if self.origin[self.path(state)[0]] == START else "a restart"
+        given = "a start" if self.origin[self.path(state)[0]] == START else "a restart"
         if len(names) == 1:
-            return f"it comes from {given}"
+            return f"it is {given}"
         shown = names if len(names) <= 6 else [*names[:3], "...", *names[-2:]]
         n = len(names) - 1
         return f"{n} episode{'' if n == 1 else 's'} after {given}, along {' -> '.join(shown)}"
@@ -58,7 +58,7 @@ def reachable_starts(mdp: FiniteMDP) -> ReachableStarts:
     >>> import resetfree as rf
     >>> found = reachable_starts(rf.make("grid-v0"))
     >>> int(found.states.sum()), found.explain(4)
-    (10, '1 episode after the start distribution, along 0,0 -> 1,0')
+    (10, '1 episode after a start, along 0,0 -> 1,0')
     """
     origin = np.full(mdp.n_states, UNREACHED, dtype=np.int64)
     origin[_restarts(mdp)] = RESTART
@@ -111,16 +111,19 @@ def feasibility(mdp: FiniteMDP) -> Finding:
     bad = found.states & ~safe_sets(mdp).states(1)
     detail = {"reachable_starts": int(found.states.sum()), "infeasible_starts": int(bad.sum())}
     if not bad.any():
-        sentence = f"Every start that can come about ({detail['reachable_starts']}) admits a reset-free policy."
+        sentence = f"From every reachable start ({detail['reachable_starts']}) some policy is never reset."
         return Finding("feasibility", True, sentence, None, detail)
     depth = [
         (len(found.path(int(s))), int(s)) for s in np.flatnonzero(bad)[:1000]
     ]  # the shortest path is the clearest witness
     witness = min(depth)[1]
-    what = "is a reset state" if mdp.reset[witness] else "admits no reset-free policy"
+    where = f"state {mdp.state_names[witness]} (index {witness})"
+    what = (
+        f"S{where[1:]} is a reset state" if mdp.reset[witness] else f"From {where} no policy avoids resets for certain"
+    )
     sentence = (
-        f"State {mdp.state_names[witness]} (index {witness}) {what}, and an episode can start there: "
-        f"{found.explain(witness)}. Starts that fail: {detail['infeasible_starts']} of {detail['reachable_starts']}."
+        f"{what}, and an episode can start there: {found.explain(witness)}. "
+        f"Starts that fail: {detail['infeasible_starts']} of {detail['reachable_starts']}."
     )
     return Finding("feasibility", False, sentence, witness, {**detail, "path": found.path(witness)})
 

@@ -23,6 +23,7 @@ from resetfree.show.report.html.html_tables import data_words
 DECISIONS = 5  # latest decisions of the primal player that are shown
 NOTES = 5  # latest notes about the problem that are shown
 NO_GUARANTEE = "no guarantee"
+MUCH_LESS = 0.75  # of the bound on all expected resets: a bound on the recent ones that is not below it says little
 LONG = 0.5  # seconds: a shorter pause is not worth a line
 
 
@@ -89,7 +90,7 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         bound = f", B = {number(data['B'])} ({data['B_source'] or 'given'})"
     yield "problem", f"{data['problem']}, episodes of {data['horizon']} actions"
     players = f"{data['primal']} against {data['dual']}"
-    yield "players", f"{players}, feedback {data['feedback']}, seed {data['seed']}{bound}"
+    yield "players", f"{players}, {data['feedback']} feedback, seed {data['seed']}{bound}"
     if data["chosen"]:
         yield "chosen because", data["chosen"]
     if data["data"] is not None:
@@ -107,7 +108,7 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     people = [one for one in run.interventions if one.who != "environment"]
     if people:
         waited = duration(sum(one.seconds for one in people))
-        yield "performed", f"{counted(len(people), 'reset')} by an operator, who was waited for {waited} in all"
+        yield "performed", f"{counted(len(people), 'reset')} by an operator; waited {waited} in all"
     if data["pauses"] is not None and data["pauses"]["longest"] >= LONG:
         longest, total = (duration(data["pauses"][name]) for name in ("longest", "total"))
         yield "pauses", f"{longest} at the longest, {total} in all, while the players computed"
@@ -118,8 +119,7 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for role in ("primal", "dual"):
         statement, verdict = data["statements"][role], _verdict(data, role)
         if verdict != NO_GUARANTEE:
-            constants = " ".join(f"{key}={_short(value)}" for key, value in statement["constants"].items())
-            yield "guarantee", f"{role}: {verdict}: {statement['why']}" + (f" [{constants}]" if constants else "")
+            yield "guarantee", f"{role}: {verdict}: {statement['why']}"
     for i, one in enumerate(data["decisions"][-DECISIONS:]):
         yield "" if i else "decided", f"after episode {one['k']}: {one['what']}"
     if data["warning"]:
@@ -135,13 +135,21 @@ def _resets(data: Mapping[str, Any], k: int) -> Iterator[tuple[str, str]]:
         total = data["realised_resets"] + data["asked_resets"]
         yield "asked for", f"{data['asked_resets']} more when it was stuck: {total} in all"
     if data["predicted_resets"] is not None:
-        yield "predicted", f"{number(data['predicted_resets'])} ({_foresight(data).words})"
-    recent = f"{number(data['recent']['bound'])} in the last {data['recent']['episodes']:,} episodes"
-    exact = "" if data["resets"] is None else f"{_per_episode(data['resets'], k)}; without the model: "
-    yield "expected", f"{exact}at most {number(data['resets_bound'])} in all, {recent} (95 % confidence each)"
+        yield "predicted", f"{number(data['predicted_resets'])} ({_foresight(data).in_short})"
+    yield "expected", _expected(data, k)
     if data["realised_resets"]:
         apart = duration(data["mean_seconds_between_resets"])
         yield "between resets", f"{number(data['mean_steps_between_resets'])} steps, {apart} on average"
+
+
+def _expected(data: Mapping[str, Any], k: int) -> str:
+    """The expected resets: exactly where a model is known, and what the observed ones alone say about them."""
+    exact = "" if data["resets"] is None else f"{_per_episode(data['resets'], k)}; "
+    seen, bound, recent = data["realised_resets"], min(data["resets_bound"], k), data["recent"]
+    words = f"{exact}at most {number(bound)} after {counted(seen, 'observed reset')}, with 95 % confidence"
+    if data["resets"] is None and recent["bound"] < MUCH_LESS * bound:
+        words += f"; at most {number(recent['bound'])} of them in the last {recent['episodes']:,} episodes"
+    return words
 
 
 def _unknown(data: Mapping[str, Any]) -> Iterator[str]:
@@ -151,10 +159,10 @@ def _unknown(data: Mapping[str, Any]) -> Iterator[str]:
         why = "no model of this problem" if len(missing) == 2 else "a start has no reset-free policy"
         yield f"Not known: {' and '.join(missing)} ({why})."
     if data["predicted_resets"] is None:
-        yield f"Not predicted: resets ({_foresight(data).words})."
+        yield f"Not predicted: resets ({_foresight(data).in_short})."
     for role in ("primal", "dual"):
         if _verdict(data, role) == NO_GUARANTEE:
-            yield f"{role}: {NO_GUARANTEE} ({data['statements'][role]['why']})."
+            yield f"{NO_GUARANTEE.capitalize()} for the {role} player ({data['statements'][role]['why']})."
 
 
 def _verdict(data: Mapping[str, Any], role: str) -> str:
@@ -188,7 +196,3 @@ def _foresight(data: Mapping[str, Any]) -> Foresight:
 
 def _per_episode(value: float, k: int) -> str:
     return f"{number(value)} ({number(value / max(k, 1))} per episode)"
-
-
-def _short(value: Any) -> str:
-    return number(value) if isinstance(value, float) else str(value)

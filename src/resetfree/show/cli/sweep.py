@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from resetfree.show.cli.common import FILE, FOLDER, F, emit, stop, tensorboard_o
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented, DocumentedGroup
 from resetfree.show.cli.progress import TrialsDisplay
-from resetfree.show.report.sweep_pictures import draw, read_summary, tables, write_markdown
+from resetfree.show.cli.wording import show_next
+from resetfree.show.report.sweep_pictures import NOTE, Problems, draw, read_summary, tables, write_markdown
 from resetfree.studies.engines.runner import Count, StudyStopped
 from resetfree.studies.folder import SweepFolder
 from resetfree.studies.gathering import Gathered, arrow, gather
@@ -205,6 +207,8 @@ def _play(plan: SweepPlan, folder: SweepFolder, engine: dict[str, Any], strict: 
         console.print(Text(_sentence(count)), soft_wrap=True)
         _show_errors(console, count, folder)
         console.print(Text(_files(folder)), soft_wrap=True)
+        if count.done:
+            show_next(console, [(f"resetfree report {shlex.quote(str(folder.path))}", "all runs on one page")])
 
     emit(data, as_json, show)
     if strict and count.failed:
@@ -234,12 +238,12 @@ def _describe(plan: SweepPlan, folder: SweepFolder, as_json: bool) -> None:
     emit(data, as_json, show)
 
 
-def _write_report(folder: SweepFolder, found: Gathered, total: int) -> list[Any]:
+def _write_report(folder: SweepFolder, found: Gathered, total: int) -> Problems:
     problems = read_summary(folder)
     picture = draw(problems, folder.picture)
     counts = f"{found.trials} of {total} trials, {found.configurations} configurations."
     write_markdown(folder, problems, counts, picture is not None)
-    return list(tables(problems))
+    return problems
 
 
 def _numbers(count: Count, folder: SweepFolder) -> dict[str, Any]:
@@ -256,10 +260,13 @@ def _gathered(found: Gathered, folder: SweepFolder) -> dict[str, Any]:
     return {**counts, **{name: str(getattr(folder, name)) for name in ("results", "summary", "report")}}
 
 
-def _show_tables(console: Console, shown: list[Any]) -> None:
-    console = Console(width=max(console.width, WIDTH))
-    for table in shown:
+def _show_tables(console: Console, problems: Problems) -> None:
+    narrow = console.is_terminal and console.width < WIDTH
+    console = console if narrow else Console(width=max(console.width, WIDTH))
+    for table in tables(problems, narrow):
         console.print(table)
+    if problems:
+        console.print(Text(NOTE if not narrow else NOTE.replace(", and the mean", ""), style="dim"))
 
 
 def _files(folder: SweepFolder) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,22 @@ def frames_of(run: Run) -> tuple[list[Frame], str]:
 def titles_of(frames: list[Frame]) -> tuple[str, ...]:
     """The scenes of a film, each once, in their order."""
     return tuple(dict.fromkeys(one.left for one in frames))
+
+
+def told(titles: Sequence[str]) -> str:
+    """The scenes of a film in few words.
+
+    >>> told(["the first life, reset 1 of 3", "reset 2 of 3", "reset 3 of 3", "the last life"])
+    'the first life, 3 resets with the steps before them, the last life'
+    >>> told(["reset 1", "the last life"]), told(["the first life", "how it ended"])
+    ('a reset with the steps before it, the last life', 'the first life, how it ended')
+    """
+    n = sum("reset" in title for title in titles)
+    resets = f"{n} resets with the steps before them" if n > 1 else "a reset with the steps before it"
+    parts = dict.fromkeys(
+        part if "reset" not in part else resets for title in titles for part in title.split(", ")
+    )  # each once, in their order
+    return ", ".join(parts)
 
 
 def _made_again(run: Run, scenes: list[FilmScene]) -> list[Frame]:

@@ -18,6 +18,7 @@ from resetfree.studies.trial import with_settings
 SHOWN = ("resets", "regret", "realised_resets")  # Regret never without Resets beside it
 HEADINGS = {"resets": "Resets", "regret": "Regret", "realised_resets": "realised resets"}
 MOST_LINES = 12  # of one picture
+PLAYERS = 19  # characters of the column of players, at least: longer names are rare
 NOTE = (
     "Interquartile mean over seeds [95 % bootstrap interval], and the mean, after the last episode. "
     "Resets are expected ones and exact, Regret is exact and never clipped; – where there is no oracle."
@@ -49,6 +50,9 @@ class SummaryLine:
         return rows[-1] if rows and rows[-1]["k"] == self.words["episodes"] else None
 
 
+Problems = Mapping[str, Sequence[SummaryLine]]
+
+
 def read_summary(folder: SweepFolder) -> dict[str, list[SummaryLine]]:
     """The configurations of a gathered sweep by problem."""
     _, pq = arrow()
@@ -63,9 +67,7 @@ def read_summary(folder: SweepFolder) -> dict[str, list[SummaryLine]]:
     return problems
 
 
-def write_markdown(
-    folder: SweepFolder, problems: Mapping[str, Sequence[SummaryLine]], counts: str, picture: bool
-) -> None:
+def write_markdown(folder: SweepFolder, problems: Problems, counts: str, picture: bool) -> None:
     """report.md: a table per problem."""
     parts = [f"# Sweep\n\n{counts}\n\n{NOTE}\n"]
     if picture:
@@ -79,20 +81,22 @@ def write_markdown(
         write_text(folder.report, "\n".join(parts))
 
 
-def tables(problems: Mapping[str, Sequence[SummaryLine]]) -> Iterator[Table]:
-    """The same tables for the terminal."""
+def tables(problems: Problems, narrow: bool = False) -> Iterator[Table]:
+    """The same tables for the terminal; a narrow one has no room for means and for all that the players share."""
     for problem, lines in problems.items():
-        table = Table(title=problem, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-        table.add_column("players", overflow="fold")
+        shared = _shared(lines) if narrow else ""
+        title = f"{problem}{shared}"
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+        table.add_column("players", overflow="fold", min_width=PLAYERS)
         table.add_column("seeds", justify="right")
         for name in SHOWN:
-            table.add_column(HEADINGS[name])
+            table.add_column(HEADINGS[name].removesuffix(" resets") if narrow else HEADINGS[name])
         for one in lines:
-            table.add_row(one.label, *_cells(one))
+            table.add_row(one.label.removesuffix(shared), *_cells(one, narrow))
         yield table
 
 
-def draw(problems: Mapping[str, Sequence[SummaryLine]], path: Path) -> Path | None:
+def draw(problems: Problems, path: Path) -> Path | None:
     """Interquartile means with their bands over the episodes, one row of axes per problem; None if there are none."""
     from matplotlib.figure import Figure  # half a second to import: only when a picture is wanted
 
@@ -129,15 +133,23 @@ def _measures(lines: Sequence[SummaryLine]) -> tuple[str, str]:
     return "resets" if any("resets" in one.rows for one in lines) else "realised_resets", "regret"
 
 
-def _cells(one: SummaryLine) -> list[str]:
+def _shared(lines: Sequence[SummaryLine]) -> str:
+    """What all labels of a problem end with."""
+    ends = {f", K = {one.words['episodes']}" for one in lines}
+    return ends.pop() if len(ends) == 1 else ""
+
+
+def _cells(one: SummaryLine, narrow: bool = False) -> list[str]:
     rows = [one.last(measure) for measure in SHOWN]
     seeds = max((row["n"] for row in rows if row is not None), default=0)
-    return [str(seeds), *(_cell(row) for row in rows)]
+    return [str(seeds), *(_cell(row, narrow) for row in rows)]
 
 
-def _cell(row: Mapping[str, Any] | None) -> str:
+def _cell(row: Mapping[str, Any] | None, narrow: bool) -> str:
     if row is None:
         return "–"
+    if narrow:
+        return f"{row['iqm']:.3g} [{row['iqm_low']:.3g}, {row['iqm_high']:.3g}]"
     return f"{row['iqm']:.4g} [{row['iqm_low']:.4g}, {row['iqm_high']:.4g}], mean {row['mean']:.4g}"
 
 

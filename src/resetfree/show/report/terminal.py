@@ -47,7 +47,7 @@ def _cell(solution: Solution, s: int) -> Text:
         (f"{ARROWS.get(name, name)}  ", style),
         (f"{safe}/{mdp.n_actions} safe\n", "dim"),
         f"V* {solution.value[s]:.3f}\n",
-        (f"λ̂ {_number(solution.lambda_hat[s])}", "cyan"),
+        (f"λ̂ {_number(solution.lambda_hat[s], 5)}", "cyan"),
     )
 
 
@@ -75,5 +75,5 @@ def states_table(solution: Solution, with_multipliers: bool, limit: int = 40) ->
     return table
 
 
-def _number(x: float) -> str:
-    return "–" if np.isnan(x) else f"{x:.7g}"
+def _number(x: float, digits: int = 7) -> str:
+    return "–" if np.isnan(x) else f"{x:.{digits}g}"

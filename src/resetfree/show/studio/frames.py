@@ -1,8 +1,9 @@
 """What is shown of a run: sampled pictures of complete data.
 
 Legend: k rounds so far; regret and expected resets are exact (oracle), realised resets are what happened, predicted
-ones what the primal player foresaw; `upper` is above the expected resets after every round at once with 99 %, from the
-realised ones alone; `lived` are steps since the newest reset, `falls` the episodes that ended with one.
+ones what the primal player foresaw; `upper` is above the expected resets after every round at once, from the realised
+ones alone, as in certificates and reports; `lived` are steps since the newest reset, `falls` episodes that
+ended with one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from resetfree.problems.finite.transitions import Bools
 from resetfree.runs.foresight import meant
 from resetfree.show.studio import limits
 from resetfree.show.studio.scenes import RunScene, bits
-from resetfree.theory.certificates.anytime import resets_upper
+from resetfree.theory.certificates.anytime import resets_interval
 
 PLAYED = 0.01  # probability from which an action counts as played by a policy
 SERIES = ("regret", "expected", "realised", "predicted", "lam", "pairs", "lived")
@@ -88,7 +89,7 @@ class History:
         earned = self._earned - (float(self._data[EARNED, self.k - n - 1]) if self.k > n else 0.0)
         exact["reward"] = finite(earned / n) if n else None
         counts = {"realised": int(realised), "newest_reset": self._newest, "lived": self._lived}
-        return {**exact, **counts, "upper": float(resets_upper(realised))}
+        return {**exact, **counts, "upper": float(resets_interval(realised, self.k)[1])}
 
     def curves(self, most: int = limits.CURVE) -> dict[str, list[Any]]:
         """At most so many points of each curve, the first and the last round always among them."""
@@ -96,7 +97,7 @@ class History:
         result: dict[str, list[Any]] = {"k": (at + 1).tolist()}
         for name, row in zip(SERIES, self._data, strict=False):
             result[name] = [finite(x) for x in row[at].tolist()]
-        result["upper"] = np.round(resets_upper(self._data[2, at]), 3).tolist()
+        result["upper"] = np.round(resets_interval(self._data[2, at], at + 1)[1], 3).tolist()
         earned = np.diff(self._data[EARNED, at], prepend=0.0) / np.diff(at, prepend=-1)
         result["reward"] = [finite(x) for x in earned.tolist()]
         result["falls"] = self._some_falls(most)

@@ -43,7 +43,7 @@ def check(
     >>> import resetfree as rf
     >>> print(check(rf.make("grid-v0")))
     Assumptions of 'grid-v0'
-      feasibility: holds. Every start that can come about (10) admits a reset-free policy.
+      feasibility: holds. From every reachable start (10) some policy is never reset.
       linearity: holds. One-hot features make every finite problem linear: mu is P itself, with norm sqrt(d), and omega
         is r. Nothing was computed; d = 50.
       dual class: holds. With xi = 1 the least B is the largest lambda_hat + 1 = 38.8664632, at state 0,2; no other xi

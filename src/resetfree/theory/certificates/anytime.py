@@ -56,6 +56,15 @@ def resets_lower(n_resets: ArrayLike, delta: Probability = DELTA) -> Floats:
     return best
 
 
+def resets_interval(n_resets: ArrayLike, k: ArrayLike, delta: Probability = DELTA) -> tuple[Floats, Floats]:
+    """Below and above Resets(k) for all k with probability at least 1 - delta, half of it for each side; at most k.
+
+    >>> [side.round(1).tolist() for side in resets_interval([0, 1, 10], [2, 50, 100], delta=0.1)]
+    [[0.0, 0.0, 3.0], [2.0, 6.6, 23.4]]
+    """
+    return resets_lower(n_resets, delta / 2), np.minimum(resets_upper(n_resets, delta / 2), k)
+
+
 @checked
 def mixture_boundary(variance: ArrayLike, delta: Probability = DELTA, rho: Positive = 1.0) -> Floats:
     """What a martingale of sub-Gaussian steps stays within, at all times, with probability at least 1 - delta.

@@ -18,8 +18,8 @@ from resetfree.theory.regret import regret
 
 def anytime_resets(run: Record) -> list[Certificate]:
     """Resets between two bounds that need nothing but the number of resets, after every round at once."""
-    k, n, half = np.arange(1, len(run) + 1), run.realised_resets, anytime.DELTA / 2
-    upper, lower = np.minimum(anytime.resets_upper(n, half), k), anytime.resets_lower(n, half)
+    k, n = np.arange(1, len(run) + 1), run.realised_resets
+    lower, upper = anytime.resets_interval(n, k)
     why = f"with probability at least {1 - anytime.DELTA:g} after every round at once; no assumption is needed"
     detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
     v_c = run.columns["v_c"]

@@ -18,12 +18,14 @@ from resetfree.show.report.html.figures import Drawing
 from resetfree.show.report.html.films import FilmOfRun
 from resetfree.show.report.html.groups import Collection, Group, collect
 from resetfree.show.report.html.headline import headline, number
+from resetfree.show.report.html.headline import name as headline_name
 from resetfree.show.report.html.phrases import Markup, join, tag
 
 MARK = b'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy"'
 DETAILED = 4  # groups up to which every figure of each is drawn by default
 CORE = ("regret-log", "resets-log", "time-line")  # figures of each group if there are more groups
 LONGEST_TITLE = 120
+GROWTH = "How fast they grow: the same on logarithmic axes, with fits and bounds"
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,14 @@ def build(found: Collection, details: bool, film: bool | None = False) -> tuple[
     groups = found.groups
     shown = films.film_of(groups, film)
     drawn: list[Drawing] = []
-    contents: dict[str, str] = {"overview": "Overview"}
-    body = [_overview(found)]
+    contents: dict[str, str] = {}
+    body: list[Markup] = []
     comparable = comparing.by_problem(groups)
     if comparable:
         contents["comparison"] = "Comparison"
         body.append(_comparison(comparable, drawn))
+    contents["overview"] = "Overview"
+    body.append(_overview(found))
     for group in groups:
         contents[group.name] = group.label
         body.append(_group(group, drawn, details, alone=len(groups) == 1, film=shown))
@@ -141,11 +145,13 @@ def build(found: Collection, details: bool, film: bool | None = False) -> tuple[
         contents["interventions"] = "Interventions"
         body.append(page.section("interventions", "Interventions", performed))
     problems = sorted({str(group.spec["problem"]) for group in groups} | {str(r.spec["problem"]) for r in found.empty})
-    title = f"resetfree: {', '.join(problems)}"
+    title = f"resetfree: {', '.join(one.removeprefix('gym:') for one in problems)}"
     n = sum(group.n for group in groups)
     rounds = sum(len(run) for group in groups for run in group.runs)
     together = "1 group" if len(groups) == 1 else f"{len(groups)} groups"
     summary = f"{n} run{'' if n == 1 else 's'} in {together}, {rounds:,} episodes in all."
+    if n == len(groups) == 1:
+        summary = f"{headline_name(groups[0])}, {rounds:,} episodes, seed {groups[0].runs[0].spec['seed']}."
     if len(title) > LONGEST_TITLE:
         title = f"{title[: LONGEST_TITLE - 1]}…"
     footer = "Made from the run files alone; certificates were computed anew. This file needs no network."
@@ -153,12 +159,18 @@ def build(found: Collection, details: bool, film: bool | None = False) -> tuple[
 
 
 def _lead(groups: list[Group], film: FilmOfRun | str | None) -> Markup:
-    """What is wrong, if anything is, then what came out, and its film."""
+    """What is wrong, if anything is, then the result, and its film."""
     parts: list[object] = []
     for sentence in tables.failures(groups):
         parts.append(tag("p", tag("strong", "A proved claim fails: "), sentence, class_="alert"))
-    for sentence in tables.stuck(groups):
-        parts.append(tag("p", tag("strong", "A run stood still: "), sentence, class_="alert"))
+    still = tables.stuck(groups)
+    if len(still) == 1:
+        parts.append(tag("p", tag("strong", "A run stood still: "), still[0], class_="alert"))
+    elif still:  # a wall of sentences would hide the result
+        total, lines = sum(group.n for group in groups), [tag("p", sentence) for sentence in still]
+        parts.append(
+            tag("details", tag("summary", f"{len(still)} of {total} runs stood still"), *lines, class_="alert")
+        )
     parts.append(headline(groups))
     if film is not None:
         parts.append(tag("p", film, class_="note") if isinstance(film, str) else films.figure(film))
@@ -196,7 +208,8 @@ def _group(
         tag("details", tag("summary", "What was run: problem, players, settings"), tables.settings(group))
     ]
     if isinstance(group.truths, str):
-        parts.append(tag("p", f"Regret is not shown: {group.truths}.", class_="note"))
+        why = f"it {group.truths}" if group.truths.startswith("needs ") else group.truths
+        parts.append(tag("p", f"Regret is not shown: {why}.", class_="note"))
     same = players.constant_multiplier(group)
     if same is not None:
         parts.append(tag("p", f"The multiplier was {number(same)} in every episode.", class_="note"))
@@ -211,7 +224,13 @@ def _group(
         drawn += new
         before = films.strips(film) if module is falls and isinstance(film, FilmOfRun) else Markup("")
         if new or before:
-            parts += [tag("h3", title), before, page.figures(new)]
+            logs = [one for one in new if details and one.name.endswith("-log")]
+            parts += [
+                tag("h3", title),
+                before,
+                page.figures([one for one in new if one not in logs]),
+            ]
+            parts += [tag("details", tag("summary", GROWTH), page.figures(logs))] if logs else []
         elif module is maps and group.mdp is not None and group.mdp.layout is not None:
             parts.append(tag("p", f"The map has more than {maps.LARGEST:,} cells, and is not drawn.", class_="note"))
     if not details:

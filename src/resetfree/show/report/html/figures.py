@@ -204,7 +204,7 @@ def runs(n: int) -> str:
 
 
 def over_seeds(n: int) -> str:
-    """What line and band are, in a caption."""
+    """What line and band are, in a caption; nothing about a single run."""
     if n == 1:
-        return "n = 1 run: no interval."
+        return ""
     return f"Line: mean over n = {n} seeds; band: 95 % bootstrap interval of the mean."

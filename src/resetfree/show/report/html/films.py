@@ -18,7 +18,7 @@ from resetfree.problems.gym.adapter import GymProblem
 from resetfree.runs.result import Run
 from resetfree.show.film.film_files import EncodedFilm, Frame, encode
 from resetfree.show.film.film_plan import spread
-from resetfree.show.film.filming import can_be_filmed, frames_of, titles_of
+from resetfree.show.film.filming import can_be_filmed, frames_of, titles_of, told
 from resetfree.show.film.kept_pictures import beside
 from resetfree.show.report.html.groups import Group
 from resetfree.show.report.html.maps import LARGEST
@@ -74,22 +74,6 @@ def figure(found: FilmOfRun) -> Markup:
     return tag("details", tag("summary", "Film of the run"), picture, tag("p", words), class_="film", open=True)
 
 
-def told(titles: Sequence[str]) -> str:
-    """The scenes of a film in few words.
-
-    >>> told(["the first life, reset 1 of 3", "reset 2 of 3", "reset 3 of 3", "the last life"])
-    'the first life, 3 resets with the steps that led to them, the last life'
-    >>> told(["reset 1", "the last life"]), told(["the first life", "how it ended"])
-    ('a reset with the steps that led to it, the last life', 'the first life, how it ended')
-    """
-    n = sum("reset" in title for title in titles)
-    resets = f"{n} resets with the steps that led to them" if n > 1 else "a reset with the steps that led to it"
-    parts = dict.fromkeys(
-        part if "reset" not in part else resets for title in titles for part in title.split(", ")
-    )  # each once, in their order
-    return ", ".join(parts)
-
-
 def strips(found: FilmOfRun) -> Markup:
     """The pictures that led to each reset, side by side."""
     if not found.before:
@@ -98,7 +82,7 @@ def strips(found: FilmOfRun) -> Markup:
         tag(
             "div",
             tag("div", *(_image(one, f"{title}, picture {i} of {len(shown)}") for i, one in enumerate(shown, 1))),
-            tag("p", f"What led to {title}; the last picture is the state that had to be reset."),
+            tag("p", f"Before {title}; the last picture is the state that needed the reset."),
             class_="strip",
         )
         for title, shown in found.before

@@ -7,7 +7,7 @@ Legend: a group holds n runs of one problem with the same players and settings; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -84,11 +84,9 @@ class Group:
         with an oracle regret, r_p, r_zero: R_d(0), r_star: R_d(lambda*).
         """
         found: dict[str, list[Floats]] = {"realised": [run.realised_resets.astype(np.float64) for run in self.runs]}
-        half = anytime.DELTA / 2
         ks = [np.arange(1.0, len(run) + 1) for run in self.runs]
-        counts = found["realised"]
-        found["upper"] = [np.minimum(anytime.resets_upper(n, half), k) for n, k in zip(counts, ks, strict=True)]
-        found["lower"] = [anytime.resets_lower(n, half) for n in counts]
+        bounds = [anytime.resets_interval(n, k) for n, k in zip(found["realised"], ks, strict=True)]
+        found["upper"], found["lower"] = [upper for _, upper in bounds], [lower for lower, _ in bounds]
         found["reward"] = [np.cumsum(run.columns["reward"]) / k for run, k in zip(self.runs, ks, strict=True)]
         original = [run.columns.get("original_return", np.full(len(run), np.nan)) for run in self.runs]
         if all(np.isfinite(x).all() for x in original):  # where the environment's rewards were scaled
@@ -158,6 +156,7 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
         if len(run):
             together.setdefault(same, []).append(run)
     members = [tuple(sorted(found, key=lambda run: int(run.spec["seed"]))) for found in together.values()]
+    members.sort(key=_in_order(members))
     labels = label([found[0].spec for found in members])
     groups = [Group(f"g{i + 1}", labels[i], found) for i, found in enumerate(members)]
     for group in groups:
@@ -168,6 +167,19 @@ def collect(paths: Sequence[Path], problem: Any = None, options: Mapping[str, An
                 f"what is taken over seeds is taken over the first {lengths[0]:,}."
             )
     return Collection(groups, [run for run in runs.values() if not len(run)], notes)
+
+
+def _in_order(members: Sequence[tuple[Run, ...]]) -> Callable[[tuple[Run, ...]], tuple[int, int]]:
+    """Groups of a problem side by side, and players in the same order on each, so that colours mean the same."""
+
+    def problem(found: tuple[Run, ...]) -> str:
+        return str(found[0].spec["problem"])
+
+    def players(found: tuple[Run, ...]) -> str:
+        return " ".join(str(found[0].spec[role]["name"]) for role in ("primal", "dual"))
+
+    problems, pairs = list(dict.fromkeys(map(problem, members))), list(dict.fromkeys(map(players, members)))
+    return lambda found: (problems.index(problem(found)), pairs.index(players(found)))
 
 
 def label(specs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,10 +1,11 @@
-"""What came out, before anything else: one sentence and three tiles.
+"""The result, before anything else: one sentence and three tiles.
 
 Legend: the last tenth of a run is what it had learned; a share is of what the best policy that is never reset earns.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,7 +75,7 @@ def _tiles(group: Group) -> list[Tile]:
         )
     else:
         upper = float(np.max(group.final("upper")))
-        words = f"with {1 - anytime.DELTA:.0%} confidence, from the resets so far alone"
+        words = f"with {100 * (1 - anytime.DELTA):g} % confidence, from the resets so far alone"
         third = Tile(f"≤ {number(upper)}", "expected resets", words)
     return [Tile(number(float(np.mean(resets))), "resets", note), _earned(group), third]
 
@@ -135,18 +136,32 @@ def _best(groups: Sequence[Group]) -> tuple[str, list[Tile]]:
 
 
 def _totals(groups: Sequence[Group]) -> tuple[str, list[Tile]]:
+    """Several problems: who had the fewest resets on how many of them, and how much was played."""
     problems = {str(group.spec["fingerprint"]) for group in groups}
     resets = sum(float(run.realised_resets[-1]) for group in groups for run in group.runs)
     rounds = sum(len(run) for group in groups for run in group.runs)
     tiles = [
-        Tile(f"{len(problems):,}", "problems", f"{len(groups):,} groups of runs"),
+        _winner(groups) or Tile(f"{len(problems):,}", "problems", f"{len(groups):,} groups of runs"),
         Tile(f"{rounds:,}", "episodes", _count(groups).value + " runs"),
         Tile(number(resets), "resets in all", f"{resets / rounds:.2%} of the episodes"),
     ]
     return (
-        f"{len(groups)} groups of runs on {len(problems)} problems, {number(resets)} resets in {rounds:,} episodes.",
+        f"{len(groups)} groups of runs on {len(problems)} problems: {number(resets)} resets in {rounds:,} episodes.",
         tiles,
     )
+
+
+def _winner(groups: Sequence[Group]) -> Tile | None:
+    """Who had the fewest resets on the most problems; None where no problem has two groups."""
+    by_problem: dict[str, list[Group]] = {}
+    for group in groups:
+        by_problem.setdefault(str(group.spec["fingerprint"]), []).append(group)
+    contests = [members for members in by_problem.values() if len(members) > 1]
+    won = Counter(name(min(members, key=lambda g: float(np.mean(g.final("realised"))))) for members in contests)
+    if not won:
+        return None
+    best, count = won.most_common(1)[0]
+    return Tile(f"{count} of {len(contests)}", "problems on which it had the fewest resets", best)
 
 
 def _count(groups: Sequence[Group]) -> Tile:

@@ -17,23 +17,35 @@ from resetfree.theory.certificates import RATES
 from resetfree.theory.certificates.asked import ROLES, as_played
 from resetfree.theory.reset_limits import depends_on_step, size_limit
 
-MARKS = {"holds": "good", "fails": "bad", "fails in some runs": "bad"}
+MARKS = {
+    "holds": "good",
+    **dict.fromkeys(("fails", "fails in some runs"), "bad"),
+    **dict.fromkeys(("not met", "not met in some runs"), "missed"),
+}
 LISTED = 500  # interventions that are listed one by one
 UNFOLDED = 12  # interventions up to which the list is not folded
 
 
 def overview(groups: list[Group]) -> Markup:
     """One line per group: Regret always beside Resets, expected beside realised and predicted."""
-    numbers = ("n", "episodes", "Regret", "Resets, expected", "Resets, realised", "predicted", "last reset after")
-    head = ("what", *numbers, "certified Resets ≤", "guarantee")
+    measures = {
+        "Regret": "regret",
+        "Resets, expected": "resets",
+        "Resets, realised": "realised",
+        "predicted": "predicted",
+    }
+    shown = {title: key for title, key in measures.items() if any(group.final(key) for group in groups)}
     rows = []
     for group in groups:
         last = [float(run.columns["k"][run.columns["reset"]].max(initial=0)) for run in group.runs]
-        ends = [spread(group.final(measure)) for measure in ("regret", "resets", "realised", "predicted")]
+        ends = [spread(group.final(measure)) for measure in shown.values()]
         ends += [spread(last), spread(group.final("upper"))]
         rows.append((tag("a", group.label, href=f"#{group.name}"), group.n, episodes(group), *ends, guarantee(group)))
+    head = ("what", "n", "episodes", *shown, "last reset after", "certified Resets ≤", "guarantee")
     caption = "Mean over n seeds and 95 % bootstrap interval, after the last episode that all runs of a line have"
-    return table(head, rows, numbers=range(1, 9), caption=caption)
+    if all(group.n == 1 for group in groups):
+        caption = "After the last episode; one run a line"
+    return table(head, rows, numbers=range(1, len(head) - 1), caption=caption)
 
 
 def episodes(group: Group) -> str:
@@ -141,9 +153,13 @@ def certificates(group: Group) -> Markup:
         rows = [_claim(found) for (kind, _), found in by_claim.items() if kind == status]
         if rows:
             head = ("claim", "verdict", "left", "", "right", "slack", "remarks")
-            parts.append(
-                table(head, rows, numbers=(2, 4, 5), caption=f"{title}. n = {group.n} runs; numbers of the tightest")
-            )
+            of = f". n = {group.n} runs; numbers of the tightest" if group.n > 1 else ""
+            listed = table(head, rows, numbers=(2, 4, 5), caption=f"{title}{of}")
+            if status == "identity" and all(
+                c.holds for (kind, _), found in by_claim.items() if kind == status for c in found
+            ):
+                listed = tag("details", tag("summary", f"{len(rows)} identities, checks of arithmetic, hold"), listed)
+            parts.append(listed)
     stated = [_stated(found) for (kind, _), found in by_claim.items() if kind == "stated"]
     if stated:
         words = "Stated: what is bounded and cannot be computed here"
@@ -179,7 +195,8 @@ def stuck(groups: list[Group]) -> list[str]:
 def _claim(found: list[Certificate]) -> tuple[object, ...]:
     worst = min(found, key=lambda c: (c.holds, c.slack if c.kind == "<=" else -abs(c.slack)))
     held = sum(c.holds for c in found)
-    word = "holds" if held == len(found) else "fails" if held == 0 else "fails in some runs"
+    fails = "not met" if worst.status == "tuned" else "fails"  # nobody said that a tuned claim would hold
+    word = "holds" if held == len(found) else fails if held == 0 else f"{fails} in some runs"
     words = [worst.why] if worst.why else []
     if worst.witness is not None:
         words.append(f"at {worst.witness}")

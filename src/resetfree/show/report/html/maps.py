@@ -15,7 +15,7 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.show.report.html.figures import WIDTH, Drawing, plain_text, runs
 from resetfree.show.report.html.groups import Group
-from resetfree.show.report.html.players import last_multipliers
+from resetfree.show.report.html.players import constant_multiplier, last_multipliers
 from resetfree.show.report.pictures import draw_arrows, draw_cells, draw_marks
 from resetfree.show.report.style import INK, round_number
 from resetfree.theory.oracle.dynamic_programming import Solution
@@ -127,7 +127,9 @@ def multiplier_maps(group: Group, mdp: FiniteMDP, solution: Solution) -> list[Dr
         "λ̂: the least multiplier under which being reset never pays (oracle), for the starts that occurred; white: "
         "none did."
     )
-    maps = [("multiplier-map", "Multiplier played", played_words, {"lam_mean": played, "episodes": episodes})]
+    maps: list[tuple[str, str, str, dict[str, Any]]] = []
+    if constant_multiplier(group) is None:  # else one sentence says it
+        maps = [("multiplier-map", "Multiplier played", played_words, {"lam_mean": played, "episodes": episodes})]
     if np.isfinite(hat).any():
         maps.append(("multiplier-oracle", "λ̂ of the oracle", hat_words, {"lambda_hat": hat}))
     drawn = []

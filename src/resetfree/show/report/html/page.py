@@ -32,6 +32,8 @@ PALETTE = {
     "good-back": ("#dff3ea", "#123a2b"),
     "bad": ("#a40e26", "#ffb3bb"),
     "bad-back": ("#ffe3e6", "#4a1219"),
+    "amber": ("#7a4d00", "#ffd27a"),
+    "amber-back": ("#fff0d1", "#43310c"),
     "plain": ("#4b545e", "#c3cbd4"),
     "plain-back": ("#eaeef2", "#2b323a"),
 }
@@ -60,7 +62,7 @@ def figure(drawing: Drawing) -> Markup:
         tag("button", "PNG", type="button", data_save="png", hidden=True, aria_label=f"Save {drawing.title} as PNG"),
         tag("a", "CSV", href=data, download=f"{name}.csv", aria_label=f"Save the data of {drawing.title} as CSV"),
     ]
-    caption = tag("figcaption", tag("strong", f"{drawing.title}. "), drawing.caption)
+    caption = tag("figcaption", tag("strong", f"{drawing.title}. "), drawing.caption.strip())
     return tag(
         "figure", picture, caption, tag("div", *links, class_="save"), id=name, data_points=drawing.points or None
     )

@@ -25,8 +25,16 @@ const MEANINGS = {
 };
 export function help(word) {
   const id = `meaning-${word}`, box = document.getElementById(id) || document.body.appendChild(tag("div", { id, class: "meaning", popover: "auto" }, MEANINGS[word]));
-  return tag("button", { type: "button", class: "help", popovertarget: box.id, "aria-label": `What is ${word}?` }, "?");
+  const near = ({ currentTarget: button }) => {
+    const at = button.getBoundingClientRect(), low = at.bottom > innerHeight - 120;
+    Object.assign(box.style, { left: `${Math.max(Math.min(at.left, innerWidth - 328), 8)}px`, top: low ? "auto" : `${at.bottom + 6}px`, bottom: low ? `${innerHeight - at.top + 6}px` : "auto" });
+  };
+  return tag("button", { type: "button", class: "help", popovertarget: box.id, "aria-label": `What is ${word}?`, onclick: near }, "?");
 }
+
+// A claim as people write it: the record spells Greek letters out.
+const SYMBOLS = [[/lambda_hat/g, "λ̂"], [/lambda/g, "λ"], [/\blam\b/g, "λ"], [/\bpi\b/g, "π"], [/sqrt\((\w+)\)/g, "√$1"], [/<=/g, "≤"], [/>=/g, "≥"]];
+export const spelt = (words) => SYMBOLS.reduce((text, [from, to]) => text.replace(from, to), words);
 
 export const short = (x) => (x === null || x === undefined ? "–" : Math.abs(x) >= 1e6 ? (x / 1e6).toPrecision(3) + "M" : Math.abs(x) >= 1e4 ? (x / 1e3).toPrecision(3) + "k" : Number.isInteger(x) ? String(x) : Math.abs(x) < 1e-9 ? "0" : String(Number(x.toPrecision(3))));
 
@@ -142,7 +150,7 @@ export function chart(svg, lines, log) {
   const bend = log ? (x) => Math.log10(Math.max(x, 1)) : (x) => x;
   const x1 = Math.max(...xs), low = Math.min(0, ...ys), high = Math.max(...ys, low + (Math.max(...ys) > low ? 0 : 1)), right = bend(x1) || 1;
   const X = (x) => L + ((W - L - R) * bend(x)) / right, Y = (y) => H - B - ((H - B - T) * (y - low)) / (high - low);
-  for (const [y, words] of [[low, short(low)], [high, short(high)], ...(Math.min(-low, high) > 0.08 * (high - low) ? [[0, "0"]] : [])]) {
+  for (const [y, words] of [[low, -low < 0.01 * high ? "0" : short(low)], [high, short(high)], ...(Math.min(-low, high) > 0.08 * (high - low) ? [[0, "0"]] : [])]) {
     svg.append(el("line", { x1: L, x2: W - R, y1: Y(y), y2: Y(y), class: "axis" }), el("text", { x: L - 4, y: Y(y) + 4, "text-anchor": "end" }, words));
   }
   svg.append(el("text", { x: L, y: H - 6 }, log ? "1" : "0"), el("text", { x: W - R, y: H - 6, "text-anchor": "end" }, `${x1.toLocaleString("en")} episodes`));

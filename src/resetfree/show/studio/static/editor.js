@@ -62,6 +62,7 @@ export class Editor {
     $("rows").value = rows.length, $("cols").value = rows[0].length;
     $("slip").value = field.slip, $("horizon").value = field.horizon;
     $("stay").checked = Boolean(field.stay), $("closed").checked = Boolean(field.closed), $("help").value = field.help ?? "";
+    if (field.stay || field.closed || field.help != null) $("more").open = true; // what is set is seen
     this.build();
   }
   resize() {

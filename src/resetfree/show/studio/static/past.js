@@ -64,6 +64,6 @@ export class Past {
   }
   words() {
     $("now").hidden = this.k === null;
-    $("scrub-shown").textContent = this.k === null ? "the newest" : `${this.k.toLocaleString("en")} of ${this.last.toLocaleString("en")}`;
+    $("scrub-shown").textContent = this.k === null ? "newest" : `${this.k.toLocaleString("en")} of ${this.last.toLocaleString("en")}`;
   }
 }

@@ -67,9 +67,9 @@ export class Setup {
     place.parts = {};
     ["primal", "dual"].forEach((role, j) => {
       const known = this.catalogue.players[role], summary = tag("p"), inside = tag("div", { class: "fields" });
-      const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: what suits the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
+      const select = tag("select", { "aria-label": `${["Left", "Right"][i]} ${role} player` }, tag("option", { value: "auto" }, "auto: suits the problem"), ...Object.keys(known).map((name) => tag("option", { value: name, selected: name === chosen[j] }, name)));
       const change = () => {
-        summary.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual beside a named player." : "Chosen from what a learner may know.") : known[select.value].summary;
+        summary.textContent = select.value === "auto" ? (role === "dual" ? "The paper's dual player, if you name the primal one." : "Chosen by what a learner may know of the problem.") : known[select.value].summary;
         inside.replaceChildren(...(known[select.value]?.settings || []).map(field));
       };
       select.addEventListener("change", change);

@@ -1,16 +1,17 @@
 // A game that is watched: maps, numbers, curves, requests, certificates, and the buttons that steer it.
 import { download, get, post, watch } from "./api.js";
 import { Camera } from "./camera.js";
-import { chart, el, Field, help, short, tag } from "./draw.js";
+import { chart, el, Field, help, short, spelt, tag } from "./draw.js";
 import { Past } from "./past.js";
 
 const $ = (id) => document.getElementById(id);
 const SPEEDS = [0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 1000, 3000, 0];
-const WORDS = { starting: "starting", running: "learning", paused: "paused", waiting: "waits for a reset", done: "finished", stopped: "stopped, saved", failed: "failed", following: "followed: another program writes it", interrupted: "interrupted", file: "finished" };
+const WORDS = { starting: "starting", running: "learning", paused: "paused", waiting: "waiting for a reset", done: "finished", stopped: "stopped, saved", failed: "failed", following: "another program is writing it", interrupted: "interrupted", file: "finished" };
+const MULTIPLIER = "Multiplier λ";
 const CHARTS = [
   ["Resets", "realised; dashed: expected (exact); dotted: certified bound on these, 99 %; faint: predicted by the player", (c) => [["realised", ""], ["expected", " thin"], ["upper", " dot"], ["predicted", " faint"]].map(([key, kind]) => [c.k, c[key], kind])],
   ["Regret", "against the best policy that is never reset; below zero it was bought with resets", (c) => [[c.k, c.regret, ""]]],
-  ["Multiplier λ", "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
+  [MULTIPLIER, "what the dual player charges for a reset", (c) => [[c.k, c.lam, ""]]],
   ["Pairs kept", "pairs of state and first action that the player has not ruled out (or plays); dashed: truly safe", (c, lane) => [[c.k, c.pairs, ""], ...(lane.map ? [[[c.k[0], c.k.at(-1)], [lane.map.safe_pairs, lane.map.safe_pairs], " thin"]] : [])]],
 ];
 // Of runs by the clock or with delay: shown beside the others where there are any.
@@ -22,14 +23,15 @@ const CLOCK_CHARTS = [
 const CLOCK_TILES = [["age", "age of the plan, rounds"], ["rate", "steps per second"], ["missed", "deadlines missed"], ["latest", "latest command, ms"]];
 const clocked = (shown, specs) => (specs.some((spec) => spec.timing?.rate) ? shown : specs.some((spec) => spec.timing) ? shown.slice(0, 1) : []);
 // Words of a chart's title or of a tile that are explained.
-const EXPLAINED = { "Multiplier λ": "multiplier", lam: "multiplier", expected: "certified" };
+const EXPLAINED = { [MULTIPLIER]: "multiplier", lam: "multiplier", expected: "certified" };
+const LATELY = 100; // episodes of the newest mean reward, as the server has it
 const RISES = 3000; // milliseconds after which a game that nobody steers goes twice as fast
 // Of runs without an oracle: what can be known of them.
 const MACHINE_CHARTS = [
   ["Reward per episode", "mean of the episodes between two points", (c, lane) => (lane.oracle ? [] : [[c.k, c.reward, ""]])],
   ["Steps since the last reset", "at the end of an episode, of those that are drawn", (c, lane) => (lane.oracle ? [] : [[c.k, c.lived, ""]])],
 ];
-const MACHINE_TILES = [["k", "episode"], ["realised", "resets so far"], ["reward", "reward per episode, the last 100"], ["lived", "steps since the last reset"], ["lam", "multiplier λ"]];
+const MACHINE_TILES = [["k", "episode"], ["realised", "resets so far"], ["reward", "reward per episode"], ["lived", "steps since the last reset"], ["lam", "multiplier λ"]];
 const TILES = [["k", "episode"], ["realised", "resets so far"], ["expected", "expected resets"], ["regret", "regret"], ["lam", "multiplier λ"]];
 
 export class Stage {
@@ -69,7 +71,8 @@ export class Stage {
     this.scene = scene, this.requested = "", this.curves = [], this.frame = null;
     this.past = new Past(this);
     const spec = scene.lanes[0].spec;
-    $("stage-title").textContent = `${scene.name}`;
+    const problem = spec.problem.startsWith("drawn") ? "Your grid" : spec.problem.replace(/^gym:/, "");
+    $("stage-title").replaceChildren(`${problem}: ${scene.lanes.map((lane) => lane.spec.primal.name).join(" and ")}`, tag("small", { class: "soft" }, scene.name));
     this.lanes = scene.lanes.map((lane, i) => {
       const { spec } = lane, field = lane.map ? new Field(lane.map, "ab"[i]) : null;
       const keys = [...(lane.oracle ? TILES : MACHINE_TILES), ...(spec.after_goal == null ? [] : [["goals", "goals reached; none is a reset"]]), ...(spec.ask ? [["asked", "resets asked for when stuck"]] : []), ...clocked(CLOCK_TILES, [spec])];
@@ -139,7 +142,7 @@ export class Stage {
       const since = now.realised && now.newest_reset < k ? `; none since episode ${now.newest_reset.toLocaleString("en")}` : "";
       return `${count} in ${k.toLocaleString("en")} episodes${since}`;
     };
-    $("result").textContent = frame.lanes.map((lane, i) => `${this.scene.lanes[i].spec.primal.name}: ${say(lane)}.`).join(" ");
+    $("result").replaceChildren(...frame.lanes.map((lane, i) => tag("span", { class: "ab"[i] }, tag("i"), `${this.scene.lanes[i].spec.primal.name}: ${say(lane)}.`)));
   }
   lane(place, now, before, i) {
     place.badge.className = "badge " + now.state;
@@ -150,7 +153,8 @@ export class Stage {
     for (const key of Object.keys(place.tiles)) place.tiles[key].firstChild.textContent = key === "k" ? now.k.toLocaleString("en") : short(values[key]);
     if (place.tiles.missed && now.now?.in_time != null) place.tiles.missed.lastChild.textContent = `deadlines missed; ${Number(now.now.in_time.toPrecision(5))} % in time`;
     if (now.now && place.tiles.expected) place.tiles.expected.lastChild.textContent = `expected resets; certified ≤ ${short(now.now.upper)}, slack ${now.now.expected === null ? "–" : short(now.now.upper - now.now.expected)}`;
-    if (now.now) place.tiles.realised.lastChild.textContent = now.now.predicted === null ? (place.oracle ? "resets so far" : `resets so far; expected ≤ ${short(now.now.upper)}, 99 %`) : `resets so far; ${short(now.now.predicted)} predicted`;
+    if (now.now && !place.oracle) place.tiles.realised.lastChild.textContent = `resets so far; expected ≤ ${short(now.now.upper)}, 99 %${now.now.predicted === null ? "" : `, predicted ${short(now.now.predicted)}`}`;
+    if (place.tiles.reward) place.tiles.reward.lastChild.textContent = now.k > LATELY ? `reward per episode, the last ${LATELY}` : "reward per episode";
     if (before?.now && now.now && now.now.realised > before.now.realised) {
       place.tiles.realised.classList.remove("hit");
       void place.tiles.realised.offsetWidth;
@@ -161,7 +165,7 @@ export class Stage {
     if (place.field && now.map && this.past.k === null) {
       place.field.walk(now.last, this.frame.live && this.frame.pace && this.frame.pace <= 4 ? 0.85 / this.frame.pace : this.frame.paused && this.frame.live ? 0.6 : 0);
       const kept = now.now.pairs;
-      place.note.textContent = kept === null ? "" : `${kept} of ${place.map.pairs} pairs ${now.map.kind}; ${place.map.safe_pairs} are truly safe.`;
+      place.note.textContent = kept === null ? "" : `${kept} of ${place.map.pairs} pairs of state and action ${now.map.kind}; ${place.map.safe_pairs} are truly safe.`;
     }
   }
   async look(place, stamp, i) {
@@ -177,7 +181,8 @@ export class Stage {
     this.past.plot(this.curves);
     this.charts.forEach(([svg, figure], j) => {
       const lines = this.curves.flatMap((c, i) => (c && c.k.length ? this.drawn[j][2](c, this.scene.lanes[i]).map(([x, y, kind]) => ({ x, y, kind: "ab"[i] + kind })) : []));
-      figure.hidden = !lines.some((line) => !line.kind.endsWith(" thin") && line.y.some((y) => y !== null)); // a panel without data says nothing
+      const drawn = lines.filter((line) => !line.kind.endsWith(" thin")), flat = this.drawn[j][0] === MULTIPLIER && drawn.every((line) => line.y.every((y) => y === line.y[0]));
+      figure.hidden = flat || !drawn.some((line) => line.y.some((y) => y !== null)); // a panel without data says nothing, and a price that never changes is in its tile
       if (!figure.hidden) chart(svg, lines, log);
     });
   }
@@ -202,7 +207,7 @@ export class Stage {
       const found = await get(`/api/certificates?name=${encodeURIComponent(this.name)}`);
       this.slow = found.seconds;
       if (this.scene) $("certificates").replaceChildren(...found.lanes.map((lane, i) => this.claims(lane, i)));
-      $("certified-at").textContent = `computed anew from what is saved, after ${found.lanes.map((lane) => lane.k.toLocaleString("en")).join(" and ")} episodes`;
+      $("certified-at").textContent = `checked on the saved run, after ${[...new Set(found.lanes.map((lane) => lane.k.toLocaleString("en")))].join(" and ")} episodes`;
     } catch (error) {
       $("certified-at").textContent = error.message;
     } finally {
@@ -213,18 +218,18 @@ export class Stage {
     const order = { proved: 0, tuned: 1, identity: 2, stated: 3 }, applicable = lane.claims.filter((claim) => claim.status !== "not applicable");
     const proved = applicable.filter((claim) => claim.status === "proved"), held = proved.filter((claim) => claim.holds).length;
     const row = (claim) => {
-      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${claim.claim}: from ${short(claim.lhs)} to ${short(claim.rhs)}; `, tag("span", { class: "why" }, claim.why));
+      if (claim.status === "stated") return tag("li", {}, tag("span", { class: "badge" }, "stated"), ` ${spelt(claim.claim)}: from ${short(claim.lhs)} to ${short(claim.rhs)}; `, tag("span", { class: "why" }, spelt(claim.why)));
       const bar = tag("i"), share = claim.rhs > 0 ? Math.min(Math.max(claim.lhs / claim.rhs, 0), 1) : claim.holds ? 0 : 1;
       bar.style.width = `${100 * share}%`;
-      const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : ["proved", "identity"].includes(claim.status) ? "bad" : "";
-      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : "fails"}`), ` ${claim.claim}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${claim.why}` : ""}`, " ", help("slack")));
+      const badge = claim.holds ? (["proved", "tuned"].includes(claim.status) ? "good" : "") : ["proved", "identity"].includes(claim.status) ? "bad" : "missed";
+      return tag("li", {}, tag("span", { class: `badge ${badge}` }, `${claim.status}, ${claim.holds ? "holds" : badge === "bad" ? "fails" : "not met"}`), ` ${spelt(claim.claim)}`, tag("div", { class: "bar" }, bar), tag("span", { class: "why" }, `${short(claim.lhs)} ≤ ${short(claim.rhs)}, slack ${short(claim.slack)}${claim.why ? `; ${spelt(claim.why)}` : ""}`, " ", help("slack")));
     };
     // First what fails, then what has slack to show; identities and counts of nothing are folded away.
     const first = (claim) => claim.status === "stated" || !claim.holds || (claim.status === "proved" && claim.slack > 0 && claim.rhs > 0 && claim.lhs > 0);
     const sorted = [...applicable].sort((p, q) => (order[p.status] ?? 4) - (order[q.status] ?? 4) || p.holds - q.holds), open = this.unfolded?.[i];
     const rest = tag("details", { open: Boolean(open), ontoggle: (event) => ((this.unfolded ??= {})[i] = event.target.open) }, tag("summary", {}, `All ${applicable.length} claims about this run`), tag("ul", { class: "claims" }, ...sorted.filter((claim) => !first(claim)).map(row)));
     const algebra = applicable.filter((claim) => claim.status === "identity"), exact = algebra.filter((claim) => claim.holds).length;
-    const verdict = tag("span", { class: "badge " + (held === proved.length && exact === algebra.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold, ${exact} of ${algebra.length} identities`);
+    const verdict = tag("span", { class: "badge " + (held === proved.length && exact === algebra.length ? "good" : "bad") }, `${held} of ${proved.length} proved claims hold${algebra.length ? `, ${exact} of ${algebra.length} identities` : ""}`);
     return tag("div", { class: "card " + "ab"[i] }, tag("h3", {}, this.scene.lanes[i].spec.primal.name, " ", verdict), ...(lane.why ? [tag("p", { class: "soft" }, lane.why)] : [tag("ul", { class: "claims" }, ...sorted.filter(first).map(row)), rest]));
   }
   speedWords() {
