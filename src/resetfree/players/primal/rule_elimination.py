@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.game.capabilities import DangerMap, Decision, Partner
+from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.danger_beliefs import HALF, Beliefs
+from resetfree.players.shared.danger_beliefs import DOUBT, HALF, Beliefs
 from resetfree.players.shared.elimination_players import EliminationPlayer
 from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
@@ -31,6 +31,8 @@ from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 Moves: TypeAlias = Literal["pairs", "relative"]
+LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each
+PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
 @dataclass
@@ -95,7 +97,7 @@ class RuleState(EliminationState):
             elif not news:
                 return
             self.beliefs.with_landings(self.forecasts)
-        cautious_sets(self.allowed, self.beliefs.fatal, self.cautious)
+        cautious_sets(self.allowed, self.beliefs.fatal, DOUBT, self.cautious)
 
     def _edges(self) -> Edges:
         """All edges that were seen."""
@@ -129,8 +131,9 @@ class RuleState(EliminationState):
         searching = self.alike
         search = filled(data, places, self._visited()) if places is not None and searching else None
         # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
-        due = found is not None and self.idle >= 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
-        opened = self._opened(s1) if due else None
+        wait = 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
+        due = found is not None and self.idle >= wait
+        opened = self._opened(s1, wait, 1 if searching else PATIENCE) if due else None
         if search is not None:
             counts, nothing = search
             plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
@@ -141,13 +144,18 @@ class RuleState(EliminationState):
         test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
 
-    def _opened(self, s1: State) -> Bools | None:
-        """The cautious actions and the least suspect within reach of the others, None if there are none."""
+    def _opened(self, s1: State, wait: int, patience: int) -> Bools | None:
+        """The cautious actions and the least suspect within reach of the others, None if there are none.
+
+        It waits as many times longer as its odds say, at most `patience` times.
+        """
         data, found = self.data, self.beliefs
         assert found is not None
         where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
         least = least_suspect(*where, self.allowed, self.cautious, found.fatal)
         if least > 1.0 + TIE:
+            return None
+        if self.idle < wait * min(max(least / max(1.0 - least, TIE), 1.0), patience):
             return None
         return np.asarray(self.cautious | (self.allowed & (found.fatal <= least)))
 
@@ -195,7 +203,7 @@ class RuleState(EliminationState):
         if self.beliefs is None:
             return np.zeros(len(steps), dtype=np.bool_)
         sets = steps if len(self.cautious) > 1 else np.zeros(len(steps), dtype=np.int64)
-        return np.asarray((self.beliefs.fatal[pairs] > HALF) & ~self.cautious[(sets, *pairs[1:])])
+        return np.asarray((self.beliefs.fatal[pairs] > DOUBT) & ~self.cautious[(sets, *pairs[1:])])
 
 
 @dataclass(frozen=True)
@@ -221,7 +229,7 @@ class RuleElimination(EliminationPlayer):
     """
 
     name: ClassVar[str] = "rule-elimination"
-    moves: Moves = "pairs"
+    moves: Moves = "relative"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> RuleState | LargeEliminationState:
         """No data yet: every action can be safe, and nothing is believed."""
@@ -267,6 +275,21 @@ class RuleElimination(EliminationPlayer):
     def partner(cls) -> Partner:
         """None is needed: no penalty."""
         return Partner("constant-penalty", "realised", {"C": 0.0})
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Finitely many states with named coordinates and without features, whose steps and tasks do not differ."""
+        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
+            return None
+        if problem.factors is None or not problem.stationary or problem.n_contexts > 1:
+            return None
+        if problem.n_states * problem.n_actions > LARGEST:
+            return None
+        why = (
+            "the states are finite, with named coordinates: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and what the simplest rules that fit call fatal is held back"
+        )
+        return Suited(1.25, why, cls.partner())
 
     def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
         """Bits of the rules that describe which pairs fall [L, S, A], and the tests of a run; None without rules."""
