@@ -20,6 +20,7 @@ from resetfree.game.contract import Plan, Round
 from resetfree.players.shared.danger_beliefs import DOUBT, HALF, Beliefs
 from resetfree.players.shared.elimination_players import EliminationPlayer
 from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import cautious_sets, least_suspect
 from resetfree.players.shared.landings import Edges, Landings
@@ -32,6 +33,7 @@ from resetfree.problems.finite.transitions import Bools, Floats
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each
+LOOKED_AT = 4  # from when a test is due, one plan of so many looks whether it has something to gain
 PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
@@ -132,7 +134,7 @@ class RuleState(EliminationState):
         search = filled(data, places, self._visited()) if places is not None and searching else None
         # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
         wait = 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
-        due = found is not None and self.idle >= wait
+        due = found is not None and self.idle >= wait and (self.idle - wait) % LOOKED_AT == 0
         opened = self._opened(s1, wait, 1 if searching else PATIENCE) if due else None
         if search is not None:
             counts, nothing = search
@@ -159,7 +161,7 @@ class RuleState(EliminationState):
             return None
         return np.asarray(self.cautious | (self.allowed & (found.fatal <= least)))
 
-    def learn(self, round: Round) -> None:
+    def learn(self, round: Round) -> bool:
         """Count the round; what was tried in spite of a belief makes the next such try later, or sooner."""
         self.refresh()
         data, episode = self.data, round.episode
@@ -169,17 +171,20 @@ class RuleState(EliminationState):
         pairs = (layer, np.asarray(episode.states[:n], dtype=np.int64), np.asarray(episode.actions[:n], dtype=np.int64))
         new = self._new(pairs)
         tested = self._tested(steps, pairs)
-        self._note_ends(round)
-        super().learn(round)
+        ends = self._note_ends(round)
+        news = super().learn(round)
         self.idle = 0 if new or episode.reset else self.idle + 1
-        if self.beliefs is None:
+        found = self.beliefs
+        if found is None:
             self.cautious[:] = self.allowed
-            return
+            return news
         if episode.reset:
             self.confirmed += bool(n and tested[-1])
-        elif (tested & (self.beliefs.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
+        elif (tested & (found.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
             self.confirmed = max(0, self.confirmed - 1)
-        self._look(self.beliefs.take(data, pairs[0], pairs[1], pairs[2], self.forecasts))
+        if news or ends or episode.reset or not found.settled(data.tried.shape[1], *pairs):
+            self._look(found.take(data, *pairs, self.forecasts))
+        return news
 
     def _new(self, pairs: tuple[NDArray[Any], ...]) -> bool:
         """Whether an episode tried some pair for the first time; where moves are relative, acted in a new state."""
@@ -188,15 +193,20 @@ class RuleState(EliminationState):
             return bool((tried[pairs] == 0).any())
         return not tried[0, pairs[1]].any(axis=1).all()
 
-    def _note_ends(self, round: Round) -> None:
-        """Remember where the episode began, and what it showed about places where the end of one was a reset."""
+    def _note_ends(self, round: Round) -> bool:
+        """Remember where the episode began, and what it showed about places where the end of one was a reset.
+
+        Returns whether that is news.
+        """
         episode, found = round.episode, self.beliefs
+        before = (bool(self.begun[int(round.s1)]), *self.doomed.tolist())
         self.begun[int(round.s1)] = True
         if self.data.end_resets:
             if episode.reset:
                 self.doomed[0] += len(episode.actions) == self.data.n_transitions
             elif found is not None and found.landings is not None:
                 self.doomed[1] += bool((found.landings.label[episode.states[1:-1]] > 0).any())
+        return before != (True, *self.doomed.tolist())
 
     def _tested(self, steps: NDArray[Any], pairs: tuple[NDArray[Any], ...]) -> Bools:
         """Which steps were taken in spite of a belief, where others could have been."""
@@ -207,7 +217,7 @@ class RuleState(EliminationState):
 
 
 @dataclass(frozen=True)
-class RuleElimination(EliminationPlayer):
+class RuleElimination(TakesEpisodes, EliminationPlayer):
     """Elimination over a class of rules: what one fall teaches about all the others.
 
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe pairs.

@@ -101,6 +101,10 @@ class Beliefs:
                 self._mix(a, 0.0)
         return bool(touched)
 
+    def settled(self, n_states: int, layer: NDArray[Any], states: NDArray[Any], actions: NDArray[Any]) -> bool:
+        """Whether these pairs survived so often that another time says nothing."""
+        return bool((self.recorded[1, layer * n_states + states, actions] >= MOST_STAYS).all())
+
     def _forecast(self, landings: Landings, r: int, a: int, survived: int, falls: int, stays: int) -> float:
         """The logarithm of the probability that the places gave to new survivals of a pair, and to a fall after them.
 
