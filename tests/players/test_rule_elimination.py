@@ -158,6 +158,30 @@ def test_tests_come_ever_more_rarely() -> None:
     assert (waits[1:] >= waits[:-1]).all()
 
 
+def test_auto_takes_it_where_coordinates_are_named() -> None:
+    """Of the boards below only one has names; elimination pays for each of 12 unsafe pairs."""
+    n = 4
+    mine, yours = np.divmod(np.arange(n * n), n)
+    mdp = board(n, mine != yours, horizon=60)
+    named, plain = rf.learn(with_factors(mdp, n), episodes=200), rf.learn(mdp, episodes=200)
+    assert named.spec["primal"]["name"] == "rule-elimination"
+    assert plain.spec["primal"]["name"] == "support-elimination"
+    assert named.realised_resets[-1] < plain.realised_resets[-1] == n * n - n
+
+
+def test_what_is_nearly_certain_is_tested_later() -> None:
+    """Held back with a belief of 3/4: a test waits three times as long, or twice if no more patience is asked for."""
+    n = 3
+    problem, player = with_factors(board(n, np.ones(n * n, dtype=np.bool_)), n), RuleElimination()
+    state: Any = player.init(problem, 100, 0)
+    state.refresh()
+    state.beliefs.fatal[0, :, 2] = 0.75
+    cautious_sets(state.allowed, state.beliefs.fatal, 0.5, state.cautious)
+    for idle, patience, due in ((4, 1, True), (11, 16, False), (12, 16, True), (7, 2, False), (8, 2, True)):
+        state.idle = idle
+        assert (state._opened(0, 4, patience) is not None) == due, (idle, patience)
+
+
 def test_the_claim_is_checked_on_the_model() -> None:
     run = learned(rf.make("grid-v0"), RuleElimination(), 60)
     claim = next(c for c in run.certificates() if c.claim == BY_RULES)
