@@ -116,7 +116,7 @@ bench-first-contacts: $(VENV)/.dev
 
 # Resets where one fall can teach about others: rule elimination beside support elimination, one JSON line per seed.
 bench-danger: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/danger.py --seeds 0:10 > danger.jsonl
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/danger.py --seeds 0:10 --out danger.jsonl
 	$(BIN)/python benchmarks/danger.py --table danger.jsonl
 
 # Falls and earnings on machines with continuous actions, in processes on all cores (days on two of them; stop it with

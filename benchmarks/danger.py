@@ -1,8 +1,9 @@
-"""Resets of rule elimination beside those of support elimination, where one fall can teach about others.
+"""Resets of what `auto` takes beside those of support elimination, where one fall can teach about others.
 
-Run: python benchmarks/danger.py [--envs taxi,rooms,..] [--seeds 100:103] [--players ..] >> danger.jsonl
+Run: python benchmarks/danger.py [--envs taxi,rooms,..] [--seeds 100:103] [--players ..] --out danger.jsonl
      python benchmarks/danger.py --table danger.jsonl ..
-One JSON line per environment, player and seed. Seconds are those of the processor.
+One JSON line per environment, player and seed; what is in the file already is not played again. Seconds are those of
+the processor.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TASKS = {"taxi": (5000, 40, 80), "rooms": (800, 16, 20), "cliff_walking": (1000,
 TASKS |= {"lava_crossing": (400, 4, 8), "lava_gap": (400, 0, 0), "frozen_lake": (1000, 0, 0)}
 TASKS |= {"pits-300": (1000, 150, 150)}
 TASKS |= {name: (1000, 0, 0) for name in ("grid-v0", "pits-v0", "doors-v0", "contexts-v0", "drifting-v0")}
-PLAYERS = ("rule-elimination", "rule-elimination:relative", "support-elimination")  # with `moves` after the colon
+PLAYERS = ("auto", "rule-elimination:pairs", "support-elimination")  # with `moves` after the colon
 
 
 def problem_of(env: str) -> Any:
@@ -42,16 +43,19 @@ def problem_of(env: str) -> Any:
 def result(env: str, player: str, seed: int, episodes: int) -> dict[str, Any]:
     """One run; the first episodes of another one compile what is compiled."""
     name, _, moves = player.partition(":")
-    settings: dict[str, Any] = {"dual": {"C": 0.0}, "primal": {"moves": moves} if moves else {}}
-    asked: dict[str, Any] = {"feedback": "realised", "settings": settings, "seed": seed}
-    rf.learn(problem_of(env), name, "constant-penalty", episodes=20, **asked)
+    asked: dict[str, Any] = {"seed": seed}
+    if name != "auto":
+        settings: dict[str, Any] = {"dual": {"C": 0.0}, "primal": {"moves": moves} if moves else {}}
+        asked |= {"primal": name, "dual": "constant-penalty", "feedback": "realised", "settings": settings}
+    rf.learn(problem_of(env), episodes=20, **asked)
     problem, began = problem_of(env), time.process_time()
-    run = rf.learn(problem, name, "constant-penalty", episodes=episodes, **asked)
+    run = rf.learn(problem, episodes=episodes, **asked)
     spent, tenth = time.process_time() - began, max(1, episodes // 10)
     steps, reward = run.columns["steps"], run.columns["reward"]
     return {
         "env": env,
         "player": player,
+        "played": run.spec["primal"]["name"],
         "seed": seed,
         "episodes": episodes,
         "resets": int(run.realised_resets[-1]),
@@ -91,17 +95,27 @@ def main() -> None:
     parser.add_argument("--seeds", default="100:103", help="first:end")
     parser.add_argument("--players", default=",".join(PLAYERS))
     parser.add_argument("--episodes", type=int, help="in place of those of each task")
+    parser.add_argument("--out", type=Path, help="the file of lines to go on with; default: print them")
     parser.add_argument("--table", nargs="+", type=Path, help="files of lines to make a table of")
     arguments = parser.parse_args()
     if arguments.table:
         print(table(line for file in arguments.table for line in file.read_text().splitlines() if line.startswith("{")))
         return
     first, end = map(int, arguments.seeds.split(":"))
+    lines = arguments.out.read_text().splitlines() if arguments.out and arguments.out.exists() else []
+    done = {(one["env"], one["player"], one["seed"], one["episodes"]) for one in map(json.loads, lines)}
     for env in arguments.envs.split(","):
         for player in arguments.players.split(","):
             for seed in range(first, end):
-                one = result(env, player, seed, arguments.episodes or TASKS[env][0])
-                print(json.dumps(one), flush=True)
+                asked = (env, player, seed, arguments.episodes or TASKS[env][0])
+                if asked in done or (env == "pits-300" and player.endswith(":pairs")):  # played, or elimination itself
+                    continue
+                line = json.dumps(result(*asked))
+                if arguments.out:
+                    with arguments.out.open("a") as file:
+                        file.write(line + "\n")
+                else:
+                    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import gamma
 from typing import Any, ClassVar
 
@@ -96,6 +97,51 @@ def test_the_place_of_a_fall_that_is_not_shown_is_the_one_that_never_was_survive
     assert places.label.tolist() == [-1, -1, -1, 1, 0, 0, 0]
     assert places.fatal[0, 0] == 1.0
     assert places.falls[0, 0] < 1.0
+
+
+def test_falls_that_share_a_place_point_at_it() -> None:
+    """One fall alone leaves two places in question; a second one from another side, which share one, tells which."""
+    places = Landings(GRID, field(3, 3), 1)
+    places._unsure = [{4: 0.5, 1: 0.5}]
+    places._believe()
+    one = places.belief.copy()
+    assert one[4] == pytest.approx(one[1])
+    places._unsure = [{4: 0.5, 1: 0.5}, {4: 0.5, 7: 0.5}]
+    places._believe()
+    assert places.belief[4] > one[4] > places.belief[1]
+    assert places.belief[1] == pytest.approx(places.belief[7])
+    prior, exact = {t: Landings(GRID, field(3, 3), 1).belief[t] for t in (1, 4, 7)}, np.zeros(2)
+    for one_, four, seven in product((0, 1), repeat=3):
+        chance = (0.5 * four + 0.5 * one_) * (0.5 * four + 0.5 * seven)
+        for t, deadly in ((1, one_), (4, four), (7, seven)):
+            chance *= prior[t] if deadly else 1.0 - prior[t]
+        exact += chance * np.array([four, 1.0])
+    assert places.belief[4] == pytest.approx(exact[0] / exact[1], abs=0.15)  # passes in place of all combinations
+
+
+def test_a_place_is_labelled_once_the_falls_leave_little_doubt() -> None:
+    """A row whose last cell is never survived: falls of "right" and of "left", which slip, are explained by it."""
+    values = np.vstack([field(1, 5), [[-1, -1]]])
+    slips = [(0, 0, 1), (1, 0, 2), (1, 0, 0), (2, 0, 1), (2, 0, 3), (3, 0, 2)]
+    slips += [(s, 1, t) for s, _, t in slips]
+    good, bad = np.array([True, True, True, True, False, False]), np.arange(6) == 5
+    places = Landings(GRID, values, 2)
+    places.learn(edges(*slips, (3, 1, 5)), good, bad)
+    assert places.label.tolist() == [-1, -1, -1, -1, 1, 0]
+
+
+def test_an_action_may_do_what_the_others_do_until_it_was_tried_often() -> None:
+    """ "Right" slipped down; "left" was seen to go left only: down is a risk of it that shrinks, and no way to go."""
+    places, all_good, none = Landings(GRID, field(5, 5), 2), np.ones(25, bool), np.zeros(25, bool)
+    right = [(0, 0, 1), (1, 0, 2), (5, 0, 6), (6, 0, 11), (7, 0, 12), (8, 0, 9)]
+    left = [(s, 1, s - 1) for s in (1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17)]
+    places.learn(edges(*right, *left[:2]), all_good, none)
+    down = int(np.flatnonzero(places.target[:, 0] == 5)[0])
+    early = places.risked[1, down]
+    assert places.ways[1, down] == 0.0 < early
+    places.learn(edges(*right, *left), all_good, none)
+    assert 0.0 < places.risked[1, int(np.flatnonzero(places.target[:, 0] == 5)[0])] < early
+    np.testing.assert_allclose(places.risked.sum(axis=1), 1.0)
 
 
 def test_danger_of_a_pair_is_that_of_the_places_it_can_lead_to() -> None:

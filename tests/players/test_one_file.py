@@ -149,7 +149,7 @@ def test_auto_chooses_it_where_it_suits_best(found: dict[str, Any]) -> None:
         "feedback": "realised",
         "chosen": "there is nothing to choose",
     }
-    assert found["other"]["primal"]["name"] == "support-elimination"
+    assert found["other"]["primal"]["name"] == "rule-elimination"
 
 
 def test_a_named_player_is_played_with_its_partner(found: dict[str, Any]) -> None:

@@ -163,7 +163,7 @@ def test_the_goal_of_the_lake_need_not_be_a_failure() -> None:
 def test_learning_on_a_table_is_measured_exactly() -> None:
     problem = rf.from_gym("gym:FrozenLake-v1", horizon=30, is_slippery=False, **LAKE)
     run = rf.learn(problem, episodes=60, seed=0)
-    assert run.spec["primal"]["name"] == "support-elimination"
+    assert run.spec["primal"]["name"] == "rule-elimination"
     assert run.mdp is problem.mdp
     assert len(run.regret) == 60
     assert run.resets[-1] == pytest.approx(run.realised_resets[-1])  # nothing in it is random

@@ -312,7 +312,7 @@ def test_progress_shows_speed_resets_multiplier_and_time_left(here: Path) -> Non
 
 def test_auto_is_the_default_and_says_what_it_chose_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     for problem, primal, dual in (
-        ("grid-v0", "support-elimination", "constant-penalty"),
+        ("grid-v0", "rule-elimination", "constant-penalty"),
         ("random-linear-v0", "guarded-linear", "constant-penalty"),
     ):
         assert main(("run", problem, "--episodes", "50", "--json")) == 0

@@ -125,7 +125,7 @@ def test_several_seeds_and_several_groups(files: Files, tmp_path: Path) -> None:
     page = read(tmp_path / "r.html")
     auto, ucb = collect([*files["auto"], *files["ucb"]]).groups
     assert np.mean(auto.final("realised")) < np.mean(ucb.final("realised"))
-    best = "support-elimination against constant-penalty had the fewest resets"
+    best = "rule-elimination against constant-penalty had the fewest resets"
     assert f"Of 2 groups on grid-v0, {best} ({mean} in 400 episodes)" in page.text
     rewards = [late_reward(group) for group in (auto, ucb)]
     assert tiles(page)[0] == mean

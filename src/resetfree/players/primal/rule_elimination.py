@@ -15,11 +15,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.game.capabilities import DangerMap, Decision, Partner
+from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
-from resetfree.players.shared.danger_beliefs import HALF, Beliefs
+from resetfree.players.shared.danger_beliefs import DOUBT, HALF, Beliefs
 from resetfree.players.shared.elimination_players import EliminationPlayer
 from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
+from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import cautious_sets, least_suspect
 from resetfree.players.shared.landings import Edges, Landings
@@ -31,6 +32,9 @@ from resetfree.problems.factors import Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 Moves: TypeAlias = Literal["pairs", "relative"]
+LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each
+LOOKED_AT = 4  # from when a test is due, one plan of so many looks whether it has something to gain
+PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
 @dataclass
@@ -95,7 +99,7 @@ class RuleState(EliminationState):
             elif not news:
                 return
             self.beliefs.with_landings(self.forecasts)
-        cautious_sets(self.allowed, self.beliefs.fatal, self.cautious)
+        cautious_sets(self.allowed, self.beliefs.fatal, DOUBT, self.cautious)
 
     def _edges(self) -> Edges:
         """All edges that were seen."""
@@ -129,8 +133,9 @@ class RuleState(EliminationState):
         searching = self.alike
         search = filled(data, places, self._visited()) if places is not None and searching else None
         # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
-        due = found is not None and self.idle >= 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
-        opened = self._opened(s1) if due else None
+        wait = 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
+        due = found is not None and self.idle >= wait and (self.idle - wait) % LOOKED_AT == 0
+        opened = self._opened(s1, wait, 1 if searching else PATIENCE) if due else None
         if search is not None:
             counts, nothing = search
             plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
@@ -141,17 +146,22 @@ class RuleState(EliminationState):
         test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
 
-    def _opened(self, s1: State) -> Bools | None:
-        """The cautious actions and the least suspect within reach of the others, None if there are none."""
+    def _opened(self, s1: State, wait: int, patience: int) -> Bools | None:
+        """The cautious actions and the least suspect within reach of the others, None if there are none.
+
+        It waits as many times longer as its odds say, at most `patience` times.
+        """
         data, found = self.data, self.beliefs
         assert found is not None
         where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
         least = least_suspect(*where, self.allowed, self.cautious, found.fatal)
         if least > 1.0 + TIE:
             return None
+        if self.idle < wait * min(max(least / max(1.0 - least, TIE), 1.0), patience):
+            return None
         return np.asarray(self.cautious | (self.allowed & (found.fatal <= least)))
 
-    def learn(self, round: Round) -> None:
+    def learn(self, round: Round) -> bool:
         """Count the round; what was tried in spite of a belief makes the next such try later, or sooner."""
         self.refresh()
         data, episode = self.data, round.episode
@@ -161,17 +171,20 @@ class RuleState(EliminationState):
         pairs = (layer, np.asarray(episode.states[:n], dtype=np.int64), np.asarray(episode.actions[:n], dtype=np.int64))
         new = self._new(pairs)
         tested = self._tested(steps, pairs)
-        self._note_ends(round)
-        super().learn(round)
+        ends = self._note_ends(round)
+        news = super().learn(round)
         self.idle = 0 if new or episode.reset else self.idle + 1
-        if self.beliefs is None:
+        found = self.beliefs
+        if found is None:
             self.cautious[:] = self.allowed
-            return
+            return news
         if episode.reset:
             self.confirmed += bool(n and tested[-1])
-        elif (tested & (self.beliefs.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
+        elif (tested & (found.falls[pairs] >= HALF)).any():  # one an episode: the proof counts halvings
             self.confirmed = max(0, self.confirmed - 1)
-        self._look(self.beliefs.take(data, pairs[0], pairs[1], pairs[2], self.forecasts))
+        if news or ends or episode.reset or not found.settled(data.tried.shape[1], *pairs):
+            self._look(found.take(data, *pairs, self.forecasts))
+        return news
 
     def _new(self, pairs: tuple[NDArray[Any], ...]) -> bool:
         """Whether an episode tried some pair for the first time; where moves are relative, acted in a new state."""
@@ -180,26 +193,31 @@ class RuleState(EliminationState):
             return bool((tried[pairs] == 0).any())
         return not tried[0, pairs[1]].any(axis=1).all()
 
-    def _note_ends(self, round: Round) -> None:
-        """Remember where the episode began, and what it showed about places where the end of one was a reset."""
+    def _note_ends(self, round: Round) -> bool:
+        """Remember where the episode began, and what it showed about places where the end of one was a reset.
+
+        Returns whether that is news.
+        """
         episode, found = round.episode, self.beliefs
+        before = (bool(self.begun[int(round.s1)]), *self.doomed.tolist())
         self.begun[int(round.s1)] = True
         if self.data.end_resets:
             if episode.reset:
                 self.doomed[0] += len(episode.actions) == self.data.n_transitions
             elif found is not None and found.landings is not None:
                 self.doomed[1] += bool((found.landings.label[episode.states[1:-1]] > 0).any())
+        return before != (True, *self.doomed.tolist())
 
     def _tested(self, steps: NDArray[Any], pairs: tuple[NDArray[Any], ...]) -> Bools:
         """Which steps were taken in spite of a belief, where others could have been."""
         if self.beliefs is None:
             return np.zeros(len(steps), dtype=np.bool_)
         sets = steps if len(self.cautious) > 1 else np.zeros(len(steps), dtype=np.int64)
-        return np.asarray((self.beliefs.fatal[pairs] > HALF) & ~self.cautious[(sets, *pairs[1:])])
+        return np.asarray((self.beliefs.fatal[pairs] > DOUBT) & ~self.cautious[(sets, *pairs[1:])])
 
 
 @dataclass(frozen=True)
-class RuleElimination(EliminationPlayer):
+class RuleElimination(TakesEpisodes, EliminationPlayer):
     """Elimination over a class of rules: what one fall teaches about all the others.
 
     It plays inside what support elimination allows, so on every path resets never exceed the number of unsafe pairs.
@@ -221,7 +239,7 @@ class RuleElimination(EliminationPlayer):
     """
 
     name: ClassVar[str] = "rule-elimination"
-    moves: Moves = "pairs"
+    moves: Moves = "relative"
 
     def init(self, problem: Problem, episodes: int, seed: int) -> RuleState | LargeEliminationState:
         """No data yet: every action can be safe, and nothing is believed."""
@@ -267,6 +285,21 @@ class RuleElimination(EliminationPlayer):
     def partner(cls) -> Partner:
         """None is needed: no penalty."""
         return Partner("constant-penalty", "realised", {"C": 0.0})
+
+    @classmethod
+    def suits(cls, problem: Problem, *, bound_known: bool) -> Suited | None:
+        """Finitely many states with named coordinates and without features, whose steps and tasks do not differ."""
+        if problem.actions.n is None or problem.n_states is None or problem.phi is not None:
+            return None
+        if problem.factors is None or not problem.stationary or problem.n_contexts > 1:
+            return None
+        if problem.n_states * problem.n_actions > LARGEST:
+            return None
+        why = (
+            "the states are finite, with named coordinates: what was seen to lead to a reset is never done again, so "
+            "resets are bounded on every path, and what the simplest rules that fit call fatal is held back"
+        )
+        return Suited(1.25, why, cls.partner())
 
     def rule_bound(self, problem: Problem, fatal: Bools, episodes: int) -> float | None:
         """Bits of the rules that describe which pairs fall [L, S, A], and the tests of a run; None without rules."""

@@ -22,8 +22,9 @@ from resetfree.problems.finite.transitions import Floats
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
 EXCEPTIONS = 0.75  # the largest belief about a pair before it survives, by the rules
 FIRM = 0.98  # likewise by the places: moves are the same nearly everywhere
-HALF = 0.5  # belief from which a pair is held back
-FIRST_FALL = 1e-6  # an action that never fell is held back with a belief just above one half: it is tried first
+HALF = 0.5  # a survival in spite of such a belief refutes it; both bounds rest on it
+DOUBT = 0.4  # belief above which a pair is held back: at most HALF
+FIRST_FALL = 1e-6  # an action that never fell is held back with a belief just above that: it is tried first
 SURE = 1e-3  # what no forecast of the places goes below
 
 
@@ -100,6 +101,10 @@ class Beliefs:
                 self._mix(a, 0.0)
         return bool(touched)
 
+    def settled(self, n_states: int, layer: NDArray[Any], states: NDArray[Any], actions: NDArray[Any]) -> bool:
+        """Whether these pairs survived so often that another time says nothing."""
+        return bool((self.recorded[1, layer * n_states + states, actions] >= MOST_STAYS).all())
+
     def _forecast(self, landings: Landings, r: int, a: int, survived: int, falls: int, stays: int) -> float:
         """The logarithm of the probability that the places gave to new survivals of a pair, and to a fall after them.
 
@@ -148,7 +153,7 @@ class Beliefs:
             return
         own = self._own(a, fatal, fall, EXCEPTIONS + (FIRM - EXCEPTIONS) * share)
         if not fell:
-            own = np.where(own > HALF, HALF + FIRST_FALL * own, own)
+            own = np.where(own > DOUBT, DOUBT + FIRST_FALL * own, own)
         self.falls[..., a] = fall.reshape(shape)
         self.fatal[..., a] = own.reshape(shape)
 

@@ -51,16 +51,17 @@ class EliminationState:
         """The optimistic plan inside the allowed actions."""
         return self.data.plan(s1, bonus, self.allowed)
 
-    def learn(self, round: Round) -> None:
-        """Count the round; the sets change only with a new edge or a new reset state."""
+    def learn(self, round: Round) -> bool:
+        """Count the round; the sets change only with a new edge or a new reset state: returns whether there was one."""
         before = self._news(round)
         self.data.learn(round)
         if self._news(round) == before:
-            return
+            return False
         if self.endless:
             endless_sets(self.data.counts, self.allowed)
         else:
             episode_sets(self.data.counts, self.data.n_transitions, self.allowed)
+        return True
 
     def _news(self, round: Round) -> tuple[int, bool, bool]:
         """What an episode can change about safety: edges of the pairs it took, and whether its last state is known."""

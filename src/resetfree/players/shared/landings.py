@@ -29,6 +29,10 @@ from resetfree.players.shared.rule_class import (
 from resetfree.problems.factors import NONE, Factor
 from resetfree.problems.finite.transitions import Bools, Floats
 
+LIKELY = 0.9  # belief from which a place counts as that of a fall that was not shown
+PASSES = 3  # over falls that share places
+UNSEEN = 0.2  # edges that an action is taken to have had of the ways of the others
+TINY = 1e-9
 WAYS = 24  # differences that are told apart
 REGULAR = 2  # edges for each difference, from which effects count as the same everywhere
 MANY = 32  # levels of a factor from which only some of them are tests
@@ -112,7 +116,8 @@ class Landings:
         self.weights = self.rules.prior.copy()
         self.belief = np.zeros(len(values))
         self.target: Numbers = np.full((1, len(values)), -1, dtype=np.int32)
-        self.ways = np.zeros((n_actions, 1))
+        self.ways = np.zeros((n_actions, 1))  # [A, D] shares of the ways that each action showed
+        self.risked = self.ways  # likewise, with those of the other actions: it may do them as well, until tried often
         self._unsure: list[dict[int, float]] = []  # falls whose place is not known: shares of where it can have been
         self._believe()
 
@@ -128,17 +133,28 @@ class Landings:
         label[good & self._placed] = -1
         label[bad & self._placed] = 1
         self._unseen_falls(edges, bad, label)
-        changed = np.flatnonzero(label != self.label)
-        if len(changed):
-            kept = self.label[changed] != 0
-            if kept.any():  # a label was wrong: count all again
-                self._n_bad[:], self._n_good[:] = 0, 0
-                changed = np.flatnonzero(label)
-            self.label = label
-            r, states = self.rules, changed[label[changed] != 0]
-            rules = (r.features, r.sizes, r.rules, r.first)
-            tally(*rules, r.group[states], label[states] > 0, self._n_bad, self._n_good)
+        self._set_labels(label)
         self._believe()
+        likely = np.array([t for places in self._unsure for t in places if self.belief[t] >= LIKELY], dtype=np.int64)
+        if len(likely):
+            label = label.copy()
+            label[likely] = 1
+            self._unsure = [places for places in self._unsure if not any(label[t] > 0 for t in places)]
+            self._set_labels(label)
+            self._believe()
+
+    def _set_labels(self, label: NDArray[np.int8]) -> None:
+        """Count places that have another label than before in their cells of every rule."""
+        changed = np.flatnonzero(label != self.label)
+        if len(changed) == 0:
+            return
+        if (self.label[changed] != 0).any():  # a label was wrong: count all again
+            self._n_bad[:], self._n_good[:] = 0, 0
+            changed = np.flatnonzero(label)
+        self.label = label
+        r, states = self.rules, changed[label[changed] != 0]
+        rules = (r.features, r.sizes, r.rules, r.first)
+        tally(*rules, r.group[states], label[states] > 0, self._n_bad, self._n_good)
 
     def words(self) -> str:
         """The rule about places that is believed in most, as a sentence."""
@@ -157,11 +173,31 @@ class Landings:
         believe_places(r.features, r.sizes, r.rules, r.first, r.prior, *tallies, found)
         self.belief = found[r.group]
         self.belief[self.label > 0], self.belief[self.label < 0] = 1.0, 0.0
-        for places in self._unsure:
-            where, chance = np.array([*places]), np.array([*places.values()]) * self.belief[[*places]]
-            self.belief[where] = np.maximum(self.belief[where], chance / chance.sum())
+        self._explain()
         self.fatal, self.falls = np.empty((2, len(self.belief), len(self.ways)))  # new ones: plans hold the old
-        danger_of_pairs(self.target, self.ways, self.belief, self.fatal, self.falls)
+        danger_of_pairs(self.target, self.risked, self.belief, self.fatal, self.falls)
+
+    def _explain(self) -> None:
+        """Beliefs about places where falls may have been: the fewer others explain a fall, the likelier each is.
+
+        A fall that led to place t with share w_t has the probability sum of w_t over the deadly ones; beliefs about the
+        other places of it are those of the pass before.
+        """
+        if not self._unsure:
+            return
+        places = sorted({t for one in self._unsure for t in one})
+        number = {t: i for i, t in enumerate(places)}
+        weights = np.zeros((len(self._unsure), len(places)))
+        for i, one in enumerate(self._unsure):
+            for t, share in one.items():
+                weights[i, number[t]] = share
+        prior = np.clip(self.belief[places], TINY, 1.0 - TINY)
+        odds, belief = np.log(prior / (1.0 - prior)), prior
+        for _ in range(PASSES):
+            others = np.maximum((weights @ belief)[:, None] - weights * belief, TINY)
+            gain = np.where(weights > 0.0, np.log(weights + others) - np.log(others), 0.0).sum(axis=0)
+            belief = 1.0 / (1.0 + np.exp(-(odds + gain)))
+        self.belief[places] = belief
 
     def _effects(self, edges: Edges) -> None:
         """Differences, the most frequent first, and how often each action showed each."""
@@ -189,8 +225,11 @@ class Landings:
         np.add.at(n_ways, (a[still][~walls.any(axis=1)], 0), 1.0)
         total = n_ways.sum(axis=1)
         regular = (total > 0) & (total >= REGULAR * np.maximum(distinct, 1.0) - (distinct <= 1) * (REGULAR - 1))
-        ways = n_ways[:, : len(leads)] / np.maximum(total, 1.0)[:, None]
-        self.ways = np.ascontiguousarray(np.where(regular[:, None], ways, 0.0))
+        shown = np.where(regular[:, None], n_ways[:, : len(leads)], 0.0)
+        self.ways = shown / np.maximum(total, 1.0)[:, None]
+        others = shown.any(axis=0)
+        extra = np.where(regular[:, None], UNSEEN * others / max(others.sum(), 1), 0.0)
+        self.risked = (shown + extra) / np.maximum(total + extra.sum(axis=1), 1.0)[:, None]
         self.target = np.where(target < 0, target[0], target)
 
     def _leads(self, gap: Values) -> NDArray[np.int32]:
@@ -209,7 +248,7 @@ class Landings:
         fell = np.flatnonzero(bad[edges.after] & ~self._placed[edges.after] & self._placed[edges.states])
         cases = []
         for s, a in zip(edges.states[fell].tolist(), edges.actions[fell].tolist(), strict=True):
-            places = {int(self.target[d, s]): float(self.ways[a, d]) for d in np.flatnonzero(self.ways[a])}
+            places = {int(self.target[d, s]): float(self.risked[a, d]) for d in np.flatnonzero(self.risked[a])}
             cases.append({t: share for t, share in places.items() if label[t] >= 0})
         for places in cases:
             if len(places) == 1:

@@ -98,7 +98,7 @@ class SharedState(EliminationState):
         test = self.data.plan(s1, bonus, self.allowed)
         return test if test.upper > plan.upper + TIE else plan
 
-    def learn(self, round: Round) -> None:
+    def learn(self, round: Round) -> bool:
         """Count the round; what was tried although it is held back makes the next such try later, or sooner."""
         data, episode = self.data, round.episode
         n = min(len(episode.actions), len(episode.states) - 1)
@@ -106,14 +106,14 @@ class SharedState(EliminationState):
         pairs = (np.asarray(episode.states[:n], dtype=np.int64), np.asarray(episode.actions[:n], dtype=np.int64))
         new = bool((data.tried[(steps if len(data.tried) > 1 else 0, *pairs)] == 0).any())
         tested = self.allowed[(steps, *pairs)] & ~self.preferred[(steps, *pairs)]
-        before = self._news(round)
-        super().learn(round)
+        news = super().learn(round)
         self.idle = 0 if new or episode.reset or tested.any() else self.idle + 1
         young = (data.moved[(steps if len(data.tried) > 1 else 0, *pairs)] <= OWN).any()
         danger = data.known.any() or data.known_last.any()
-        if danger and (young or tested.any() or self._news(round) != before):
+        if danger and (young or tested.any() or news):
             self.preferred = preferred_sets(data, self.allowed, self.n_places)
         if tested.any() and episode.reset:
             self.confirmed += 1
         elif self.preferred[(steps, *pairs)][tested].any():
             self.confirmed = max(0, self.confirmed - 1)
+        return news

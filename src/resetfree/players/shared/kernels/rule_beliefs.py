@@ -99,6 +99,7 @@ def believe(
 def cautious_sets(
     allowed: Bools,  # [1 or H, S, A] what elimination leaves
     belief: Floats,  # [L, S, A]
+    limit: float,
     cautious: Bools,  # [1 or H, S, A] out
 ) -> None:
     """What is allowed and not believed to be fatal; where nothing is, the allowed actions with the least belief."""
@@ -107,7 +108,7 @@ def cautious_sets(
         for s in range(allowed.shape[1]):
             some, least = False, 2.0
             for a in range(allowed.shape[2]):
-                cautious[h, s, a] = allowed[h, s, a] and belief[layer, s, a] <= 0.5
+                cautious[h, s, a] = allowed[h, s, a] and belief[layer, s, a] <= limit
                 some = some or cautious[h, s, a]
                 if allowed[h, s, a]:
                     least = min(least, belief[layer, s, a])
