@@ -60,7 +60,9 @@ def test_every_figure_has_words_and_four_things_to_save(page: Page) -> None:
         assert len(figure.labels) == 1
         assert len(figure.labels[0]) > 10
         counted = "n = " in figure.caption or "n in the legend" in figure.caption
-        assert counted or figure.name.endswith(("-map", "-oracle")), figure.caption
+        alone = figure.name.startswith("g3-")  # a single run, of which no caption speaks as of many
+        assert counted or alone or figure.name.endswith(("-map", "-oracle")), figure.caption
+        assert not (alone and "no interval" in figure.caption)
 
 
 def test_identifiers_are_unique_and_links_lead_somewhere(page: Page) -> None:
