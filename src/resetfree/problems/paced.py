@@ -138,7 +138,7 @@ def rollout_at_rate(
     record = _Record(problem, state)
     original, reset, goals, ending = 0.0, False, 0, False
     if not ticks.begun:
-        _begin(ticks, _base(problem))
+        begin(ticks, _base(problem))
     if moved:
         ticks.skip()
     with _pace(problem, ticks, safe) as pace:
@@ -298,7 +298,7 @@ class _Continuing(_Pace):
                 self._base.send(self._safe)
 
 
-def _begin(ticks: Ticks, base: Any) -> None:
+def begin(ticks: Ticks, base: Any) -> None:
     """Lay the grid; what came meanwhile is read, so that the first command answers the newest sensors."""
     held = _is_held(base)
     ticks.begin()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from resetfree.problems.contract import Policy
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.machines import cart_pole
 from resetfree.problems.operators import OperatorReset
-from resetfree.problems.paced import GOOD, Deadlines, align, rate_for, rollout_at_rate, safe_action
+from resetfree.problems.paced import GOOD, Deadlines, align, begin, rate_for, rollout_at_rate, safe_action
 
 
 @dataclass
@@ -139,6 +140,32 @@ def test_moving_the_ticks_leaves_none_of_the_machine_out(came: float, now: float
     world.now = round(now * period)
     align(ticks, Sends(100.0, round(came * period)))
     assert (ticks.wait(), world.now) == (0, round(tick * period))
+
+
+class Held(Sends):
+    """The same, by this computer's clock; it may be held until the first command."""
+
+    def __init__(self, held: bool) -> None:
+        super().__init__(100.0, 0)
+        self.held, self.waited_for = held, list[int]()
+
+    def is_held(self) -> bool:
+        return self.held
+
+    def arrival(self, seconds: float) -> int:
+        self.waited_for.append(time.monotonic_ns())
+        return self.waited_for[-1]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_machine_that_is_held_is_freed_at_a_tick_after_its_sensors_and_another_is_commanded_at_once(
+    held: bool,
+) -> None:
+    ticks, machine = Ticks(100.0), Held(held)
+    begin(ticks, machine)
+    assert (len(machine.waited_for), ticks.number > 0) == (held, held)
+    if held:
+        assert GOOD[0] <= (ticks.due_ns - machine.waited_for[0]) * 100.0 / SECOND % 1.0 <= GOOD[1]
 
 
 @pytest.mark.parametrize("rate", [70.0, 30.0, 200.0])

@@ -101,7 +101,7 @@ def test_a_run_that_stands_still_is_noticed_and_put_back_if_it_may_ask(tmp_path:
     problem = rf.from_gym(Trap(), horizon=25, name="trap", reset_when="terminated", reward_range=(0, 1))
     resets = {"max_resets": 2} if ask == "when-stuck" else {}
     with pytest.warns(Notice, match="Stuck: in the last"):
-        run = learn(problem, Quick, path=tmp_path / "a.rfrun", episodes=60, rate=5000.0, ask=ask, **resets)
+        run = learn(problem, Quick, path=tmp_path / "a.rfrun", episodes=60, rate=1000.0, ask=ask, **resets)
     notes = [one for one in run.notes if one.stuck]
     assert notes
     assert notes[0].k >= 24

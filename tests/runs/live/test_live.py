@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tests.runs.live.quick_players import Mortal, Quick, Raising, WithCode
 import resetfree as rf
 from resetfree.core.errors import EnvironmentFailed, InvalidInput, Notice, RunError, UnknownName
 from resetfree.runs.ledger import read
-from resetfree.runs.live import board_folder
+from resetfree.runs.live import board_folder, recorder
 from resetfree.runs.replay_whole import whole_run
 
 PROBLEM = "gym:CartPole-v1"
@@ -180,6 +181,16 @@ def test_an_acting_process_that_is_killed_is_resumed(tmp_path: Path) -> None:
     for name, column in before.items():
         np.testing.assert_equal(list(run.columns[name][:n]), list(column), err_msg=name)
     replayed(run)
+
+
+@pytest.mark.parametrize(("rate", "pause"), [(1000.0, 0.0005), (100.0, 0.002)])
+def test_a_round_is_written_when_the_next_one_has_begun(
+    rate: float, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr(recorder, "time", SimpleNamespace(sleep=paused.append))
+    run = learn(episodes=3, rate=rate)
+    assert paused == [pause] * len(run)
 
 
 def test_ctrl_c_saves_the_run_and_ends_the_learner(tmp_path: Path) -> None:
