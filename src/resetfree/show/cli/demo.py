@@ -86,7 +86,7 @@ def demo(out: str, as_json: bool) -> None:
         show_next(
             console,
             [
-                ("resetfree studio", "draw a grid and watch it being learned"),
+                ("resetfree studio", "draw a grid and watch"),
                 ("resetfree run CartPole-v1", "learn to balance a pole"),
                 (f"resetfree certify {shlex.quote(str(file))}", "the claims, one by one"),
                 ("resetfree list", "all problems"),

@@ -71,9 +71,9 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
     film = "" if beside(run.path).exists() else again and f" {again}"
     return [
         *([(f"resetfree watch {file}{film}", "a film of it")] if can_be_filmed(run) else []),
-        (f"resetfree report {file}", "the whole run on one page"),
+        (f"resetfree report {file}", "all of it on one page"),
         (f"resetfree evaluate {file}{again and f' {again}'}", "play what it learned"),
-        (f"resetfree certify {file}{again and f' --problem {again}'}", "check every claim about it"),
+        (f"resetfree certify {file}{again and f' --problem {again}'}", "check every claim"),
     ]
 
 
