@@ -67,9 +67,10 @@ def test_no_path_exceeds_the_bound(kind: str) -> None:
 class Forgetful(EliminationState):
     """A mutant that rules nothing out."""
 
-    def learn(self, round: Round) -> None:
+    def learn(self, round: Round) -> bool:
         """Count only."""
         self.data.learn(round)
+        return False
 
 
 def test_a_guard_that_forgets_breaks_the_bound() -> None:

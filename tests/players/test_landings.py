@@ -296,7 +296,7 @@ def test_a_field_of_90000_cells_costs_few_resets() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_slippery_cliff_costs_no_more_than_its_cells_and_some_tests(seed: int) -> None:
-    """Ten cells of the cliff; support elimination has 31 to 36 resets."""
+    """Ten cells of the cliff, at most 16 resets; support elimination has 31 to 36."""
     problem = rf.from_gym(
         "gym:CliffWalking-v1",
         is_slippery=True,
@@ -309,5 +309,5 @@ def test_a_slippery_cliff_costs_no_more_than_its_cells_and_some_tests(seed: int)
     print(
         f"\nseed {seed}: {run.realised_resets[-1]} resets, rewards {run.columns['reward'].sum():.0f}, {run.decisions}"
     )
-    assert run.realised_resets[-1] <= 20
+    assert run.realised_resets[-1] <= 16
     assert run.columns["reward"][-100:].mean() > 15.0

@@ -195,6 +195,7 @@ class DangerMap(NamedTuple):
 
     belief: Floats  # [S, A] that a pair can lead to a reset; 1 where it was ruled out
     factors: Factors
+    limit: float = 0.5  # what is believed more than that is held back
 
 
 @runtime_checkable

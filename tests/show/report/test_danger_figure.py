@@ -30,6 +30,8 @@ def test_beliefs_are_drawn_from_the_run_file_alone(tmp_path: Path) -> None:
     assert there.factors.parts == here.factors.parts
     (drawing,) = danger.figures(Group("g1", "rules", (run,)))
     assert drawing.name == "g1-danger"
+    assert drawing.caption.startswith("Learned: " + "; ".join(one.what for one in run.decisions))
+    assert "above 0.4 is held back" in drawing.caption
     assert len(drawing.data["belief"]) == 5 * 12
     places = danger.by_place(there, 0, 1)
     assert places.shape == (5, 3, 4)

@@ -342,4 +342,4 @@ class RuleElimination(TakesEpisodes, EliminationPlayer):
         found = state.beliefs
         if found is None or state.factors is None or len(found.fatal) > 1:
             return None
-        return DangerMap(np.where(state.allowed.any(axis=0), found.fatal[0], 1.0), state.factors)
+        return DangerMap(np.where(state.allowed.any(axis=0), found.fatal[0], 1.0), state.factors, DOUBT)

@@ -102,7 +102,10 @@ def _drawing(group: Group, found: DangerMap, row: int, column: int) -> Drawing:
     more = f" The first {shown} of {n_actions} actions; the data has all." if shown < n_actions else ""
     caption = (
         f"How likely each action can lead to a reset, by what seed {group.runs[0].spec['seed']} had seen at its newest "
-        f"checkpoint (n = 1); 1 where it was ruled out. What is above one half is held back.{mean}{more} Grey: none."
+        f"checkpoint (n = 1); 1 where it was ruled out. What is above {found.limit:g} is held back."
+        f"{mean}{more} Grey: none."
     )
+    if words := "; ".join(plain_text(one.what, 200) for one in group.runs[0].decisions[:ACTIONS]):
+        caption = f"Learned: {words}. {caption}"
     alt = f"Beliefs about danger of {shown} actions on {n_rows} by {n_columns} places."
     return Drawing(f"{group.name}-danger", "Beliefs about danger", caption, alt, data=data, figure=figure)
