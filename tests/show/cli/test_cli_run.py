@@ -20,6 +20,7 @@ from tests.show.cli import commands
 
 import resetfree as rf
 from resetfree.core.errors import RunError
+from resetfree.core.interrupts import STOPPING
 from resetfree.players import discover
 from resetfree.problems.action_spaces import Choices
 from resetfree.runs.ledger import read
@@ -279,8 +280,9 @@ def test_others_read_nobody_else_writes_and_ctrl_c_saves(capsys: pytest.CaptureF
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
-    assert err.count("\n") == 1
-    assert f"Continue with: resetfree run grid-v0 --resume --out {path}" in err
+    *before, last = err.splitlines()
+    assert before in ([], [STOPPING])  # a busy machine takes longer than half a second, and then it says so
+    assert f"Continue with: resetfree run grid-v0 --resume --out {path}" in last
     saved = rf.load(path)
     assert len(seen) <= len(saved) == read(path).k < 60_000
     assert saved.columns["reward"][: len(seen)].tobytes() == seen.columns["reward"].tobytes()
