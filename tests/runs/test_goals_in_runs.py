@@ -126,7 +126,7 @@ def test_a_run_from_before_goals_goes_on_as_it_was(tmp_path: Path, capsys: pytes
         del spec["problem_options"]["goal_when"]
         connection.execute("UPDATE spec SET json = ?", (json.dumps(spec),))
 
-    assert main(["run", *WORDS, "--set", "goal_when=never", "--out", str(file), "--max-resets", "9"]) == 0
+    assert main(["run", *WORDS, "--set", "goal_when=never", "--out", str(file), "--max-resets", "2"]) == 0
     played = len(rf.load(file))
     assert played < 60
     forge(file, older)

@@ -32,7 +32,7 @@ from resetfree.use.sensors import Sensor
 
 def lake() -> DeployedPolicy:
     options = {"horizon": 12, "reset_when": "terminated and observation!=15"}
-    return rf.learn("gym:FrozenLake-v1", episodes=60, seed=3, settings={"problem": options}).policy
+    return rf.learn("gym:FrozenLake-v1", "ucbvi", episodes=60, seed=3, settings={"problem": options}).policy
 
 
 def scores(n_actions: int = 3, d: int = 4, seed: int = 0) -> DeployedPolicy:
