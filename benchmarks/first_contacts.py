@@ -107,7 +107,7 @@ CONTACTS = (
         "MountainCar",
         """import resetfree as rf
 
-run = rf.learn("MountainCar-v0", episodes=60, seed=0)
+run = rf.learn("MountainCar-v0", episodes=150, seed=0)
 print(run)""",
         fresh_tries("MountainCar-v0"),
         -110.0,

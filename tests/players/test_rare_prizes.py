@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 import resetfree as rf
 from resetfree.players.primal.model_search import ModelSearch
+from resetfree.players.shared import choice_search
 from resetfree.players.shared.choice_search import (
+    AGAIN,
+    FEW,
+    MANY,
     SOONER,
     ChoiceSearchState,
     FittedModel,
@@ -129,9 +133,9 @@ def test_a_wall_makes_no_noise_where_nothing_is_a_reset() -> None:
     assert feared.spread[[0, 2]].max() > 0.01
 
 
-def pushed(never: bool, steps: int = 1500) -> tuple[ChoiceSearchState, ModelSearch]:
+def pushed(never: bool, steps: int = 1500, player: ModelSearch | None = None) -> tuple[ChoiceSearchState, ModelSearch]:
     """A car in a valley that is always pushed the way it drives: to the right, and only then, by action 2."""
-    player = ModelSearch(waves=32, reg=1e-4)
+    player = player or ModelSearch(waves=32, reg=1e-4)
     when = "never" if never else "observation[0]<-9"
     state = player.init(
         rf.from_gym("gym:MountainCar-v0", reset_when=when, goal_when="never", reward_range=(0, 1)), 1, 0
@@ -153,22 +157,57 @@ def valley(at: float, speed: float, action: int) -> NDArray[np.float64]:
     return np.array([at + speed, speed])
 
 
+def missed_by(state: ChoiceSearchState, player: ModelSearch) -> float:
+    """The largest error of the next speed, where the car brakes. A push is 0.001."""
+    scaling, model = state.model(state.rows.n, player)
+    errors = []
+    for at, speed in [(at, way * speed) for at in (-0.8, -0.5, -0.2) for speed in (0.02, 0.03) for way in (-1, 1)]:
+        action, z = (0 if speed > 0 else 2), scaling(np.array([[at, speed]]))[0]
+        features = np.concatenate([[1.0], z, np.cos(z @ model.wave + model.phase)])
+        step = (features @ model.coefficient[action])[1] * scaling.scale[1]
+        errors.append(abs(speed + step - valley(at, speed, action)[1]))
+    return max(errors)
+
+
 def test_what_an_action_does_where_it_was_never_taken() -> None:
-    """Braking: known from what all actions share, made up by what was seen of one. A push is 0.001."""
-    places = [(at, way * speed) for at in (-0.8, -0.5, -0.2) for speed in (0.02, 0.03) for way in (-1, 1)]
-    missed = []
-    for never in (True, False):
-        state, player = pushed(never)
-        scaling, model = state.model(state.rows.n, player)
-        errors = []
-        for at, speed in places:
-            action, z = (0 if speed > 0 else 2), scaling(np.array([[at, speed]]))[0]
-            features = np.concatenate([[1.0], z, np.cos(z @ model.wave + model.phase)])
-            step = (features @ model.coefficient[action])[1] * scaling.scale[1]
-            errors.append(abs(speed + step - valley(at, speed, action)[1]))
-        missed.append(max(errors))
-    assert missed[0] < 0.0003
-    assert missed[1] > 0.001
+    """Braking: known from what all actions share, made up by what was seen of one."""
+    assert missed_by(*pushed(True)) < 0.0003
+    assert missed_by(*pushed(False)) > 0.001
+
+
+def test_auto_sees_the_whole_shape_of_a_valley() -> None:
+    """Waves as long as a valley miss its slopes by much more than shorter ones with a smaller ridge."""
+    chosen = ModelSearch.named(rf.from_gym("gym:MountainCar-v0"))
+    assert chosen is not None
+    auto, smooth = ModelSearch(**chosen.settings), ModelSearch(**{**chosen.settings, "bandwidth": 3.0, "reg": 1e-4})
+    assert missed_by(*pushed(True, player=auto)) < 0.3 * missed_by(*pushed(True, player=smooth))
+
+
+def test_after_some_prizes_lives_are_imagined_from_where_they_led(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them, where the agent is, and few places elsewhere; three searches, the later ones around the best."""
+    player, seen = ModelSearch(waves=0, planning=3, population=4, rounds=2), []
+    settings = {"reset_when": "never", "goal_when": "never", "reward_range": (0, 1)}
+    state = player.init(rf.from_gym("gym:MountainCar-v0", **settings), 1, 0)
+    assert isinstance(state, ChoiceSearchState)
+
+    def judged(model: Any, policies: Any, starts: NDArray[np.float64], *rest: Any) -> None:
+        seen.append(starts)
+        judge(model, policies, starts, *rest)
+
+    judge = choice_search.judge
+    monkeypatch.setattr(choice_search, "judge", judged)
+    for prize in range(1, MANY + 1):
+        states = np.column_stack([np.append(0.01 * np.arange(30), -0.001 * prize), np.zeros(31)])
+        state.rows.add(Episode(states, np.arange(30) % 3, np.append(np.zeros(29), 1.0), False, states[-1]))
+        if prize in (MANY - 1, MANY):
+            seen.clear()
+            state.search(state.rows.n, states[-1], 0.0, player)
+            scaling, _ = state.model(state.rows.n, player)
+            led = scaling(np.column_stack([-0.001 * np.arange(1, prize + 1), np.zeros(prize)]))
+            elsewhere = FEW if prize == MANY else player.starts
+            assert len(seen) == 3 * player.rounds + 1
+            assert len(seen[0]) == 1 + 1 + elsewhere + AGAIN + prize  # the first of the run, here, elsewhere, here, led
+            np.testing.assert_allclose(seen[0][-prize:], led)
 
 
 def test_auto_fits_more_closely_where_nothing_is_a_reset() -> None:

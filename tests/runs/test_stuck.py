@@ -162,3 +162,10 @@ def test_there_is_no_false_alarm_on_cartpole(balances: bool) -> None:
 
 def _upright(h: int, s: Any) -> list[float]:
     return [0.0, 1.0] if s[2] + 0.3 * s[3] + 0.02 * s[0] + 0.05 * s[1] > 0 else [1.0, 0.0]
+
+
+def test_what_an_episode_with_a_goal_earned_is_the_best_that_is_told() -> None:
+    watch = Watch(horizon=25)
+    watch.see(1, 0, 1.0, False, 3, goals=1)
+    assert any(watch.see(k, 3, 0.0, False, 3, goals=0) for k in range(2, 30))
+    assert "after 1 at best" in watch.sentence

@@ -82,6 +82,8 @@ def test_a_wedged_robot_is_noted_and_warned_about() -> None:
     assert run.columns["reward"][: first - 20].max() > 10
     assert 'ask="when-stuck"' in found[0].what
     assert run.asked == []
+    assert f"STUCK, last reported in episode {found[-1].k}" in str(run)
+    assert len(str(run).splitlines()) == 5
 
 
 def test_it_asks_and_the_players_see_no_reset() -> None:
@@ -93,6 +95,7 @@ def test_it_asks_and_the_players_see_no_reset() -> None:
     assert "stands still" in sentence(spy.requests[1])
     assert not run.columns["reset"].any()
     assert run.realised_resets[-1] == 0
+    assert "0, 0 of them in the last 20; 4 more asked for when it was stuck" in str(run)
     for k in run.asked:  # the next episode starts in the middle, and the row says where the one before ended
         assert run.columns["next_start"][k - 1][0] > 9 > run.columns["s1"][k][0]
     assert run.columns["reward"].sum() > 2 * learned().columns["reward"].sum()

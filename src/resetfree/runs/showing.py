@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiable
+from resetfree.problems.contract import Note
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.runs.ending import Ending
@@ -40,6 +41,14 @@ class Shown(Record, Protocol):
         """Its time."""
 
     @property
+    def asked(self) -> list[int]:
+        """The rounds after which a reset was asked for because it was stuck."""
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was noticed, and when it stood still."""
+
+    @property
     def ended(self) -> Ending | None:
         """Why it ended."""
 
@@ -60,6 +69,8 @@ def described(run: Shown) -> dict[str, str]:
     falls = f"{int(c['reset'].sum())}, {int(c['reset'][late].sum())} of them in {few}" if n else "0"
     if exact(run):
         falls += f"; expected {float(run.resets[-1]):.4g}"
+    if run.asked:
+        falls += f"; {len(run.asked)} more asked for when it was stuck"
     if "goals" in c:
         falls += f"; {int(c['goals'].sum())} goals"
     paid = own_rewards(run)
@@ -70,6 +81,8 @@ def described(run: Shown) -> dict[str, str]:
         state = f"ended after {n} of {spec['episodes']} episodes: {run.ended.why}"
     else:
         state = "all episodes played" if n >= spec["episodes"] else f"{n} of {spec['episodes']} episodes played"
+    if stuck := [note.k for note in run.notes if note.stuck]:
+        state = f"STUCK, last reported in episode {stuck[-1]:,} (run.notes); {state}"
     where = "in no file" if run.path is None else f"saved in '{run.path}'"
     return {
         "problem": f"{spec['problem']}, {n} episodes of {spec['horizon']} actions in {run.seconds:.3g} s",

@@ -74,7 +74,8 @@ class Watch:
     _most: float = -inf  # that one of them earned
     _places: list[State] = field(default_factory=list)
     _longest: int = 0  # it was ever still and went on by itself
-    _best: float = -inf  # episodes without a reset
+    _top: float = -inf  # that any episode earned
+    _best: float = -inf  # episodes without a reset and without a goal
     _began: State = None  # where the best one did
     _worst: float = inf
     _seen: Range | None = None  # [D] of vector states
@@ -119,6 +120,7 @@ class Watch:
         vector = isinstance(end, np.ndarray)
         if vector or isinstance(start, np.ndarray):
             self._widen(start, end if vector else start)
+        self._top = max(self._top, reward)
         if reset or goals:
             self._went_on()
             return False
@@ -178,7 +180,7 @@ class Watch:
         where = f"ended all of them at {shown(end)}" if n == 1 else f"ended them at {n} places, now at {shown(end)}"
         return (
             f"Stuck: in the last {self.still:,} episodes ({self.still * self.horizon:,} steps) it earned at most "
-            f"{self._most:.3g} an episode, after {self._best:.3g} at best, and {where}, without a reset and without a "
+            f"{self._most:.3g} an episode, after {self._top:.3g} at best, and {where}, without a reset and without a "
             f"goal. Such a stretch is reported from {self.window:,} episodes on."
         )
 

@@ -28,7 +28,7 @@ from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
 
 WAVES = 16  # for each number in a state, where nothing is ever a reset: there is time to see all of a nonlinear motion
-FREE = {"reg": 1e-4, "growth": 1.5}  # and steps are many, and cheap; found by trying
+FREE = {"reg": 1e-6, "bandwidth": 1.5, "growth": 1.5}  # and steps are many, and cheap; found by trying
 SEARCHABLE = 16  # numbers in a state up to which `auto` has a policy searched for, where actions are choices
 
 
@@ -59,9 +59,10 @@ class ModelSearch(PrimalPlayer[SearchState[Any]]):
 
     Among choices, a rare prize (one step in 20 at most, all others earn the same) is not fitted but expected where the
     nearest known state won it. An imagined life ends with it, the sooner the better; lives are also imagined from where
-    the latest prizes led, and a second search is made around the best policy of the first. If none was won for 200
-    steps, there is a new plan. Where nothing is ever a reset, the few steps that the model misses by far (a car that
-    runs into a wall) are left out of the fit: it would take them for noise everywhere.
+    the latest prizes led, after some prizes hardly from elsewhere, and two more searches are made around the best
+    policy so far. If none was won for 200 steps, there is a new plan. Where nothing is ever a reset, the few steps
+    that the model misses by far (a car that runs into a wall) are left out of the fit: it would take them for noise
+    everywhere.
 
     Nothing is proved. What it has is the effect of small numbers: dynamics are learned from a few dozen steps, where
     a regression of values must see the danger again and again.

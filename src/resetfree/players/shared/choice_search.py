@@ -30,8 +30,13 @@ RARE = 0.05  # part of the steps up to which those that pay more than all others
 PRIZES = 50  # latest of them by which is judged where there is one
 PATIENCE, IMPATIENCE = 200, 0.05  # steps without a prize after which there is a new plan, at least so many of all rows
 SOONER = 0.5  # how much more a prize at once is worth than one at the end of what is planned
-AGAIN, LED = 4, 16  # further lives that are imagined from where the agent is, and from where the latest prizes led
-NEARBY = 0.3  # first deviation of a second search, around the best of the first, whose largest weight is 1
+AGAIN = 4  # further lives that are imagined from where the agent is
+MANY, FEW = 16, 2  # prizes after which lives are known to begin where these led, and states elsewhere from then on
+SEARCHES = 3  # one after the other, where there is a prize
+NEARBY, FINE = (
+    0.3,
+    0.01,
+)  # first and least deviation of all but the first, around the best so far; its largest weight is 1
 BLOW = 6.0  # times the median miss of a model: a step that is missed by more, such as one into a wall, is no motion
 FIRM = 10.0  # ridge of what else an action does than push, on rows of about unit size
 FITS = 3  # of the model, the last without blows
@@ -77,26 +82,27 @@ class ChoiceSearchState(SearchState[LinearScores]):
             return self.found[n, lam]
         rng = np.random.default_rng([self.seed, n])
         scaling, model = self.model(n, settings)
-        starts = scaling(_starts(self.rows, n, settings.starts, rng))
+        visited = settings.starts if model.n_paid < MANY else min(FEW, settings.starts)
+        starts = scaling(_starts(self.rows, n, visited, rng))
         rounds = settings.rounds
         if model.n_paid > 0:  # one life is led, from here on and from where prizes lead: it must not stand still there
-            here = np.repeat(starts[-1 - settings.starts :][:1], AGAIN, axis=0)
-            starts, rounds = np.concatenate([starts, here, model.led[-LED:]]), 2 * rounds
+            here = np.repeat(starts[-1 - visited :][:1], AGAIN, axis=0)
+            starts, rounds = np.concatenate([starts, here, model.led]), SEARCHES * rounds
         noise = rng.normal(size=(len(starts), settings.planning, starts.shape[1]))
         best = _scaled(self.policy, scaling)
         mean, spread, value = np.zeros_like(best), np.ones_like(best), -np.inf  # any direction: scores have no size
         spread[0] = 0.0  # only differences of scores matter
-        worth = np.empty(settings.population)
+        worth, least = np.empty(settings.population), LEAST_SPREAD
         for turn in range(rounds):
-            if turn == settings.rounds:  # how soon a prize is won depends on the policy more finely than risk does
+            if turn and turn % settings.rounds == 0:  # how soon a prize is won depends more finely on it than risk does
                 best = best / max(float(np.abs(best).max()), GONE)
-                mean, spread[1:] = best, NEARBY
+                mean, spread[1:], least = best, NEARBY, FINE
             candidates = mean + spread * rng.normal(size=(settings.population, *mean.shape))
             candidates[0], candidates[1] = mean, best
             judge(model, candidates, starts, noise, lam, worth)
             elite = np.argsort(-worth, kind="stable")[: max(2, settings.population // 5)]
             mean = candidates[elite].mean(axis=0)
-            spread[1:] = candidates[elite, 1:].std(axis=0) + LEAST_SPREAD
+            spread[1:] = candidates[elite, 1:].std(axis=0) + least
             if worth[elite[0]] > value:
                 best, value = candidates[elite[0]], worth[elite[0]]
         judge(model, mean[None], starts, noise, lam, worth[:1])
