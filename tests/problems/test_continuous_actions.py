@@ -225,7 +225,7 @@ def test_a_run_keeps_the_player_that_was_chosen_before_networks_were_installed(
     assert rf.learn(pendulum(), **asked, resume=True).spec["primal"]["name"] == "model-search"
     assert choose(pendulum(), discover("primal"), bound_known=False).primal == "neural-search"
     kept = choose(rf.make("grid-v0").problem(), discover("primal"), bound_known=True, before="model-search")
-    assert kept.primal == "support-elimination"  # what does not suit is not kept
+    assert kept.primal == "rule-elimination"  # what does not suit is not kept
 
 
 def test_auto_says_what_to_do_where_nothing_plays_a_box() -> None:
@@ -257,7 +257,7 @@ def test_auto_takes_a_player_that_says_that_a_box_suits_it_more() -> None:
     found = choose(pendulum(), players, bound_known=False)
     assert (found.primal, found.dual, found.settings) == ("willing", "counting", {"dual": {"eta": 2.0}})
     grid = choose(rf.make("grid-v0").problem(), players, bound_known=False)
-    assert grid.primal == "support-elimination"
+    assert grid.primal == "rule-elimination"
 
 
 def learned(path: Path | None = None, **options: Any) -> rf.Run:

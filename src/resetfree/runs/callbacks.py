@@ -81,7 +81,7 @@ class EvaluateEvery:
     >>> watch = EvaluateEvery(100, episodes=50)
     >>> run = rf.learn("grid-v0", episodes=300, seed=1, callbacks=[watch])
     >>> [(k, round(found.mean, 2), found.resets) for k, found in watch.results]
-    [(100, 0.6, 3), (200, 0.6, 3), (300, 0.6, 3)]
+    [(100, 0.56, 0), (200, 0.56, 0), (300, 0.56, 0)]
     """
 
     def __init__(
@@ -143,8 +143,8 @@ class LogEvery:
 
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=100, seed=1, callbacks=[LogEvery(50)])
-    episode 50 of 100: 9 resets in the last 50, reward 1.49 per episode
-    episode 100 of 100: 0 resets in the last 50, reward 2.40 per episode
+    episode 50 of 100: 6 resets in the last 50, reward 5.44 per episode
+    episode 100 of 100: 0 resets in the last 50, reward 8.00 per episode
     """
 
     def __init__(self, n: int = 100, to: Callable[[str], object] = print) -> None:

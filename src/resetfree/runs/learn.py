@@ -123,7 +123,7 @@ def learn(
     >>> import resetfree as rf
     >>> run = rf.learn("grid-v0", episodes=50, seed=1)
     >>> len(run), int(run.realised_resets[-1]), round(float(run.resets[-1]))
-    (50, 9, 9)
+    (50, 6, 4)
     """
     resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
     given = check_settings(settings)

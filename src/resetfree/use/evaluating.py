@@ -197,7 +197,7 @@ def evaluate(
     >>> found.interval[0] <= float(mdp.start @ exact.v_r) <= found.interval[1]
     True
     >>> found.resets, [round(end, 4) for end in found.reset_interval]
-    (41, [0.0595, 0.1096])
+    (0, [0.0, 0.0074])
     """
     check(starts, Starts, "'starts' of an evaluation")
     check(confidence, Probability, "'confidence' of an evaluation")

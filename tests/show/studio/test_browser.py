@@ -86,7 +86,7 @@ def test_draw_a_grid_break_the_assumption_repair_it_and_run_two_players(page: Pa
 
     name = begin(page)
     assert page.locator(".lane").count() == 2
-    assert page.locator(".lane h3").all_inner_texts()[0].startswith("support-elimination")
+    assert page.locator(".lane h3").all_inner_texts()[0].startswith("rule-elimination")
     page.fill("#speed", "12")
     page.wait_for_function("() => document.querySelector('.lane .tile b').textContent.replace(',', '') > 100")
     page.keyboard.press("Space") if page.evaluate("document.activeElement === document.body") else page.click("#pause")
@@ -131,7 +131,7 @@ def test_draw_a_grid_break_the_assumption_repair_it_and_run_two_players(page: Pa
         page.click("#get-report")
     report = got_page.value
     report.wait_for_selector(".headline", timeout=2 * PATIENCE)  # another process has to start, and to make it
-    assert "support-elimination" in report.inner_text("main")
+    assert "rule-elimination" in report.inner_text("main")
     assert "linear-ucb" in report.inner_text("main")
     with page.expect_download() as got:
         page.locator(".get-file").first.click()

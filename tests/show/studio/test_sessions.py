@@ -23,7 +23,7 @@ from resetfree.show.studio.scenes import scene_of
 from resetfree.show.studio.sessions import Session, Sessions
 from resetfree.theory.certificates.anytime import resets_interval
 
-TWO = [{"primal": "support-elimination"}, {"primal": "linear-ucb"}]
+TWO = [{"primal": "rule-elimination"}, {"primal": "linear-ucb"}]
 
 
 @pytest.fixture

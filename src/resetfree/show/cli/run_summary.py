@@ -47,7 +47,7 @@ def headline(run: Run) -> str:
 
     >>> import resetfree as rf
     >>> headline(rf.learn("grid-v0", episodes=100))
-    '8 resets in 100 episodes; none since episode 18.'
+    '6 resets in 100 episodes; none since episode 26.'
     """
     fell = np.flatnonzero(run.columns["reset"])
     played, of = len(run), "" if len(run) == run.episodes else f" of {run.episodes:,}"

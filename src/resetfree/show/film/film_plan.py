@@ -46,7 +46,7 @@ def lives_of(run: Run) -> list[FilmedLife]:
 
     >>> import resetfree as rf
     >>> [life[:3] for life in lives_of(rf.learn("grid-v0", episodes=6))]
-    [(1, 1, True), (2, 6, True)]
+    [(1, 1, True), (2, 4, True), (5, 5, True), (6, 6, False)]
     """
     fell = np.flatnonzero(run.columns["reset"]) + 1
     asked = [one.k for one in run.interventions if 0 < one.k < len(run)]  # also "resume" and "stuck" begin a life
