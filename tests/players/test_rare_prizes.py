@@ -166,7 +166,7 @@ def missed_by(state: ChoiceSearchState, player: ModelSearch) -> float:
         features = np.concatenate([[1.0], z, np.cos(z @ model.wave + model.phase)])
         step = (features @ model.coefficient[action])[1] * scaling.scale[1]
         errors.append(abs(speed + step - valley(at, speed, action)[1]))
-    return max(errors)
+    return float(max(errors))
 
 
 def test_what_an_action_does_where_it_was_never_taken() -> None:
@@ -185,9 +185,9 @@ def test_auto_sees_the_whole_shape_of_a_valley() -> None:
 
 def test_after_some_prizes_lives_are_imagined_from_where_they_led(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them, where the agent is, and few places elsewhere; three searches, the later ones around the best."""
-    player, seen = ModelSearch(waves=0, planning=3, population=4, rounds=2), []
-    settings = {"reset_when": "never", "goal_when": "never", "reward_range": (0, 1)}
-    state = player.init(rf.from_gym("gym:MountainCar-v0", **settings), 1, 0)
+    player, seen = ModelSearch(waves=0, planning=3, population=4, rounds=2), list[NDArray[np.float64]]()
+    never: dict[str, Any] = {"reset_when": "never", "goal_when": "never", "reward_range": (0, 1)}
+    state = player.init(rf.from_gym("gym:MountainCar-v0", **never), 1, 0)
     assert isinstance(state, ChoiceSearchState)
 
     def judged(model: Any, policies: Any, starts: NDArray[np.float64], *rest: Any) -> None:
