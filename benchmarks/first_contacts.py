@@ -192,7 +192,8 @@ print(run)""",
         "FetchReach",
         """import resetfree as rf
 
-arm = rf.from_gym("gym:FetchReachDense-v4", horizon=50, reward_range=(-0.5, 0))
+way = lambda seen: seen["desired_goal"] - seen["achieved_goal"]
+arm = rf.from_gym("gym:FetchReachDense-v4", horizon=50, observe=way, reward_range=(-0.5, 0))
 run = rf.learn(arm, episodes=40, seed=0)
 print(run)""",
         episodes_with_goal,
