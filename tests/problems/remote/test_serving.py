@@ -111,11 +111,17 @@ def test_a_machine_that_looks_late_knows_what_came_before_a_tick(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux says when packets come")
 def test_a_packet_came_when_the_kernel_got_it_and_not_when_it_was_read() -> None:
+    """The kernel begins to stamp packets some time after the first socket asked for it: on a busy machine not at once.
+
+    Until then it stamps them when they are read.
+    """
+    slack, kept = SECOND // 5, list[bool]()  # the wall clock and this one are read one after the other
     with UdpPort() as port, UdpWire("127.0.0.1", int(port.url.rsplit(":", 1)[1])) as wire:
-        before = time.monotonic_ns()
-        wire.send(b"one")
-        after = time.monotonic_ns()
-        time.sleep(0.5)
-        assert port.receive(bytearray(10))[0] == 3
-    slack = SECOND // 5  # the wall clock and this one are read one after the other
-    assert before - slack <= port.came_ns <= after + slack
+        while len(kept) < 20 and not any(kept):
+            before = time.monotonic_ns()
+            wire.send(b"one")
+            after = time.monotonic_ns()
+            time.sleep(0.5)
+            assert port.receive(bytearray(10))[0] == 3
+            kept.append(before - slack <= port.came_ns <= after + slack)
+    assert kept[-1]
