@@ -47,6 +47,30 @@ def test_draws_differ_and_every_family_has_its_turn() -> None:
     assert {one.family for one in found if not one.mdp.stationary} == {"doors", "drift"}
 
 
+@pytest.mark.parametrize("draw", range(len(FAMILIES)))
+def test_an_order_of_the_actions_changes_their_numbers_alone(draw: int) -> None:
+    mdp, other = (rf.make("generated-v0", draw=draw, order=order) for order in (0, 3))
+    names = [mdp.action_names.index(name) for name in other.action_names]
+    assert sorted(names) == list(range(mdp.n_actions))
+    for h in range(1 if mdp.transition.stationary else mdp.horizon):
+        rows, same = ((m.transition.matrix(h).toarray(), m.n_states) for m in (mdp, other))
+        by_action = rows[0].reshape(rows[1], -1, rows[1])[:, names]
+        np.testing.assert_array_equal(by_action, same[0].reshape(by_action.shape))
+    np.testing.assert_allclose(rf.solve(mdp).value, rf.solve(other).value)
+
+
+def test_orders_of_the_actions_differ() -> None:
+    orders = {tuple(rf.make("generated-v0", draw=5, order=order).action_names) for order in range(7)}
+    assert len(orders) >= 6  # of 120
+
+
+def test_each_seed_has_its_own_order() -> None:
+    """Else luck in trying the first action first would count as certain."""
+    case = SUITES["generated"].cases[3]
+    assert [dict(one.options)["order"] for one in case.reported] == [1, 2, 3, 4, 5, 6]
+    assert SUITES["generated"].seeds == 6
+
+
 def test_a_draw_that_is_not_feasible_is_rejected_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cliff from which nothing leads back: the first two draws are such, and the third is taken."""
     good = drawn_problem(0).mdp

@@ -11,6 +11,7 @@ from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.settings import Count
 from resetfree.problems.finite.contexts import with_contexts
@@ -38,11 +39,15 @@ class Drawn(NamedTuple):
 @register(
     "generated-v0",
     "A problem drawn at random: pits, doors, chains, drift, contexts, factored tasks or linear features.",
-    lambda draw: (500 + STEP + LAYER) * LONGEST,
+    lambda draw, order: (500 + STEP + LAYER) * LONGEST,
 )
-def generated(draw: Count = 0) -> FiniteMDP:
-    """Draw number `draw`; the same number gives the same problem."""
-    return drawn_problem(draw).mdp
+def generated(draw: Count = 0, order: Count = 0) -> FiniteMDP:
+    """Draw number `draw`; the same numbers give the same problem.
+
+    order: of the actions, one at random for each number; 0 is that of the family, in which the first is often safe.
+    """
+    mdp = drawn_problem(draw).mdp
+    return mdp if order == 0 else reordered(mdp, np.random.default_rng([draw, order]).permutation(mdp.n_actions))
 
 
 def drawn_problem(draw: int) -> Drawn:
@@ -67,6 +72,26 @@ def family_of(draw: int) -> str:
     ['pits', 'doors', 'chain', 'drift', 'contexts', 'factored', 'features', 'pits']
     """
     return list(FAMILIES)[draw % len(FAMILIES)]
+
+
+def reordered(mdp: FiniteMDP, order: NDArray[np.int64]) -> FiniteMDP:
+    """The same problem with its actions numbered anew: action i is what `order[i]` was.
+
+    >>> mdp = drawn_problem(2).mdp
+    >>> mdp.action_names, reordered(mdp, np.array([2, 0, 1])).action_names
+    (('back', 'stay', 'on'), ('on', 'back', 'stay'))
+    """
+    alike = mdp.transition.stationary
+    shape = (mdp.n_states, mdp.n_actions, mdp.n_states)
+    rows = np.stack(
+        [mdp.transition.matrix(h).toarray().reshape(shape)[:, order] for h in range(1 if alike else mdp.n_transitions)]
+    )
+    return mdp.replace(
+        transition=rows[0] if alike else rows,
+        reward=mdp.reward[0][:, order] if len(mdp.reward) == 1 else mdp.reward[:, :, order],
+        phi=None if mdp.phi is None else mdp.phi[:, order],
+        action_names=[mdp.action_names[a] for a in order],
+    )
 
 
 def acceptable(mdp: FiniteMDP) -> bool:
