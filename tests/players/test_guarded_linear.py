@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.players.test_elimination_bound import KINDS, small
 
 import resetfree as rf
@@ -15,6 +16,7 @@ from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.guarded_linear import RIDGE, RISK, WIDTH, GuardedLinear, GuardedState
 from resetfree.players.shared.elimination_sets import EliminationState
+from resetfree.players.shared.kernels.ridge import expect
 from resetfree.problems.contract import Episode
 from resetfree.theory.assumptions import unsafe_pairs
 
@@ -34,7 +36,7 @@ def test_danger_by_hand() -> None:
     phi[:2, 0, 1] = phi[0, 1, 0] = 1.0
     phi[1, 1] = 0.6, 0.8
     mdp = rf.FiniteMDP(transition, np.zeros((3, 2)), [False, False, True], 2, phi=phi, start=[0.5, 0.5, 0.0])
-    player = GuardedLinear(B=2.0, pooled=True)
+    player = GuardedLinear(pooled=True)
     state = player.init(mdp.problem(), 10, 0)
     assert state.may().all()
     took(player, state, [0, 2], [1], reset=True)
@@ -47,6 +49,48 @@ def test_danger_by_hand() -> None:
     assert state.may()[0, 1].tolist() == [True, False]  # though the pair itself was never tried
 
 
+def naive_plan(state: GuardedState, scale: float, lam: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The plan by its definition, from the samples' normal equations: policy [H, S], and V [S] at step 1."""
+    data, may = state.data, state.may()
+    horizon, n_states, n_actions = data.shape
+    policy, v = np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states)
+    zeros = np.zeros(n_states)
+    for h in range(horizon - 1, -1, -1):
+        ends = data.known | (data.known_last & (h == data.n_transitions - 1))
+        v = np.where(ends, -lam, v)
+        q, unused = np.empty((2, n_states * n_actions))
+        expect(data.regression, data.phi, data.layer_of_step[h], v, zeros, q, unused)
+        width = np.sqrt(data.regression.width2[data.layer_of_step[h]])
+        q = np.clip(q + scale * horizon * width, -lam, horizon - h).reshape(n_states, n_actions)
+        sets = may[h if len(may) > 1 else 0]
+        q = np.where(sets | ~sets.any(axis=1, keepdims=True), q, -np.inf)
+        v = q.max(axis=1)
+        tied = np.where(q >= v[:, None] - 1e-9, width.reshape(q.shape), -1.0)
+        policy[h] = tied.argmax(axis=1)
+    return policy, v
+
+
+@pytest.mark.parametrize("name", ["random-linear-v0", "drifting-v0"])
+def test_plans_are_those_of_the_definition(name: str) -> None:
+    mdp = rf.make(name, n_states=8, n_actions=3, d=4, horizon=4)
+    player = GuardedLinear(pooled=mdp.stationary)
+    state, rng, held = player.init(mdp.problem(), 50, 0), np.random.default_rng(0), 0
+    for k in range(40):
+        plan, lam = player.plan(state, 0, 2.0), 2.0
+        policy, v = naive_plan(state, player.scale, lam)
+        np.testing.assert_array_equal(plan.policy, policy)
+        assert plan.v_r == pytest.approx(np.clip(v[0], 0, 4))
+        held += int((~state.may()).sum())
+        states, actions = [int(rng.integers(7))], list[int]()
+        while len(actions) < 4 and states[-1] != 7:
+            actions.append(int(rng.integers(3)))
+            rows, chances = mdp.transition.row(0 if mdp.stationary else len(actions) - 1, states[-1], actions[-1])
+            states.append(int(rng.choice(rows, p=chances)))
+        took(player, state, states, actions, reset=states[-1] == 7)
+        assert state.data.k == k + 1
+    assert held > 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_path_exceeds_the_bound(kind: str) -> None:
     fallen = 0
@@ -54,9 +98,7 @@ def test_no_path_exceeds_the_bound(kind: str) -> None:
         mdp = small(kind, 3, seed)
         rng = np.random.default_rng(seed)
         wrong = rng.dirichlet(np.ones(3), size=(mdp.n_states, mdp.n_actions))  # danger is not linear in these
-        run = rf.learn(
-            mdp.replace(phi=wrong), GuardedLinear(B=2.0, pooled=mdp.stationary), TEMPTED, episodes=60, seed=seed
-        )
+        run = rf.learn(mdp.replace(phi=wrong), GuardedLinear(pooled=mdp.stationary), TEMPTED, episodes=60, seed=seed)
         assert run.realised_resets[-1] <= unsafe_pairs(mdp)
         assert not [c.claim for c in run.certificates() if c.status == "proved" and not c.holds]
         fallen += int(run.realised_resets[-1])
@@ -74,9 +116,8 @@ class Forgetful(EliminationState):
 
 
 def test_a_guard_that_forgets_breaks_the_bound() -> None:
-    mdp = rf.make("grid-v0")
-    phi = np.full((mdp.n_states, mdp.n_actions, 1), 0.01)  # tells nothing apart
-    player = GuardedLinear(B=2.0, pooled=True)
+    mdp = rf.make("grid-v0")  # without features: elimination alone guards
+    player = GuardedLinear(pooled=True)
 
     class Mutant(GuardedLinear):
         def init(self, problem: Any, episodes: int, seed: int) -> GuardedState:
@@ -85,8 +126,8 @@ def test_a_guard_that_forgets_breaks_the_bound() -> None:
             return state
 
     resets = [
-        int(rf.learn(mdp.replace(phi=phi), one, TEMPTED, episodes=150, seed=1).realised_resets[-1])
-        for one in (player, Mutant(B=2.0, pooled=True))
+        int(rf.learn(mdp, one, TEMPTED, episodes=150, seed=1).realised_resets[-1])
+        for one in (player, Mutant(pooled=True))
     ]
     assert resets[0] <= unsafe_pairs(mdp) < resets[1]
 
@@ -105,4 +146,4 @@ def test_danger_is_learned_once_for_all_steps() -> None:
 
 def test_what_is_too_large_for_tables_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"small enough for tables.*play linear-ucb"):
-        GuardedLinear(B=2.0, pooled=True).init(rf.make("pits-v0", n=150).problem(), 10, 0)
+        GuardedLinear(pooled=True).init(rf.make("pits-v0", n=150).problem(), 10, 0)

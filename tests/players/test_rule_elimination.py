@@ -263,3 +263,31 @@ def test_a_state_is_made_again_from_its_counts(moves: Any) -> None:
     assert np.array_equal(state.beliefs.fatal, before)
     assert np.array_equal(state.cautious, sets)
     assert danger_beliefs.DOUBT <= danger_beliefs.HALF == 0.5  # both bounds rest on it
+
+
+def trap() -> FiniteProblem:
+    """A row of cells 0 to 5 with the goal at 2 and a pit at each end; the way back from 4 is the one move that fell.
+
+    From 2 the goal pays, and chance leads to 4 now and then: there only "left" leads back, which fell at 1.
+    """
+    transition, reward = np.zeros((6, 3, 6)), np.zeros((6, 3))
+    for s in range(1, 5):
+        transition[s, 0, s - 1] = transition[s, 1, s + 1] = transition[s, 2, s] = 1.0
+    transition[2, 2] = [0.0, 0.0, 0.9, 0.0, 0.1, 0.0]
+    transition[0, :, 0] = transition[5, :, 5] = 1.0
+    reward[2] = 1.0
+    mdp = rf.FiniteMDP(transition, reward, np.arange(6) % 5 == 0, 6, start=1, restart=1)
+    problem = mdp.problem()
+    problem.factors = Factors((Factor("cell", "cell", True),), np.arange(6)[:, None])
+    return problem
+
+
+def test_who_has_nothing_to_live_on_does_not_wait_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is held back in 4 from the only way to the reward; without the rule it waits there much longer."""
+    from resetfree.players.primal import rule_elimination
+
+    earned = []
+    for living in (rule_elimination.LIVING, 0.0):
+        monkeypatch.setattr(rule_elimination, "LIVING", living)
+        earned.append(learned(trap(), RuleElimination(), 200, seed=1).columns["reward"].sum())
+    assert earned[0] > 2 * earned[1]

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.players.test_elimination_bound import small
 from tests.players.test_support_elimination import resets_of
 
@@ -14,7 +15,7 @@ from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.shared_elimination import SharedElimination
 from resetfree.players.primal.support_elimination import SupportElimination
-from resetfree.players.shared.twin_danger import DOUBT, SharedState, suspected, twin_edges
+from resetfree.players.shared.twin_danger import DOUBT, Falls, SharedState, preferred_sets, suspected, twin_edges
 from resetfree.problems.contract import Episode
 from resetfree.problems.finite.contexts import with_contexts
 
@@ -58,10 +59,50 @@ def test_survivals_clear_a_suspect_as_soon_as_they_would_be_unlikely() -> None:
     state = begun(mdp)
     took(state, [0, 1, 2], [1, 0], reset=False)
     took(state, [0, 3], [1], reset=True)
+
+    def suspects() -> NDArray[np.bool_]:
+        return suspected(state.data, 4, Falls.of(state.data, 4))
+
     for n in range(6):
-        assert suspected(state.data, 4)[1, 0, 1] == (0.5**n > DOUBT)
+        assert suspects()[1, 0, 1] == (0.5**n > DOUBT)
         took(state, [1, 0, 2], [0, 1], reset=False)
-    assert not suspected(state.data, 4)[0, 0, 1]  # it fell itself: ruled out, not suspected
+    assert not suspects()[0, 0, 1]  # it fell itself: ruled out, not suspected
+
+
+def chambers(n_actions: int = 4) -> rf.FiniteMDP:
+    """Home 0, where action 0 stays and the others lead to 1, 2, ..; there everything is fatal; dynamics have steps."""
+    n = n_actions + 1
+    layer = np.zeros((n, n_actions, n))
+    layer[0, np.arange(n_actions), np.arange(n_actions)] = layer[1:, :, n - 1] = 1.0
+    late = layer.copy()  # at the last step all stay at home, so that every start is feasible
+    late[0], late[0, :, 0] = 0.0, 1.0
+    reward = np.zeros((n, n_actions))
+    reward[1:] = 1.0
+    return rf.FiniteMDP(np.stack([layer, layer, late]), reward, np.arange(n) == n - 1, 3)
+
+
+def test_places_are_fatal_as_a_whole_once_all_that_was_tried_there_fell() -> None:
+    """One fall, then two others at the same place: (2 + 1) / (2 + 0 + 2) = 0.75 is above 0.7, and 2/3 is not."""
+    state = begun(chambers())
+    for fallen, (place, action) in enumerate([(1, 0), (1, 1), (1, 2), (2, 0)]):
+        whole = Falls.of(state.data, 5).whole()
+        assert whole == (fallen >= 3)
+        assert (state.allowed & ~state.preferred)[0, 0, 1] == whole  # though one action was never tried behind it
+        took(state, [0, place, 4], [place, action], reset=True)
+    assert (state.allowed & ~state.preferred)[:, 0, 2].tolist() == [True, True, False]  # one fall condemns the place
+    took(state, [0, 3, 3, 0], [3, 2, 1], reset=False)  # of a place where nothing fell, no matter
+    assert Falls.of(state.data, 5).whole()
+    took(state, [0, 2, 0, 0], [2, 3, 0], reset=False)  # 3 / 5: a place where one action fell and another did not
+    assert not Falls.of(state.data, 5).whole()
+    assert preferred_sets(state.data, state.allowed, 5)[1, 2, 1]
+
+
+def test_few_falls_condemn_all_chambers() -> None:
+    """Three chambers of four actions at two steps; 3 falls at the first, 1 at each of the others, and tests."""
+    mdp = chambers()
+    few, many = (realised(mdp, player, 100) for player in (SharedElimination(), SupportElimination()))
+    assert min(many) == 24
+    assert max(few) <= 8
 
 
 def test_edges_of_twins_are_shared_by_place() -> None:

@@ -1,7 +1,8 @@
-"""The primal player of Algorithm 1 inside what elimination allows and its features do not call dangerous.
+"""Greedy least squares inside what elimination allows and features do not call dangerous.
 
 Legend: phi features of pairs [S, A, d]; danger of a pair: the chance that it is reset, which is linear in phi where
-dynamics are, at every step; Lam = reg I + sum phi phi^T over the steps taken, whatever their place in an episode.
+dynamics are, at every step; Lam = reg I + sum phi phi^T over the steps taken, whatever their place in an episode;
+lam the charge for a reset.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import Bound, NonNegative
+from resetfree.core.settings import Positive
 from resetfree.game.capabilities import Partner, Suited
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players import make_player
 from resetfree.players.shared.count_players import whole_size
-from resetfree.players.shared.elimination_mask import masked
 from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.shared.given_episodes import TakesEpisodes
+from resetfree.players.shared.kernels.composite import plan_among
+from resetfree.players.shared.requirements import check_multiplier
+from resetfree.players.shared.ridge_players import Samples, add, no_samples
 from resetfree.players.shared.sparse_counts import SMALL
 from resetfree.players.shared.suitability import features_words
 from resetfree.problems.contract import Problem, State
@@ -35,7 +38,7 @@ RISK = 0.02  # a pair with a larger lower bound is held back
 class GuardedState:
     """The regression of values, what elimination allows, and the regression of danger, one for all steps."""
 
-    linear: Any  # of `linear-ucb`
+    data: Samples
     sets: EliminationState
     precision: Floats  # [d, d] Lam
     fell: Floats  # [d] sum of phi over the steps that were reset
@@ -58,16 +61,19 @@ class GuardedState:
 
 @dataclass(frozen=True)
 class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
-    """`linear-ucb`, of whose policy only actions are played that can still be safe and do not look dangerous.
+    """Greedy LSVI-UCB that plans only with actions which can still be safe and do not look dangerous.
 
     Danger is learned once for all steps, by ridge regression of resets on features: few resets, of the order of d, show
     where it lies, where each step's own regression needs as many at every step. What elimination has ruled out is
     never played either, so on every path resets never exceed the number of unsafe pairs (s, a), or triples (h, s, a)
-    where steps differ: whatever the plan, only what is allowed is played (see `elimination_mask`).
+    where steps differ: which of the allowed actions is taken plays no part in that proof.
+
+    Q = clip(w.phi + scale H width, -lam, H-h+1) with w the regression of r + V(s'), and V = -lam after a reset; ties go
+    to the action of largest width, which was tried least.
 
     Where danger is not linear in the features, something safe may be held back for good; the bound holds all the same.
 
-    B, scale: see `linear-ucb`.
+    scale: of the bonus; the ridge is its square, so that the bonus of an untried pair just reaches H.
     pooled: one regression of values for all steps, and one set of counts; only for stationary problems.
 
     >>> import resetfree as rf
@@ -78,18 +84,12 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
 
     name: ClassVar[str] = "guarded-linear"
     prediction: ClassVar[Prediction] = "none"
-    B: Bound | None = None
-    scale: NonNegative = 0.1
+    scale: Positive = 0.05
     pooled: bool = False
 
     @cached_property
-    def linear(self) -> Any:
-        """The player whose plans are guarded."""
-        return make_player("primal", "linear-ucb", {"B": self.B, "scale": self.scale, "pooled": self.pooled})
-
-    @cached_property
     def elimination(self) -> Any:
-        """The player whose sets guard them."""
+        """The player whose sets guard the plans."""
         return make_player("primal", "support-elimination", {"pooled": self.pooled})
 
     def init(self, problem: Problem, episodes: int, seed: int) -> GuardedState:
@@ -103,18 +103,22 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
         shape = (len(sets.data.known), problem.n_actions, 0)
         phi = np.zeros(shape) if problem.phi is None else np.asarray(problem.phi, dtype=np.float64)
         d = phi.shape[2]
-        return GuardedState(self.linear.init(problem, episodes, seed), sets, RIDGE * np.eye(d), np.zeros(d), phi)
+        data = no_samples(problem, self.name, pooled=self.pooled, reg=self.scale**2)
+        return GuardedState(data, sets, RIDGE * np.eye(d), np.zeros(d), phi)
 
     def plan(self, state: GuardedState, s1: State, lam: float) -> Plan:
-        """The plan of `linear-ucb` inside what may be played."""
-        plan: Plan = self.linear.plan(state.linear, s1, lam)
-        return plan._replace(policy=masked(np.asarray(plan.policy), state.may()), upper=float("nan"))
+        """One backward pass inside what may be played; its value holds no promise, and v_c = 0 neither."""
+        lam, data = check_multiplier(lam), state.data
+        horizon, n_states, _ = data.shape
+        policy, v = np.empty((horizon, n_states), dtype=np.int16), np.empty(n_states)
+        plan_among(*data.fitted, self.scale * horizon, lam, data.known, data.known_last, state.may(), policy, v)
+        return Plan(policy, min(max(float(v[s1]), 0.0), float(horizon)), 0.0)
 
     def update(self, state: GuardedState, round: Round) -> GuardedState:
         """All three learn from the episode."""
-        state.linear = self.linear.update(state.linear, round)
-        state.sets.learn(round)
         episode = round.episode
+        add(state.data, episode)
+        state.sets.learn(round)
         n = min(len(episode.actions), len(episode.states) - 1)
         if n:
             seen = state.phi[episode.states[:n], episode.actions[:n]]
@@ -130,12 +134,11 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
         rows = (1 if problem.stationary else problem.horizon, problem.n_states, problem.n_actions)
         if whole_size(problem, rows) > SMALL:
             return None
-        factor = 4.0 if problem.stationary else 1.0
         why = (
-            f"{features_words(problem.phi.shape[2], problem.stationary)}; a reset is charged {factor:g} B, danger is "
+            f"{features_words(problem.phi.shape[2], problem.stationary)}; a reset is charged B, danger is "
             "learned once for all steps, and what was seen to lead to a reset is never done again"
         )
-        partner = Partner("constant-penalty", "realised", {"factor": factor})
+        partner = Partner("constant-penalty", "realised", {"factor": 1.0})
         return Suited(2.5, why, partner, {"pooled": problem.stationary})
 
     @classmethod
@@ -149,6 +152,7 @@ class GuardedLinear(TakesEpisodes, PrimalPlayer[GuardedState]):
 
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The bound on resets holds with any constants; nothing is claimed about regret."""
-        own, guard = self.linear.statement(problem, episodes), self.elimination.statement(problem, episodes)
-        constants: dict[str, Any] = {**own.constants, "eliminates": guard.constants["eliminates"]}
+        guard = self.elimination.statement(problem, episodes)
+        constants: dict[str, Any] = {"scale": self.scale, "reg": self.scale**2, "pooled": self.pooled}
+        constants |= {"eliminates": guard.constants["eliminates"]}
         return Statement(constants, False, guard.why, guard.most_resets)

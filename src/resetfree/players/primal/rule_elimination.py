@@ -34,6 +34,7 @@ from resetfree.problems.finite.transitions import Bools, Floats
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each
 LOOKED_AT = 4  # from when a test is due, one plan of so many looks whether it has something to gain
+LIVING = 0.2  # share of the most that an episode could earn from which on tests can wait longer
 PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
@@ -130,21 +131,26 @@ class RuleState(EliminationState):
         data, found = self.data, self.beliefs
         places = None if found is None else found.landings
         self.alike = self.alike and (places is None or all_alike(data))
-        searching = self.alike
-        search = filled(data, places, self._visited()) if places is not None and searching else None
-        # Where moves are relative, a test waits for 4^(m + 1) episodes as soon as there is a reward to live on.
-        wait = 1 << (self.confirmed if searching else 2 * self.confirmed + 2)
+        search = filled(data, places, self._visited()) if places is not None and self.alike else None
+        plan = data.plan(s1, bonus, self.cautious)
+        # Where moves are relative, a test waits for 4^(m + 1) episodes as long as there is a reward to live on.
+        needy = self.alike or (places is not None and plan.upper < self._living())
+        wait = 1 << (self.confirmed if needy else 2 * self.confirmed + 2)
         due = found is not None and self.idle >= wait and (self.idle - wait) % LOOKED_AT == 0
-        opened = self._opened(s1, wait, 1 if searching else PATIENCE) if due else None
+        opened = self._opened(s1, wait, 1 if needy else PATIENCE) if due else None
         if search is not None:
             counts, nothing = search
             plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
             for sets in (self.cautious,) if opened is None else (self.cautious, opened):
-                if (plan := data.plan(s1, plain, sets, counts=counts)).upper > nothing + TIE:
-                    return plan
-        plan = data.plan(s1, bonus, self.cautious)
+                if (news := data.plan(s1, plain, sets, counts=counts)).upper > nothing + TIE:
+                    return news
         test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
+
+    def _living(self) -> float:
+        """What an episode must promise to be lived on: a share of one that always earns the most that was seen."""
+        tried = self.data.tried > 0
+        return LIVING * self.data.horizon * float((self.data.earned[tried] / self.data.tried[tried]).max())
 
     def _opened(self, s1: State, wait: int, patience: int) -> Bools | None:
         """The cautious actions and the least suspect within reach of the others, None if there are none.

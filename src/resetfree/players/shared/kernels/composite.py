@@ -9,9 +9,10 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resetfree.core.compiled import jit
-from resetfree.players.shared.kernels.ridge import Regression, learn
+from resetfree.players.shared.kernels.ridge import Regression, expect, learn
 from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 TIE = 1e-9  # values, and squared widths, that are closer than this are equal
@@ -147,3 +148,41 @@ def greedy_plan(
             v[s] = now[i]
             v_r[s] = max(min(q_r[i], left), 0.0)
             v_c[s] = max(min(q_c[i], 1.0), 0.0)
+
+
+@jit
+def plan_among(
+    r: Regression,
+    phi: Floats,
+    layer_of_step: Ints,  # [H]
+    n_transitions: int,
+    beta: float,
+    lam: float,
+    known: Bools,  # [S] states seen to be reset states
+    known_last: Bools,  # [S] states in which the end of an episode was seen to be a reset
+    may: Bools,  # [1 or H, S, A] the actions to choose from; where there are none, all
+    policy: NDArray[np.int16],  # [H, S] out
+    v: Floats,  # [S] out, at step 1
+) -> None:
+    """Q = clip(regression of r + V + beta width, -lam, H-h+1), V = max Q; ties go to the action of largest width."""
+    horizon, n_states = policy.shape
+    n_actions = may.shape[2]
+    q, unused, nothing = np.empty(n_states * n_actions), np.empty(n_states * n_actions), np.zeros(n_states)
+    v[:] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        for s in range(n_states):
+            if known[s] or (h == n_transitions - 1 and known_last[s]):
+                v[s] = -lam
+        layer, left, sets = layer_of_step[h], float(horizon - h), may[min(h, len(may) - 1)]
+        width2 = r.width2[layer]
+        expect(r, phi, layer, v, nothing, q, unused)
+        for s in range(n_states):
+            some = sets[s].any()
+            best, most, chosen = -np.inf, -np.inf, 0
+            for a in range(n_actions):
+                i = s * n_actions + a
+                if sets[s, a] or not some:
+                    one = max(min(q[i] + beta * sqrt(width2[i]), left), -lam)
+                    if one > best + TIE or (one >= best - TIE and width2[i] > most + TIE):
+                        best, most, chosen = max(one, best), width2[i], a
+            policy[h, s], v[s] = chosen, best
