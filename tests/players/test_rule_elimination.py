@@ -16,13 +16,14 @@ from tests.players.test_elimination_bound import KINDS, small
 from tests.players.test_support_elimination import resets_of
 
 import resetfree as rf
-from resetfree.game.contract import Round
+from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.rule_elimination import RuleElimination, RuleState
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.shared import danger_beliefs
 from resetfree.players.shared.kernels.rule_beliefs import believe, cautious_sets, least_suspect, note
 from resetfree.players.shared.rule_class import Rules, rows_of, rules_of
+from resetfree.problems.contract import Episode
 from resetfree.problems.factors import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
 from resetfree.theory.certificates.claims_paths import BY_RULES
@@ -291,3 +292,37 @@ def test_who_has_nothing_to_live_on_does_not_wait_as_long(monkeypatch: pytest.Mo
         monkeypatch.setattr(rule_elimination, "LIVING", living)
         earned.append(learned(trap(), RuleElimination(), 200, seed=1).columns["reward"].sum())
     assert earned[0] > 2 * earned[1]
+
+
+def test_in_states_never_seen_what_fell_elsewhere_is_left_aside() -> None:
+    """Action 0 falls in two states of five, action 1 survives in all of them; the sixth state was never seen."""
+    transition = np.zeros((7, 2, 7))
+    for s in range(6):
+        transition[s, 0, 6 if s < 2 else s] = transition[s, 1, (s + 1) % 6] = 1.0
+    transition[6, :, 6] = 1.0
+    problem = rf.FiniteMDP(transition, np.zeros((7, 2)), np.arange(7) == 6, 2).problem()
+    values = np.array([[0], [1], [2], [3], [4], [-1], [-1]])
+    problem.factors = Factors((Factor("place", ordered=False),), values)
+    player = RuleElimination()
+    state = player.init(problem, 50, 0)
+    assert isinstance(state, RuleState)
+
+    def took(s: int, a: int, after: int) -> None:
+        episode = Episode(np.array([s, after]), np.array([a]), np.zeros(1), after == 6, next_start=0)
+        player.update(state, Round(1, s, 0.0, Plan(None, 0.0, 0.0), episode, float(after == 6), None))
+
+    took(0, 0, 6)
+    took(1, 0, 6)
+    for s in (2, 3, 4) * 3:
+        took(s, 0, s)
+    for s in range(4):
+        took(s, 1, s + 1)
+    assert state.cautious[0, 5].all()  # four survivals are too few
+    took(4, 1, 5)
+    assert state.cautious[0, 5].tolist() == [False, True]
+    took(5, 1, 0)
+    problem.factors = state.factors = Factors(problem.factors.parts, np.array([[0], [1], [2], [3], [4], [5], [-1]]))
+    state.refresh()
+    assert not (state.factors.values[:6, 0] == -1).any()  # it is a state like others now, and rules speak of it
+    assert state.beliefs is not None
+    assert state.cautious[0, 5, 0] == (state.beliefs.fatal[0, 5, 0] <= danger_beliefs.DOUBT)

@@ -28,13 +28,14 @@ from resetfree.players.shared.large_rules import LargeRuleState
 from resetfree.players.shared.relative_search import all_alike, filled
 from resetfree.players.shared.rule_class import in_words, rows_of, rules_of
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.factors import Factors
+from resetfree.problems.factors import NONE, Factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each
 LOOKED_AT = 4  # from when a test is due, one plan of so many looks whether it has something to gain
 LIVING = 0.2  # share of the most that an episode could earn from which on tests can wait longer
+FEARED, TRUSTED = 2, 5  # states in which an action fell, and in which another was tried and never fell
 PATIENCE = 16  # a test of what is nearly certain waits at most so many times longer than one of what is not
 
 
@@ -101,6 +102,20 @@ class RuleState(EliminationState):
                 return
             self.beliefs.with_landings(self.forecasts)
         cautious_sets(self.allowed, self.beliefs.fatal, DOUBT, self.cautious)
+        self._beware_of_strangers(self.beliefs)
+
+    def _beware_of_strangers(self, beliefs: Beliefs) -> None:
+        """In states that were never seen, leave aside what fell in several others, if something else never did.
+
+        A policy is made before the episode, so that no rule can tell such a state from others while it is played.
+        """
+        if self.factors is None:
+            return
+        strange = self.factors.values[:, 0] == NONE
+        fell = (beliefs.recorded[0] > 0).sum(axis=0)
+        tried = (beliefs.recorded > 0).any(axis=0).sum(axis=0)
+        if strange.any() and ((fell == 0) & (tried >= TRUSTED)).any():
+            self.cautious[:, strange[:, None] & (fell >= FEARED)] = False
 
     def _edges(self) -> Edges:
         """All edges that were seen."""
