@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.state import require
 from resetfree.players.shared.reset_judge import NARROW, ResetJudge, fit_judge, walls
+from resetfree.players.shared.slants_and_rings import across_two
 from resetfree.players.shared.smooth_regression import JUMP, LEAST_GAP, Draws, draw_functions
 from resetfree.problems.action_spaces import from_unit
 from resetfree.problems.contract import Policy, State
@@ -151,7 +152,7 @@ def fit_machine(
         rewards=draw_functions(x, reward, draws, rng, edges=True),
         smallest=np.append(step.min(axis=0) - more, reward.min()),
         largest=np.append(step.max(axis=0) + more, reward.max()),
-        judge=ResetJudge(fit_judge(some, dead).weight, *walls(low, high, dead)),
+        judge=ResetJudge(fit_judge(some, dead).weight, *walls(low, high, dead), across_two(lived, dead)),
         low=low,
         high=high,
         least=least,

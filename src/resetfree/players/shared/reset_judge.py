@@ -3,7 +3,8 @@
 A machine is usually reset because some sensor leaves an interval (an angle, a height), which a sum of squares can say,
 and which three falls begin to show. The nearest known state says less: in many dimensions it is near by accident.
 Where sensors are many and falls are few, the sum is about what else these falls have in common. So there are walls:
-the fewest ends of sensors, among all that were lived in, behind which the reset states lie.
+the fewest ends of sensors, among all that were lived in, behind which the reset states lie. Reset states amid all ends
+may lie behind a line across two sensors, or around a place (`slants_and_rings`).
 
 Legend: z [D] a scaled state; features (1, z, z^2).
 """
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from resetfree.players.shared.slants_and_rings import Across
 from resetfree.problems.finite.transitions import Bools, Floats
 
 RIDGE = 1.0  # on all weights but the first
@@ -31,15 +33,19 @@ NEARLY = 1e-3  # of one reset state: what counts between ends behind which equal
 
 
 class ResetJudge(NamedTuple):
-    """A state counts as a reset state where weight.(1, z, z^2) > 0, and behind a wall."""
+    """A state counts as a reset state where weight.(1, z, z^2) > 0, behind a wall or a line, and in a ring."""
 
     weight: Floats  # [1 + 2 D]
     lowest: Floats | float = -inf  # [D] walls
     highest: Floats | float = inf  # [D]
+    across: tuple[Across, ...] = ()  # lines and rings
 
     def logit(self, z: Floats) -> Floats:
         """[n] weight.(1, z, z^2) of the states z [n, D], or how far they are behind a wall if that is more."""
-        return np.asarray(np.maximum(self._squares(z), STEEP * self._behind(z).max(axis=1)))
+        found = np.maximum(self._squares(z), STEEP * self._behind(z).max(axis=1))
+        for one in self.across:
+            found = np.maximum(found, STEEP * one.behind(z))
+        return np.asarray(found)
 
     def slope(self, z: Floats) -> Floats:
         """[n, D] the derivatives of the logits by z [n, D]."""
@@ -50,6 +56,11 @@ class ResetJudge(NamedTuple):
         slope[walled] = 0.0
         above = (z - self.highest >= self.lowest - z)[each, sensor]
         slope[each[walled], sensor[walled]] = np.where(above, STEEP, -STEEP)[walled]
+        most = np.maximum(self._squares(z), STEEP * behind[each, sensor])
+        for one in self.across:
+            there = STEEP * one.behind(z)
+            slope = np.where((there > most)[:, None], STEEP * one.rise(z), slope)
+            most = np.maximum(most, there)
         return slope
 
     def _squares(self, z: Floats) -> Floats:

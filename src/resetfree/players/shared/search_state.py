@@ -14,6 +14,7 @@ import numpy as np
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
 from resetfree.players.shared.reset_judge import boundary
+from resetfree.players.shared.slants_and_rings import across_two
 from resetfree.players.shared.stored_transitions import StoredRows
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.finite.transitions import Floats
@@ -115,9 +116,11 @@ class SearchState(ABC, Generic[Searched]):
         found = boundary(z.min(axis=0), z.max(axis=0), fell)
         names = self.names or tuple(f"observation[{i}]" for i in range(state.shape[1]))
         said = [wall.unscaled(centre, scale).in_words(names, falls) for wall in found]
-        amid = falls - sum(wall.falls for wall in found)
+        across = across_two(z, fell)
+        said += [one.in_words(names, falls, centre, scale) for one in across]
+        amid = falls - sum(one.falls for one in (*found, *across))
         if amid:
-            said.append(f"{amid} of {falls} falls lie amid what was lived in: no one sensor tells them apart")
+            said.append(f"{amid} of {falls} falls lie amid what was lived in: no one or two sensors tell them apart")
         episodes = int((~self.rows.taken(self.rows.n) | dead).sum())
         return [Decision(episodes, one) for one in said]
 
