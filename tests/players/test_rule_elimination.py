@@ -190,6 +190,16 @@ def test_the_claim_is_checked_on_the_model() -> None:
     assert not [c.claim for c in run.certificates() if c.status == "proved" and not c.holds]
 
 
+def test_the_claim_is_for_states_whose_factors_are_known_before_they_are_seen() -> None:
+    n = 3
+    for missing, status in ((0, "proved"), (1, "not applicable")):
+        problem = with_factors(board(n, np.arange(n * n) % 2 == 0), n)
+        assert problem.factors is not None
+        problem.factors.values[:missing] = -1
+        claim = next(c for c in learned(problem, RuleElimination(), 30).certificates() if c.claim == BY_RULES)
+        assert claim.status == status
+
+
 @dataclass(frozen=True)
 class Forgetful(RuleElimination):
     """A mutant that forgets every reset."""

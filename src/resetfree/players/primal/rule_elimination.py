@@ -109,7 +109,7 @@ class RuleState(EliminationState):
 
         A policy is made before the episode, so that no rule can tell such a state from others while it is played.
         """
-        if self.factors is None:
+        if self.factors is None or not self.factors.known:
             return
         strange = self.factors.values[:, 0] == NONE
         fell = (beliefs.recorded[0] > 0).sum(axis=0)
