@@ -187,3 +187,7 @@ def test_a_file_with_a_forged_table_still_opens(tmp_path: Path) -> None:
         connection.execute("UPDATE spec SET json = ?", (json.dumps(changed),))
     connection.close()
     assert rf.load(file).mdp is None
+
+
+def test_one_episode_is_one() -> None:
+    assert "grid-v0, 1 episode of 8 actions" in str(rf.learn("grid-v0", episodes=1))

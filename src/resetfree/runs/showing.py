@@ -83,9 +83,10 @@ def described(run: Shown) -> dict[str, str]:
         state = "all episodes played" if n >= spec["episodes"] else f"{n} of {spec['episodes']} episodes played"
     if stuck := [note.k for note in run.notes if note.stuck]:
         state = f"STUCK, last reported in episode {stuck[-1]:,} (run.notes); {state}"
+    episodes = "episode" if n == 1 else "episodes"
     where = "in no file" if run.path is None else f"saved in '{run.path}'"
     return {
-        "problem": f"{spec['problem']}, {n} episodes of {spec['horizon']} actions in {run.seconds:.3g} s",
+        "problem": f"{spec['problem']}, {n} {episodes} of {spec['horizon']} actions in {run.seconds:.3g} s",
         "players": f"{spec['primal']['name']} against {spec['dual']['name']}, seed {spec['seed']}",
         "resets": falls,
         "reward": earned,
