@@ -6,7 +6,8 @@ ends by itself. So every wait is split into short slices, and pending handlers r
 
 Python also drops what a handler raises in a finaliser or in the callback of a weak reference. A command then sends
 itself the same signal once more a moment later. And a library that is interrupted may raise something else while it
-cleans up: `interrupted` tells.
+cleans up: `interrupted` tells. Where a library goes on after it dropped an interrupt, and must not, `deferred` has
+signals wait.
 """
 
 from __future__ import annotations
@@ -69,6 +70,26 @@ def interrupted(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM wait until the end, if their handlers are Python's: the main thread alone runs those."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: dict[int, None] = {}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    waiting = [number for number, handler in handlers.items() if callable(handler)]
+    for number in waiting:
+        signal.signal(number, lambda number, frame: came.setdefault(number))
+    try:
+        yield
+    finally:
+        for number in waiting:
+            signal.signal(number, handlers[number])
+        for one in came:
+            signal.raise_signal(one)
 
 
 class Terminated:
