@@ -163,7 +163,7 @@ def command(*words: str) -> subprocess.Popen[str]:
 
 def test_sigterm_saves_a_run_as_ctrl_c_does(tmp_path: Path) -> None:
     path = tmp_path / "a.rfrun"
-    process = command("grid-v0", "--primal", "uniform", "--episodes", "60000", "--out", str(path))
+    process = command("grid-v0", "--primal", "uniform", "--episodes", "1000000", "--out", str(path))
     until(lambda: path.exists() and len(rf.load(path)) > 0)
     process.terminate()
     out, err = process.communicate(timeout=SOON)
@@ -171,7 +171,7 @@ def test_sigterm_saves_a_run_as_ctrl_c_does(tmp_path: Path) -> None:
     assert "Stopped after " in err
     assert f"Continue with: resetfree run grid-v0 --resume --out {path}" in err
     saved = rf.load(path)
-    assert 0 < len(saved) == read(path).k < 60_000
+    assert 0 < len(saved) == read(path).k < 10**6
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.rfrun"]
 
 
@@ -197,7 +197,7 @@ def test_sigterm_stops_a_run_that_waits_and_leaves_nothing_behind(tmp_path: Path
 def test_who_ignores_ctrl_c_is_left_alone_and_sigterm_still_stops(tmp_path: Path) -> None:
     """As a shell starts a program in the background."""
     path = tmp_path / "a.rfrun"
-    words = f"{sys.executable} -m resetfree.show.cli run grid-v0 --primal uniform --episodes 60000 --out {path}"
+    words = f"{sys.executable} -m resetfree.show.cli run grid-v0 --primal uniform --episodes 1000000 --out {path}"
     process = subprocess.Popen(["sh", "-c", f"trap '' INT; exec {words}"], stderr=subprocess.PIPE, text=True)
     until(lambda: path.exists() and len(rf.load(path)) > 0)
     process.send_signal(signal.SIGINT)

@@ -105,7 +105,7 @@ def sweep_on_ray(tmp_path: Path, text: str) -> tuple[subprocess.Popen[str], Swee
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["raylet", "gcs_server"])
 def test_a_cluster_that_dies_is_started_again_and_one_object_is_printed(tmp_path: Path, part: str) -> None:
-    process, plan, folder, _ = sweep_on_ray(tmp_path, SMALL.replace("60", "3000"))
+    process, plan, folder, _ = sweep_on_ray(tmp_path, SMALL.replace("60", "12000"))
     while not any(folder.is_finished(trial.id, trial.episodes) for trial in plan.trials):
         assert process.poll() is None
         time.sleep(0.05)

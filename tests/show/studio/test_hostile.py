@@ -320,7 +320,7 @@ def test_a_killed_server_loses_nothing_that_cannot_be_played_again(tmp_path: Pat
 
 def test_a_run_that_a_terminal_writes_is_followed(studio: Served) -> None:
     path = studio.folder / "terminal.rfrun"
-    command = [sys.executable, "-m", "resetfree.show.cli", "run", "pits-v0", "--episodes", "20000", "--out", str(path)]
+    command = [sys.executable, "-m", "resetfree.show.cli", "run", "pits-v0", "--episodes", "500000", "--out", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         until(path.exists)
