@@ -171,16 +171,17 @@ def test_auto_takes_it_where_coordinates_are_named() -> None:
 
 
 def test_what_is_nearly_certain_is_tested_later() -> None:
-    """Held back with a belief of 3/4: a test waits three times as long, or twice if no more patience is asked for."""
+    """After 4 idle episodes, times odds of 3 to 1, or times 16 if they are larger; at once for who earns nothing."""
     n = 3
     problem, player = with_factors(board(n, np.ones(n * n, dtype=np.bool_)), n), RuleElimination()
     state: Any = player.init(problem, 100, 0)
     state.refresh()
-    state.beliefs.fatal[0, :, 2] = 0.75
-    cautious_sets(state.allowed, state.beliefs.fatal, 0.5, state.cautious)
-    for idle, patience, due in ((4, 1, True), (11, 16, False), (12, 16, True), (7, 2, False), (8, 2, True)):
-        state.idle = idle
-        assert (state._opened(0, 4, patience) is not None) == due, (idle, patience)
+    for belief, waits in ((0.75, 12), (0.99, 64)):
+        state.beliefs.fatal[0, :, 2] = belief
+        cautious_sets(state.allowed, state.beliefs.fatal, 0.5, state.cautious)
+        for idle, needy, due in ((waits - 4, False, False), (waits, False, True), (0, True, False), (1, True, True)):
+            state.idle = idle
+            assert (state._opened(0, needy) is not None) == due, (belief, idle, needy)
 
 
 def test_the_claim_is_checked_on_the_model() -> None:

@@ -82,7 +82,16 @@ class Factors:
     @property
     def known(self) -> int:
         """The number of states that have factors."""
-        return int((self.values[:, 0] != NONE).sum()) if self.parts else 0
+        return int(has_factors(self.values).sum()) if self.parts else 0
+
+
+def has_factors(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """[S] whether each row of factors is filled in.
+
+    >>> has_factors(np.array([[0, 3], [-1, -1]])).tolist()
+    [True, False]
+    """
+    return np.asarray(values[:, 0] != NONE)
 
 
 def grid_factors(layout: Any, n_states: int, actions: tuple[str, ...] = ()) -> Factors:

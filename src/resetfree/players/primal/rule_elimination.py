@@ -25,10 +25,10 @@ from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import cautious_sets, least_suspect
 from resetfree.players.shared.landings import Edges, Landings
 from resetfree.players.shared.large_rules import LargeRuleState
-from resetfree.players.shared.relative_search import all_alike, filled
+from resetfree.players.shared.relative_search import all_alike, filled, mean_pay
 from resetfree.players.shared.rule_class import in_words, rows_of, rules_of
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.factors import NONE, Factors
+from resetfree.problems.factors import Factors, has_factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 Moves: TypeAlias = Literal["pairs", "relative"]
@@ -111,7 +111,7 @@ class RuleState(EliminationState):
         """
         if self.factors is None or not self.factors.known:
             return
-        strange = self.factors.values[:, 0] == NONE
+        strange = ~has_factors(self.factors.values)
         fell = (beliefs.recorded[0] > 0).sum(axis=0)
         tried = (beliefs.recorded > 0).any(axis=0).sum(axis=0)
         if strange.any() and ((fell == 0) & (tried >= TRUSTED)).any():
@@ -141,44 +141,54 @@ class RuleState(EliminationState):
         return np.asarray(found)
 
     def plan(self, s1: State, bonus: Bonus) -> Plan:
-        """The optimistic plan inside the cautious actions; if a test is due and has something to gain, a test."""
+        """The optimistic plan inside the cautious actions; if a test is due and has something to gain, a test.
+
+        Where all that was tried pays alike, and new states are within reach, the way to those comes first.
+        """
         self.refresh()
-        data, found = self.data, self.beliefs
-        places = None if found is None else found.landings
+        data = self.data
+        places = None if self.beliefs is None else self.beliefs.landings
         self.alike = self.alike and (places is None or all_alike(data))
-        search = filled(data, places, self._visited()) if places is not None and self.alike else None
+        if places is not None and self.alike and (news := self._search(s1, bonus, places)) is not None:
+            return news
         plan = data.plan(s1, bonus, self.cautious)
         # Where moves are relative, a test waits for 4^(m + 1) episodes as long as there is a reward to live on.
-        needy = self.alike or (places is not None and plan.upper < self._living())
-        wait = 1 << (self.confirmed if needy else 2 * self.confirmed + 2)
-        due = found is not None and self.idle >= wait and (self.idle - wait) % LOOKED_AT == 0
-        opened = self._opened(s1, wait, 1 if needy else PATIENCE) if due else None
-        if search is not None:
-            counts, nothing = search
-            plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
-            for sets in (self.cautious,) if opened is None else (self.cautious, opened):
-                if (news := data.plan(s1, plain, sets, counts=counts)).upper > nothing + TIE:
-                    return news
+        opened = self._opened(s1, self.alike or (places is not None and plan.upper < self._living()))
         test = plan if opened is None else data.plan(s1, bonus, opened)
         return test if test.upper > plan.upper + TIE else plan
 
+    def _search(self, s1: State, bonus: Bonus, places: Landings) -> Plan | None:
+        """The way to a new state, None if there is none."""
+        found = filled(self.data, places, self._visited())
+        if found is None:
+            return None
+        counts, nothing = found
+        plain = bonus._replace(log_term=0.0, noise=0.0)  # nothing but a new state is worth anything
+        opened = self._opened(s1, needy=True)
+        for sets in (self.cautious,) if opened is None else (self.cautious, opened):
+            if (news := self.data.plan(s1, plain, sets, counts=counts)).upper > nothing + TIE:
+                return news
+        return None
+
     def _living(self) -> float:
         """What an episode must promise to be lived on: a share of one that always earns the most that was seen."""
-        tried = self.data.tried > 0
-        return LIVING * self.data.horizon * float((self.data.earned[tried] / self.data.tried[tried]).max())
+        return LIVING * self.data.horizon * float(mean_pay(self.data).max())
 
-    def _opened(self, s1: State, wait: int, patience: int) -> Bools | None:
-        """The cautious actions and the least suspect within reach of the others, None if there are none.
+    def _opened(self, s1: State, needy: bool) -> Bools | None:
+        """The cautious actions and the least suspect within reach of the others; None if no test is due, or none is.
 
-        It waits as many times longer as its odds say, at most `patience` times.
+        It waits as many times longer as its odds say, at most PATIENCE times; who is needy does not.
         """
         data, found = self.data, self.beliefs
-        assert found is not None
+        wait = 1 << (self.confirmed if needy else 2 * self.confirmed + 2)
+        if found is None or self.idle < wait or (self.idle - wait) % LOOKED_AT:
+            return None
         where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)
         least = least_suspect(*where, self.allowed, self.cautious, found.fatal)
         if least > 1.0 + TIE:
             return None
-        if self.idle < wait * min(max(least / max(1.0 - least, TIE), 1.0), patience):
+        odds = least / max(1.0 - least, TIE)
+        if not needy and self.idle < wait * min(max(odds, 1.0), PATIENCE):
             return None
         return np.asarray(self.cautious | (self.allowed & (found.fatal <= least)))
 

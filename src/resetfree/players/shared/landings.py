@@ -26,7 +26,7 @@ from resetfree.players.shared.rule_class import (
     in_words,
     within_features,
 )
-from resetfree.problems.factors import NONE, Factor
+from resetfree.problems.factors import Factor, has_factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 LIKELY = 0.9  # belief from which a place counts as that of a fall that was not shown
@@ -103,7 +103,7 @@ class Landings:
     def __init__(self, parts: tuple[Factor, ...], values: Values, n_actions: int) -> None:
         self.rules = PlaceRules.of(parts, values)
         self._ordered = np.array([part.ordered for part in parts])
-        self._values, self._placed = values, values[:, 0] != NONE
+        self._values, self._placed = values, has_factors(values)
         span = values.max(axis=0) + 1
         self._scale = np.concatenate([np.cumprod(span[::-1])[::-1][1:], [1]])
         self._span = span

@@ -14,15 +14,20 @@ from resetfree.players.shared.count_players import CountState
 from resetfree.players.shared.kernels.action_values import Counts
 from resetfree.players.shared.kernels.count_planning import TIE
 from resetfree.players.shared.landings import Landings
-from resetfree.problems.finite.transitions import Bools
+from resetfree.problems.finite.transitions import Bools, Floats
 
 OFTEN = 1000  # times that an effect counts as seen: no bonus to speak of
 
 
+def mean_pay(data: CountState) -> Floats:
+    """What each pair that was tried paid on average."""
+    tried = data.tried > 0
+    return np.asarray(data.earned[tried] / data.tried[tried])
+
+
 def all_alike(data: CountState) -> bool:
     """Whether all pairs that were tried pay the same, on average."""
-    tried = data.tried > 0
-    pay = data.earned[tried] / data.tried[tried]
+    pay = mean_pay(data)
     return bool(len(pay) == 0 or pay.max() - pay.min() <= TIE)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.players.shared.kernels.rule_beliefs import LOG_MIX, LOG_P0, P0, RHO, Cells
-from resetfree.problems.factors import NONE, Factor, Factors
+from resetfree.problems.factors import NONE, Factor, Factors, has_factors
 from resetfree.problems.finite.transitions import Bools, Floats
 
 Values = NDArray[np.int64]
@@ -75,7 +75,7 @@ def rows_of(factors: Factors | None, n_states: int, n_layers: int) -> tuple[tupl
         return factors.parts, factors.values
     step = np.repeat(np.arange(n_layers), n_states)[:, None]
     values = np.hstack([np.tile(factors.values, (n_layers, 1)), step])
-    values[values[:, 0] == NONE] = NONE
+    values[~has_factors(values)] = NONE
     return (*factors.parts, Factor("step")), values
 
 
@@ -132,7 +132,7 @@ def features_of(
     parts: tuple[Factor, ...], values: Values, many: int = 2**31
 ) -> tuple[list[Feature], list[Feature], list[Feature]]:
     """The factors themselves, relations of two, and tests of one; of a factor with many levels only some tests."""
-    with_factors = values[:, 0] != NONE
+    with_factors = has_factors(values)
     base: list[Feature] = []
     related: list[Feature] = []
     tests: list[Feature] = []
@@ -169,7 +169,7 @@ def features_of(
 def within_features(parts: tuple[Factor, ...], values: Values, many: int) -> list[Feature]:
     """Tests of how near an ordered factor is to the nearer of its ends: the rim of a field."""
     found = []
-    with_factors = values[:, 0] != NONE
+    with_factors = has_factors(values)
     for i, part in enumerate(parts):
         if part.ordered:
             own = values[:, i]

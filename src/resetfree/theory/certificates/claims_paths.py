@@ -6,7 +6,7 @@ import numpy as np
 
 from resetfree.core.certificate import Certificate
 from resetfree.game.capabilities import Eliminates, LearnsRules
-from resetfree.problems.factors import NONE
+from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
@@ -85,7 +85,7 @@ def by_rules(run: Record) -> list[Certificate]:
     if data := began_with(run) or held_actions(run):
         return [Certificate.not_applicable(BY_RULES, data)]
     factors = problem.factors
-    if factors is not None and factors.parts and (factors.values[~mdp.reset, 0] == NONE).any():
+    if factors is not None and factors.parts and not has_factors(factors.values[~mdp.reset]).all():
         return [Certificate.not_applicable(BY_RULES, "some states have no factors before they are seen")]
     bound = player.rule_bound(problem, chance[None] > 0, len(run))
     if bound is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from resetfree.core.errors import ResetFreeError
 from resetfree.game.capabilities import DangerMap
-from resetfree.problems.factors import NONE
+from resetfree.problems.factors import has_factors
 from resetfree.runs.recall import danger_of
 from resetfree.show.report.html.figures import WIDTH, Drawing, plain_text
 from resetfree.show.report.html.groups import Group
@@ -31,7 +31,7 @@ def figures(group: Group) -> list[Drawing]:
 
 def coordinates(found: DangerMap) -> list[int]:
     """The first two ordered factors that differ between states, where there is room to draw them."""
-    values = found.factors.values[found.factors.values[:, 0] != NONE]
+    values = found.factors.values[has_factors(found.factors.values)]
     axes = [i for i, part in enumerate(found.factors.parts) if part.ordered and len(np.unique(values[:, i])) > 1][:2]
     cells = np.prod([int(values[:, i].max()) + 1 for i in axes], dtype=np.float64)
     return axes if len(axes) == 2 and cells <= LARGEST else []
@@ -45,7 +45,7 @@ def by_place(found: DangerMap, row: int, column: int) -> NDArray[np.float64]:
     >>> by_place(DangerMap(np.array([[0.25], [1.0], [0.5]]), factors), 0, 1).tolist()
     [[[0.25, 1.0]]]
     """
-    placed = found.factors.values[:, 0] != NONE
+    placed = has_factors(found.factors.values)
     r, c = found.factors.values[placed][:, [row, column]].T
     shape = (int(r.max()) + 1, int(c.max()) + 1)
     place, n = r * shape[1] + c, shape[0] * shape[1]
