@@ -7,6 +7,7 @@ it does it; the last line before a signal is the culprit.
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import sqlite3
@@ -40,6 +41,23 @@ FEATURES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 UPRIGHT = {"horizon": 4, "reward_low": -17, "reward_high": 0, "reset_when": "reward<=-9.5"}
+TEXTS = {
+    "no text": "",
+    "a word": "row",
+    "a list": "[]",
+    "nothing": "null",
+    "no parts": '{"parts": [], "actions": []}',
+    "many parts": json.dumps({"parts": [["row", "", True, []]] * 10_000, "actions": []}),
+    "parts that are numbers": '{"parts": [1, 2], "actions": ["up"]}',
+    "names that are lists": '{"parts": [[[], {}, 3, 4], [[], {}, 3, 4]], "actions": [[], {}, 5]}',
+    "actions that are a number": '{"parts": [["row", "", true, []], ["column", "", true, []]], "actions": 5}',
+    "unordered": '{"parts": [["row", "", false, []], ["column", "", false, []]], "actions": []}',
+    "words": json.dumps({"parts": [["row", "", True, ["\x1b[2J"] * 9], ["", "", True, []]], "actions": ["<b>"] * 99}),
+    "a million": json.dumps({"parts": [["r" * 10**6, "", True, []], ["c", "", True, []]], "actions": []}),
+    "deep": "[" * 100_000,
+    "a number without end": '{"parts": ' + "9" * 5_000 + ', "actions": []}',
+    "halves of letters": '{"parts": [["\\ud800", "", true, []], ["c", "", true, []]], "actions": ["\\udfff"]}',
+}
 Edit = tuple[str, tuple[Any, ...]]  # a statement and its values
 
 
@@ -111,6 +129,9 @@ def spoiled(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, 
             yield str(number), np.full_like(array, number)
     if array.dtype.kind == "b":
         yield "inverted", ~array
+    if array.dtype.kind == "U":
+        for name, text in TEXTS.items():
+            yield name, np.full_like(array, text, dtype=f"U{max(len(text), 1)}")
     yield "transposed", array.T.copy() if array.ndim > 1 else array[None]
     yield "empty", array.ravel()[:0]
     if array.ndim:
@@ -120,7 +141,7 @@ def spoiled(array: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, 
         yield "last axis", np.repeat(array, 2, axis=-1)
     for kind in ("<i8", "<f8", "|b1", "<U3", "<f4", "<i4"):
         if array.dtype != np.dtype(kind):
-            yield kind, array.astype(kind)
+            yield kind, np.zeros(array.shape, kind) if array.dtype.kind == "U" else array.astype(kind)
 
 
 def spoiled_episodes(file: Path) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
