@@ -19,6 +19,7 @@ import resetfree as rf
 from resetfree.game.contract import Plan, Round
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.primal.rule_elimination import RuleElimination, RuleState
+from resetfree.players.primal.shared_elimination import SharedElimination
 from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.shared import danger_beliefs
 from resetfree.players.shared.kernels.rule_beliefs import believe, cautious_sets, least_suspect, note
@@ -182,6 +183,15 @@ def test_what_is_nearly_certain_is_tested_later() -> None:
         for idle, needy, due in ((waits - 4, False, False), (waits, False, True), (0, True, False), (1, True, True)):
             state.idle = idle
             assert (state._opened(0, needy) is not None) == due, (belief, idle, needy)
+
+
+def test_a_file_may_say_that_any_number_of_tests_fell() -> None:
+    n = 3
+    problem = with_factors(board(n, np.ones(n * n, dtype=np.bool_)), n)
+    for player in (RuleElimination(), SharedElimination()):
+        state: Any = player.init(problem, 100, 0)
+        state.idle = state.confirmed = 2**63 - 1
+        player.plan(state, 0, 0.0)
 
 
 def test_the_claim_is_checked_on_the_model() -> None:

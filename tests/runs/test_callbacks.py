@@ -148,6 +148,8 @@ def test_stop_when_knows_its_columns_and_its_aim() -> None:
         rf.StopWhen("rewards", at_least=1)
     with pytest.raises(InvalidInput, match="give at_least="):
         rf.StopWhen("reward")
+    with pytest.raises(InvalidInput, match="'over' of StopWhen must be an integer from 1 to"):
+        rf.StopWhen("reward", at_least=1, over=10**30)
 
 
 @pytest.mark.parametrize("primal", ["auto", "linear-ucb", "rlsvi", "ucbvi", "politex"])

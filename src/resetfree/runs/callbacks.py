@@ -15,6 +15,7 @@ import numpy as np
 from resetfree.core.arguments import real, whole, words
 from resetfree.core.errors import InvalidInput, UnknownName
 from resetfree.core.settings import check, expect
+from resetfree.game.contract import MOST_EPISODES
 from resetfree.problems.contract import Problem
 from resetfree.runs.columns import COLUMNS, GOALS
 from resetfree.runs.session import Session, aside
@@ -45,7 +46,7 @@ class StopWhen:
             raise UnknownName("column", column, MEASURES)
         if at_least is None and at_most is None:
             raise InvalidInput("A StopWhen must have an aim. Got none instead: give at_least=... or at_most=...")
-        self.column, self.over = column, whole(over, "'over' of StopWhen", 1)
+        self.column, self.over = column, whole(over, "'over' of StopWhen", 1, MOST_EPISODES)
         self.at_least = None if at_least is None else real(at_least, "'at_least' of StopWhen")
         self.at_most = None if at_most is None else real(at_most, "'at_most' of StopWhen")
         self._last: deque[float] = deque(maxlen=self.over)

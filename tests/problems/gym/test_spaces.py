@@ -200,6 +200,14 @@ def test_two_observations_get_one_number_only_if_they_are_equal(pair: list[tuple
         observer([1.0, np.nan])
 
 
+@pytest.mark.parametrize("other", ["3", "\u0663", "", None, [3], np.nan, np.inf, 2.5])
+def test_what_only_looks_like_a_number_is_none(other: Any) -> None:
+    observer = observer_for(spaces.Discrete(5, start=1), None, None, "line")
+    assert observer(np.int64(3)) == observer(3.0) == 2
+    with pytest.raises(Unusable, match="which is not"):
+        observer(other)
+
+
 def test_minigrid_runs_with_numbered_observations() -> None:
     problem = rf.from_gym("gym:MiniGrid-LavaGapS5-v0", states=500, horizon=50, max_steps=10**9, reset_when="terminated")
     assert (problem.n_states, problem.n_actions) == (501, 7)

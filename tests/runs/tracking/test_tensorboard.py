@@ -103,6 +103,20 @@ def test_without_a_folder_nothing_is_written_or_imported(tmp_path: Path) -> None
     assert out.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_a_run_that_is_refused_leaves_no_curves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: bool
+) -> None:
+    folder, file = tmp_path / "a" / "tb", tmp_path / "r.rfrun"
+    if there:
+        folder.mkdir(parents=True)
+        (folder / "mine").touch()
+    words = ["run", "grid-v0", "--episodes", "2", "--out", str(file), "--tensorboard", str(folder)]
+    assert main([*words, "--learner", "fastest"]) == 2
+    assert "fastest" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == ([tmp_path / "a", folder, folder / "mine"] if there else [])
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="The TensorBoard folder '/dev/null/tb' cannot be written"):
         TensorBoard(Path("/dev/null/tb"))

@@ -19,7 +19,7 @@ from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
 from resetfree.players.shared.danger_beliefs import DOUBT, HALF, Beliefs
 from resetfree.players.shared.elimination_players import EliminationPlayer
-from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState
+from resetfree.players.shared.elimination_sets import EliminationState, LargeEliminationState, doubled
 from resetfree.players.shared.given_episodes import TakesEpisodes
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.players.shared.kernels.rule_beliefs import cautious_sets, least_suspect
@@ -180,7 +180,7 @@ class RuleState(EliminationState):
         It waits as many times longer as its odds say, at most PATIENCE times; who is needy does not.
         """
         data, found = self.data, self.beliefs
-        wait = 1 << (self.confirmed if needy else 2 * self.confirmed + 2)
+        wait = doubled(self.confirmed if needy else 2 * self.confirmed + 2)
         if found is None or self.idle < wait or (self.idle - wait) % LOOKED_AT:
             return None
         where = (int(s1), data.n_transitions, data.horizon, data.successor, data.seen, data.known)

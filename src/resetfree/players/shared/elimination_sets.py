@@ -39,6 +39,17 @@ def is_endless(problem: Problem, pooled: bool | None) -> bool:
     return pooled and problem.n_contexts == 1 and not problem.end_resets
 
 
+def doubled(times: int) -> int:
+    """How many episodes a test waits that was put off so many times.
+
+    Beyond 2^62 it is all the same: no run lasts so long, and a number in a file can be any.
+
+    >>> doubled(3), doubled(2**62) == doubled(62)
+    (8, True)
+    """
+    return 1 << min(times, 62)
+
+
 @dataclass
 class EliminationState:
     """Counts, and which actions they leave possible."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from resetfree.game.contract import Plan, Round
 from resetfree.players.shared.danger_beliefs import HALF
-from resetfree.players.shared.elimination_sets import LargeEliminationState
+from resetfree.players.shared.elimination_sets import LargeEliminationState, doubled
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.players.shared.kernels.landing_beliefs import SELDOM
 from resetfree.players.shared.kernels.visited import NEWS, ROWS, STATES
@@ -127,7 +127,7 @@ class LargeRuleState(LargeEliminationState):
 
     def _test(self) -> list[float]:
         """The least belief that is held back in a state that was seen, if a test is due; what is certain is no test."""
-        if self.idle < 1 << min(self.confirmed, 62):
+        if self.idle < doubled(self.confirmed):
             return []
         seen = self.data.seen
         belief = self.belief[seen.state[: int(seen.size[STATES])]]

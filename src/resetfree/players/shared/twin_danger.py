@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from resetfree.game.contract import Plan, Round
 from resetfree.players.shared.count_players import CountState
-from resetfree.players.shared.elimination_sets import EliminationState
+from resetfree.players.shared.elimination_sets import EliminationState, doubled
 from resetfree.players.shared.kernels.count_planning import TIE, Bonus
 from resetfree.problems.contract import State
 from resetfree.problems.finite.transitions import Bools
 
 DOUBT = 0.05  # a pair is no longer suspected if a pair like the twins that fell would have survived so with this chance
-PATIENCE = 4  # a test waits this to the power 1 + m
+PATIENCE = 2  # a test waits 2 to the power of this times 1 + m
 WHOLE = 0.7  # places are fatal as a whole if the estimated share of actions that fall where another one fell is larger
 OWN = 4  # steps of a pair after which only its own successors count
 
@@ -132,7 +132,7 @@ class SharedState(EliminationState):
     def plan(self, s1: State, bonus: Bonus) -> Plan:
         """The optimistic plan inside what is preferred; if a test is due and has something to gain, inside all."""
         plan = self.data.plan(s1, bonus, self.preferred)
-        if self.idle < PATIENCE ** (1 + self.confirmed) or np.array_equal(self.preferred, self.allowed):
+        if self.idle < doubled(PATIENCE * (1 + self.confirmed)) or np.array_equal(self.preferred, self.allowed):
             return plan
         test = self.data.plan(s1, bonus, self.allowed)
         return test if test.upper > plan.upper + TIE else plan

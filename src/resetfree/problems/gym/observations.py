@@ -57,9 +57,10 @@ class CountedObservations(Observer):
         """The number from 0."""
         try:
             state = int(observation) - self._start
+            exact = bool(state == observation - self._start)
         except (TypeError, ValueError, OverflowError) as error:
             raise Unusable(f"observed {observation!r}, which is not a whole number") from error
-        if not 0 <= state < self._n or state != observation - self._start:
+        if not 0 <= state < self._n or not exact:
             raise Unusable(f"observed {observation!r}, which is not in its observation space of {self._n} numbers")
         return state
 

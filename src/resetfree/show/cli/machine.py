@@ -7,12 +7,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import click
 from rich.console import Console
 
-from resetfree.core.settings import Range, check
+from resetfree.core.arguments import real
 from resetfree.problems.remote.addresses import BAUD, open_line
 from resetfree.problems.remote.built_in import MACHINES, switch_on
 from resetfree.problems.remote.faults import Faults
@@ -47,7 +47,7 @@ RATE = click.FloatRange(0.01, 2_000.0)
 @click.option("--watchdog-ms", type=MILLISECONDS, help="After this long without a command, take the neutral action.")
 @click.option("--key", type=FILE, help="Write the lever's key to this file, for --operator lever:FILE.")
 @click.option("--lockstep", is_flag=True, help="Time passes only with commands; for tests.")
-@click.option("--seconds", type=click.FloatRange(0.0), default=math.inf, help="Switch it off after this long.")
+@click.option("--seconds", type=click.FloatRange(0.0), help="Switch it off after this long; default: at Ctrl-C.")
 @click.option("--loss", type=SHARE, default=0.0, help="Share of packets that are lost.")
 @click.option("--delay-ms", type=MILLISECONDS, default=0.0, help="How late every packet is.")
 @click.option("--duplicate", type=SHARE, default=0.0, help="Share of packets that arrive twice.")
@@ -65,7 +65,7 @@ def machine(
     watchdog_ms: float | None,
     key: Path | None,
     lockstep: bool,
-    seconds: float,
+    seconds: float | None,
     as_json: bool,
     **faults: float,
 ) -> None:
@@ -75,17 +75,18 @@ def machine(
     controls it, and stays down until its operator pulls the lever: with Enter at this terminal, or with the key.
     Ctrl-C switches it off and prints what happened.
     """
-    check(seconds, Annotated[float, Range(0, math.inf)], "'--seconds'")
+    if seconds is not None:
+        real(seconds, "'--seconds'")
     physics, statement = switch_on(name, rate=rate, lockstep=lockstep, watchdog_ms=watchdog_ms)
     with UdpPort(port) if device is None else open_line(device, baud) as opened:
         lever = LeverKey(opened.url)
         serving = Serving(Station(physics, statement, lever.token, seed), opened, Faults(**faults), seed)
-        begun = time.monotonic()
+        begun, end = time.monotonic(), math.inf if seconds is None else seconds
         try:
             if key is not None:
                 lever.write(key)
             _announce(opened.url, lever, key, err=as_json)
-            serving.serve(lambda: time.monotonic() - begun >= seconds, terminal=_terminal())
+            serving.serve(lambda: time.monotonic() - begun >= end, terminal=_terminal())
         except KeyboardInterrupt:  # the way to end it
             pass
         finally:
