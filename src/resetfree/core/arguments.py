@@ -43,6 +43,15 @@ def real(value: Any, what: str, *, finite: bool = True) -> float:
     return float(value)
 
 
+def is_function(value: Any) -> bool:
+    """Whether it can be called for what it does; calling a class only makes an instance.
+
+    >>> is_function(len), is_function(dict), is_function(5)
+    (True, False, False)
+    """
+    return callable(value) and not isinstance(value, type)
+
+
 def flag(value: Any, what: str) -> bool:
     """True or False, and nothing else that is truthy."""
     check(value, bool, what)

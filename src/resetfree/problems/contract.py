@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import state
-from resetfree.core.arguments import is_sequence, whole
+from resetfree.core.arguments import is_function, is_sequence, whole
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
 from resetfree.core.settings import check, expect
@@ -361,7 +361,7 @@ def simulate(
     """
     check(problem, Problem, "'problem' of simulate")
     episodes = whole(episodes, "'episodes' of simulate", 0)
-    function = callable(starts) and not isinstance(starts, type)
+    function = is_function(starts)
     good = starts == "adaptive" if isinstance(starts, str) else function or is_sequence(starts)
     expect(good, "'starts'", 'be "adaptive", a sequence or a function', starts)
     if not isinstance(starts, str) and not callable(starts):

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from resetfree.core import arguments
-from resetfree.core.arguments import flag, real, whole
+from resetfree.core.arguments import flag, is_function, real, whole
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import check, expect
 from resetfree.game.contract import MOST_EPISODES, DualPlayer, PrimalPlayer
@@ -128,7 +128,7 @@ def learn(
     resume, overwrite = flag(resume, "'resume' of learn"), flag(overwrite, "'overwrite' of learn")
     given = check_settings(settings)
     every = real(checkpoint_every, "'checkpoint_every' of learn", finite=False)
-    expect(progress is None or callable(progress), "'progress' of learn", "be a function", progress)
+    expect(progress is None or is_function(progress), "'progress' of learn", "be a function", progress)
     if path is None and (resume or overwrite):
         raise InvalidInput("Only a run in a file can be resumed or overwritten. Got no file instead: give path=...")
     budget, watching = Budget.checked(max_resets, steps, seconds), check_callbacks(callbacks)

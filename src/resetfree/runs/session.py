@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arguments import is_function
 from resetfree.core.errors import InvalidInput, Notice
 from resetfree.core.settings import expect
 from resetfree.game.contract import Round
@@ -38,7 +39,7 @@ def check_callbacks(given: Any) -> tuple[Callback, ...]:
     found, good = [], isinstance(given, Iterable)
     try:
         for one in given if good else ():
-            good = good and callable(one)
+            good = good and is_function(one)
             if not good:  # before a long list is read to its end
                 break
             found.append(one)

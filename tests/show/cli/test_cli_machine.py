@@ -208,10 +208,10 @@ def test_it_can_be_switched_off_after_a_while(capsys: pytest.CaptureFixture[str]
     assert status == 0
     assert "The token of its lever is" in out
     assert "Switched off after 0." in out
-    for wrong in ("inf", "nan"):
+    for wrong in ("inf", "nan", "1e308", "-1"):
         status, out, err = run(capsys, "machine", "tanks", "--seconds", wrong)
         assert (status, out) == (2, "")
-        assert "'--seconds' must be" in err
+        assert "'--seconds'" in err
 
 
 def main_says(capsys: pytest.CaptureFixture[str], *words: str) -> Any:

@@ -7,12 +7,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from rich.console import Console
 
-from resetfree.core.arguments import real
+from resetfree.core.settings import Range, check
 from resetfree.problems.remote.addresses import BAUD, open_line
 from resetfree.problems.remote.built_in import MACHINES, switch_on
 from resetfree.problems.remote.faults import Faults
@@ -24,6 +24,7 @@ from resetfree.show.cli.common import FILE, as_json, emit
 from resetfree.show.cli.help_pages import Documented
 
 SHARE, MILLISECONDS = click.FloatRange(0.0, 1.0), click.FloatRange(0.0, 60_000.0)
+YEAR = 366 * 86_400.0  # seconds
 RATE = click.FloatRange(0.01, 2_000.0)
 
 
@@ -47,7 +48,7 @@ RATE = click.FloatRange(0.01, 2_000.0)
 @click.option("--watchdog-ms", type=MILLISECONDS, help="After this long without a command, take the neutral action.")
 @click.option("--key", type=FILE, help="Write the lever's key to this file, for --operator lever:FILE.")
 @click.option("--lockstep", is_flag=True, help="Time passes only with commands; for tests.")
-@click.option("--seconds", type=click.FloatRange(0.0), help="Switch it off after this long; default: at Ctrl-C.")
+@click.option("--seconds", type=float, help="Switch it off after this long; default: at Ctrl-C.")
 @click.option("--loss", type=SHARE, default=0.0, help="Share of packets that are lost.")
 @click.option("--delay-ms", type=MILLISECONDS, default=0.0, help="How late every packet is.")
 @click.option("--duplicate", type=SHARE, default=0.0, help="Share of packets that arrive twice.")
@@ -76,7 +77,7 @@ def machine(
     Ctrl-C switches it off and prints what happened.
     """
     if seconds is not None:
-        real(seconds, "'--seconds'")
+        check(seconds, Annotated[float, Range(0, YEAR)], "'--seconds'")
     physics, statement = switch_on(name, rate=rate, lockstep=lockstep, watchdog_ms=watchdog_ms)
     with UdpPort(port) if device is None else open_line(device, baud) as opened:
         lever = LeverKey(opened.url)
