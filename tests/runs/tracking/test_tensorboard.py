@@ -6,7 +6,7 @@ import math
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,27 @@ def test_a_resumed_run_shows_every_point_once(tmp_path: Path) -> None:
     with tracked(stop, folder, "grid-v0", 200, {}, file) as progress:
         run = rf.learn("grid-v0", "linear-ucb", episodes=200, path=file, progress=progress, resume=True)
     assert_shows(folder, run)
+
+
+def test_what_is_played_again_is_hidden_before_the_next_point(tmp_path: Path) -> None:
+    file, folder, points = tmp_path / "r.rfrun", tmp_path / "tb", marked(2000, PER_DECADE).tolist()
+    last = next(k for k in points if k > 100 and k + 1 not in points and k + 2 not in points)
+
+    def stop_at(end: int) -> Callable[[Any, Any], None]:
+        def stop(game: Any, this: Any) -> None:
+            if this.k == end:
+                raise KeyboardInterrupt
+
+        return stop
+
+    with pytest.raises(Stopped), tracked(stop_at(last + 1), folder, "grid-v0", 2000, {}) as progress:
+        rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress)
+    late = TensorBoard(folder)
+    late.write(1500, {"reward": -1.0})
+    late.close()
+    with pytest.raises(Stopped), tracked(stop_at(last + 2), folder, "grid-v0", 2000, {}, file) as progress:
+        rf.learn("grid-v0", "uniform", episodes=2000, path=file, progress=progress, resume=True)
+    assert max(scalars(folder)["reward"]) == last
 
 
 def test_a_run_that_was_played_already(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from resetfree.core.errors import InvalidInput, RunError
 
 
 class TensorBoard:
-    """One folder of event files; step = episode. What has nothing to show when it is closed is removed again.
+    """One folder of event files; step = episode.
 
     after: hide what an earlier session wrote after this episode: it is played again.
     """
 
     def __init__(self, folder: Path, after: int | None = None) -> None:
-        self._folder, self._empty = folder, True
+        self._folder = folder
         try:
             library: Any = import_module("tensorboardX.event_file_writer")  # which has no types
             self._proto: Any = import_module("tensorboardX.proto")
@@ -33,9 +33,8 @@ class TensorBoard:
             folder.mkdir(parents=True, exist_ok=True)
             own = f".{time.time_ns():020d}"  # the library's own names differ by the second, and sessions may be shorter
             # This writer writes at once; the usual one has a thread that a full disk ends silently.
-            before = {*folder.iterdir()}
             self._writer: Any = library.EventsWriter(str(folder / "events"), own)
-            (self._file,) = (one for one in folder.iterdir() if one not in before and one.name.endswith(own))
+            (self._file,) = folder.glob(f"*{own}")
             if after is not None:
                 begun = self._proto.event_pb2.SessionLog(status=self._proto.event_pb2.SessionLog.START)
                 self._add(after + 1, file_version="brain.Event:2")
@@ -43,7 +42,6 @@ class TensorBoard:
 
     def write(self, k: int, values: Mapping[str, float]) -> None:
         """Write the scalars of episode k."""
-        self._empty = False
         with self._sentence():
             for name, value in values.items():
                 self._add(k, summary=self._scalar(name, value))
@@ -52,11 +50,13 @@ class TensorBoard:
         """Write out what is buffered."""
         with self._sentence():
             self._writer.close()
-        if self._empty:
-            with suppress(OSError):
-                self._file.unlink()
-                for one in self._made:
-                    one.rmdir()
+
+    def discard(self) -> None:
+        """Remove the file, and the folders that were made for it."""
+        with suppress(OSError):  # what others wrote there in the meantime stays
+            self._file.unlink()
+            for one in self._made:
+                one.rmdir()
 
     def _add(self, k: int, **what: Any) -> None:
         self._writer.write_event(self._proto.event_pb2.Event(step=k, wall_time=time.time(), **what))

@@ -99,14 +99,21 @@ def tracked(
         contents = read(resumed)
         k = contents.k
         before = {name: column[:k] for name, column in contents.columns.items()}
-    with Tracker(TensorBoard(folder, k), episodes, best, before) as watch:
+    board, played = TensorBoard(folder, k), False
+    try:
+        with Tracker(board, episodes, best, before) as watch:
 
-        def both(game: Game, this: Round) -> None:
-            watch(game, this)
-            progress(game, this)
+            def both(game: Game, this: Round) -> None:
+                nonlocal played
+                played = True
+                watch(game, this)
+                progress(game, this)
 
-        both.stopping = getattr(progress, "stopping", None)  # type: ignore[attr-defined]
-        yield both
+            both.stopping = getattr(progress, "stopping", None)  # type: ignore[attr-defined]
+            yield both
+    finally:
+        if not played:  # the run was refused
+            board.discard()
 
 
 def track_columns(folder: Path, columns: Mapping[str, NDArray[Any]], best: Floats | None) -> None:
