@@ -47,6 +47,7 @@ browser:
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python benchmarks/tree.py --check budgets.toml
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
