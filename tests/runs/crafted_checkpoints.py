@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.players.small_networks import SMALL
+from tests.players.neural.small_networks import SMALL
 from tests.runs.forging import rechain
 
 import resetfree as rf

@@ -16,7 +16,7 @@ from tests.runs.forging import forge
 import resetfree as rf
 from resetfree.core.arrays import pack
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.players.shared.machine_model import TanhPolicy
+from resetfree.players.model_based.machine_model import TanhPolicy
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode
 from resetfree.runs.recorded import EpisodeBuffer, unpacked

@@ -73,6 +73,7 @@ class Player(ABC):
     """
 
     name: ClassVar[str]
+    baseline: ClassVar[bool] = False  # whether it is a method from the literature, there to be compared with
     refuses: ClassVar[tuple[str, ...]] = ()  # cases of `players.testing` that it refuses with an error
     vectors_only: ClassVar[bool] = False  # whether it takes only problems whose states are vectors
 

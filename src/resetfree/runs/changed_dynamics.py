@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from resetfree.players.shared.stored_transitions import vectors
+from resetfree.players.replay_buffer import vectors
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.finite.transitions import Floats

@@ -12,7 +12,7 @@ from rich.text import Text
 from resetfree.core.certificate import plain
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import check_names
-from resetfree.players.shared.method import Method
+from resetfree.players.method import Method
 from resetfree.show.cli.common import FILE, emit, stop
 from resetfree.show.cli.common import as_json as json_option
 from resetfree.show.cli.help_pages import Documented

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.shared.batched.batched_rollout import Turn, by_purpose, offsets_of, roll
-from resetfree.players.shared.batched.batched_tables import BatchedScene, Shape, Tables
-from resetfree.players.shared.batched.form import DualProgram, PrimalProgram
+from resetfree.players.batched.form import DualProgram, PrimalProgram
+from resetfree.players.batched.rollout import Turn, by_purpose, offsets_of, roll
+from resetfree.players.batched.tables import BatchedScene, Shape, Tables
 from resetfree.studies.engines.batched import pcg64
 from resetfree.studies.engines.batched.precision import in_float64
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import whole
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.players import Role, discover
-from resetfree.players.shared.batched.batched_tables import shape_of, tables_of
-from resetfree.players.shared.batched.form import BatchedForm, has_batched_form
+from resetfree.players.batched.form import BatchedForm, has_batched_form
+from resetfree.players.batched.tables import shape_of, tables_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import find_world

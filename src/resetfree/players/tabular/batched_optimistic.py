@@ -1,0 +1,234 @@
+"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once, as in `count_planning`.
+
+Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the widths, V the composite value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from resetfree.core.errors import InvalidInput
+from resetfree.players.batched.backward import BatchedPlan, Values, greedy_backward
+from resetfree.players.batched.rollout import Path, Turn
+from resetfree.players.batched.tables import (
+    FEW,
+    BatchedScene,
+    Shape,
+    Tables,
+    at_state,
+    layer,
+    summed,
+    take,
+)
+from resetfree.players.tabular import batched_counts as counts
+from resetfree.players.tabular.batched_elimination import endless_sets, episode_sets
+from resetfree.players.tabular.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
+from resetfree.players.tabular.count_players import JITTER
+from resetfree.problems.contract import Problem
+
+
+class OptimisticRows(NamedTuple):
+    """Counts, what decides ties, and which actions elimination leaves."""
+
+    counts: counts.CountRows
+    largest_lam: Any  # [rows], or None if not needed
+    fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
+    visited: Any  # [S, rows]
+    found: Any  # [A, rows] states that an action was the first to find
+    allowed: Any  # [1 or H, A, S, rows], or None: all
+
+
+@dataclass(frozen=True)
+class Optimistic:
+    """What of a player on counts a program is compiled for; its numbers travel beside it."""
+
+    n_layers: int
+    form: int
+    learned_ties: bool
+    noisy: bool
+    monotone: bool = False
+    allowed_layers: int = 0  # 0 without elimination
+    endless: bool = False  # whether its one layer is for a life without end; an episode of one step has one layer too
+    samples_actions: bool = False
+
+    @staticmethod
+    def by_seed(problem: Problem, seeds: list[int]) -> dict[str, Any]:
+        """[A, S, rows] the chance in breaking ties, which each run draws from its own seed."""
+        assert problem.n_states is not None
+        pairs = (problem.n_states, problem.n_actions)
+        chance = np.array([np.random.default_rng(seed).random(pairs) for seed in seeds])
+        return {"jitter": np.ascontiguousarray(chance.transpose(2, 1, 0))}
+
+    def begin(self, shape: Shape, given: dict[str, Any]) -> OptimisticRows:
+        """Nothing seen: everything is as good as can be."""
+        A, S, rows = given["jitter"].shape
+        ties = self.learned_ties
+        return OptimisticRows(
+            counts=counts.no_counts(shape, self.n_layers, rows),
+            largest_lam=np.zeros(rows) if self.monotone else None,
+            fatal=np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
+            visited=np.zeros((S, rows), dtype=np.bool_) if ties else None,
+            found=np.zeros((A, rows)) if ties else None,
+            allowed=np.ones((self.allowed_layers, A, S, rows), dtype=np.bool_) if self.allowed_layers else None,
+        )
+
+    def plan(self, scene: BatchedScene, state: OptimisticRows, turn: Turn, evaluate: bool) -> BatchedPlan:
+        """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred."""
+        (shape, _, given), lam, c = scene, turn.lam, state.counts
+        if self.allowed_layers:
+            lam = jnp.zeros_like(lam)  # elimination plans for the reward alone
+        elif self.monotone:
+            lam = jnp.maximum(lam, state.largest_lam)
+        prefer = self._prefer(given, state)
+
+        def step(values: Values, h: Any) -> tuple[Values, Array]:
+            dead = c.known
+            if shape.end_resets:
+                dead = jnp.where(jnp.asarray(h) == shape.n_transitions - 1, c.known_last, c.known)
+            worst: tuple[Any, ...] = (-lam, 0.0, 1.0, -lam)
+            after = tuple(jnp.where(dead, w, v) for w, v in zip(worst, values, strict=False))
+            q, q_r, q_c, low = self._estimates(scene, c, h, lam, after)
+            if state.allowed is not None:
+                may = layer(state.allowed, h)
+                some = jnp.any(may, axis=0) if shape.n_actions > FEW else reduce(or_, [may[a] for a in range(len(may))])
+                q = [jnp.where(some & ~may[a], -jnp.inf, x) for a, x in enumerate(q)]
+            tried = layer(c.tried, h)
+            top, best = q[0], jnp.zeros(q[0].shape, dtype=jnp.int32)
+            most, liked = tried[0], prefer[0] + jnp.zeros_like(q[0])
+            for a in range(1, shape.n_actions):
+                more = q[a] > top
+                top, best = jnp.where(more, q[a], top), jnp.where(more, a, best)
+                most, liked = jnp.where(more, tried[a], most), jnp.where(more, prefer[a], liked)
+            for a in range(shape.n_actions):
+                tie = q[a] >= top - TIE
+                rather = tie & ((tried[a] > most) | ((tried[a] == most) & (prefer[a] > liked)))
+                best, most = jnp.where(rather, a, best), jnp.where(rather, tried[a], most)
+                liked = jnp.where(rather, prefer[a], liked)
+            v_r, v_c = _of(best, q_r), _of(best, q_c)
+            now = (top, v_r, v_c) if self.form != TWO_SIDED else (top, v_r, v_c, low)
+            return tuple(jnp.where(c.known, 0.0, x) for x in now), jnp.where(c.known, 0, best)
+
+        n_values = 4 if self.form == TWO_SIDED else 3
+        return greedy_backward(scene, turn, step, n_values, evaluate)
+
+    def _prefer(self, given: dict[str, Any], state: OptimisticRows) -> Array:
+        """[A, S, rows] which of equally good and equally often tried actions to take: the largest."""
+        jitter: Array = given["jitter"]
+        if not self.learned_ties:
+            return jitter
+        opened = (state.counts.tried > 0).any(axis=0)  # pairs tried at some step
+        score = (state.found - state.fatal.sum(axis=1)) / (1.0 + opened.sum(axis=1))
+        return jnp.asarray(score[:, None] + JITTER * jitter)
+
+    def _estimates(
+        self, scene: BatchedScene, c: counts.CountRows, h: Any, lam: Array, after: Values
+    ) -> tuple[list[Array], list[Array], list[Array], Array]:
+        """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
+        shape, tables, given = scene
+        log_term, cost_part = given["log_term"], given["cost_part"]
+        cap = jnp.asarray(shape.horizon - h, dtype=jnp.float64)
+        rest = cap - 1.0
+        reach = rest + cost_part * lam
+        can_move = jnp.asarray(h) < shape.n_transitions
+        sums = counts.over_successors(tables, c, h, *after)
+        tried, earned = counts.tries(c, h), counts.earnings(tables, c, h)
+        low = jnp.broadcast_to(-lam, after[0].shape)
+        q, q_r, q_c = [], [], []
+        for a, n in enumerate(tried):
+            moves = n if c.seen is None else layer(c.seen, h)[a].sum(axis=0).astype(jnp.float64)
+            moved = can_move & (moves > 0)
+            inverse = jnp.where(moved, 1.0 / jnp.maximum(moves, 1.0), 0.0)
+            unmoved = can_move & (moves == 0)
+            mean = jnp.where(unmoved, rest, sums[0][a] * inverse)
+            mean_r = jnp.where(unmoved, rest, sums[1][a] * inverse)
+            mean_c = sums[2][a] * inverse
+            bonus = reach * jnp.sqrt(0.5 * log_term * inverse)
+            if self.form != HOEFFDING:
+                root = jnp.sqrt(2.0 * log_term * inverse)
+                fewer = jnp.maximum(moves - 1.0, 1.0)
+                fast = 7.0 * log_term / (3.0 * fewer)
+                if self.form == BERNSTEIN:
+                    square = _spread(tables, c, h, a, after[1], mean=mean_r)
+                    sharp = root * jnp.sqrt(square * inverse) + rest * fast
+                    risk = jnp.sqrt(jnp.maximum(mean_c * (1.0 - mean_c), 0.0))
+                    sharp = sharp + cost_part * lam * (root * risk + fast)
+                else:
+                    square = _spread(tables, c, h, a, after[0], mean=mean)
+                    gap = _spread(tables, c, h, a, after[0] - after[3], mean=jnp.zeros_like(mean))
+                    sharp = root * (jnp.sqrt(square / fewer) + jnp.sqrt(gap / fewer)) + reach * fast
+                bonus = jnp.where(moved & (moves > 1), jnp.minimum(bonus, sharp), bonus)
+            if self.noisy:
+                bonus = bonus + given["noise"] * jnp.sqrt(2.0 * log_term / jnp.maximum(n, 1.0))
+            pay, untried = earned[a] / jnp.maximum(n, 1.0), n == 0
+            q.append(jnp.where(untried, cap, jnp.maximum(jnp.minimum(pay + mean + bonus, cap), -lam)))
+            q_r.append(jnp.where(untried, cap, jnp.minimum(jnp.maximum(pay + mean_r, 0.0), cap)))
+            q_c.append(jnp.where(untried, 0.0, jnp.minimum(mean_c, 1.0)))
+            if self.form == TWO_SIDED:
+                mean_low = jnp.where(unmoved, -lam, sums[3][a] * inverse)
+                low = jnp.where(untried, low, jnp.maximum(low, pay + mean_low - bonus))
+        return q, q_r, q_c, low
+
+    def learn(self, scene: BatchedScene, state: OptimisticRows, path: Path, lam: Array, plan: Any) -> OptimisticRows:
+        """Count the steps that were taken; compute again which actions can still be safe."""
+        shape, tables = scene.shape, scene.tables
+        new = state._replace(counts=counts.count(shape, state.counts, path))
+        if self.monotone:
+            new = new._replace(largest_lam=jnp.maximum(state.largest_lam, lam))
+        if self.learned_ties:
+            new = _learn_ties(shape, new, path)
+        if self.endless:
+            new = new._replace(allowed=endless_sets(tables, new.counts, state.allowed))
+        elif self.allowed_layers:
+            new = new._replace(allowed=episode_sets(shape, tables, new.counts))
+        return new
+
+
+def learned_ties(name: str, ties: str) -> bool:
+    """Whether ties are learned, or random; those that rounding would break are refused."""
+    if ties == "first":
+        raise InvalidInput(
+            f"The 'ties' of {name} must be random or learned in the batched engine, where rounding differs. "
+            "Got 'first' instead."
+        )
+    return ties == "learned"
+
+
+def _spread(tables: Tables, c: counts.CountRows, h: Any, a: int, v: Array, mean: Array) -> Array:
+    """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
+    successor = layer(tables.successor, h)[a]
+    seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]
+    return summed(len(successor), lambda j: seen[j] * (take(v, successor[j]) - mean) ** 2)
+
+
+def _of(best: Array, per_action: list[Array]) -> Array:
+    result = per_action[0]
+    for a, x in enumerate(per_action[1:], start=1):
+        result = jnp.where(best == a, x, result)
+    return result
+
+
+def _learn_ties(shape: Shape, state: OptimisticRows, path: Path) -> OptimisticRows:
+    """Which pair was fatal, and which action was the first to find a state.
+
+    A state is found by a step if it was not visited before this episode nor earlier in it, and was no reset.
+    """
+    steps, states, actions = (jnp.arange(n, dtype=jnp.int32) for n in (shape.horizon, shape.n_states, shape.n_actions))
+    fatal = path.moved & path.reset & (steps[:, None] == path.steps - 1)
+    came = path.moved & ~fatal  # [H, rows] arrived somewhere that is no reset state
+    earlier = (path.state[None] == path.arrived[:, None]) & (steps[:, None] >= steps)[:, :, None]
+    new = came & ~earlier.any(axis=1) & ~at_state(state.visited, path.arrived)
+    acted = path.action[:, None] == actions[:, None]  # [H, A, rows]
+    there = path.arrived[:, None] == states[:, None]  # [H, S, rows]
+    last = jnp.take_along_axis(path.action * shape.n_states + path.state, path.steps[None] - 1, axis=0)
+    pairs = jnp.arange(shape.n_actions * shape.n_states, dtype=jnp.int32)[:, None] == last
+    pairs = pairs.reshape(state.fatal.shape) & (path.reset & fatal.any(axis=0))
+    visited = state.visited | (path.state[0] == states[:, None]) | (there & came[:, None]).any(axis=0)
+    found = state.found + (acted & new[:, None]).sum(axis=0)
+    return state._replace(fatal=state.fatal | pairs, visited=visited, found=found)
