@@ -33,7 +33,7 @@ from resetfree.players.primal.support_elimination import SupportElimination
 from resetfree.players.primal.ucbvi import UCBVI
 from resetfree.players.shared.rule_class import Rules
 from resetfree.problems.finite.safe_sets import SafeSets
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems
 from resetfree.theory.certificates import OPTIMISM, certify, claims_dual
