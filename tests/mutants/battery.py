@@ -33,7 +33,7 @@ from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.tabular.best_response import BestResponse
 from resetfree.players.tabular.ucbvi import UCBVI
 from resetfree.problems.finite.safe_sets import SafeSets
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import whole_run
 from resetfree.theory import theorems
 from resetfree.theory.certificates import OPTIMISM, certify, claims_dual

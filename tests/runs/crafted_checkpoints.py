@@ -28,9 +28,9 @@ from resetfree.core.arrays import pack
 from resetfree.core.errors import ResetFreeError
 from resetfree.players import discover
 from resetfree.problems.contract import Episode
+from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
+from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.runs.recall import recall
-from resetfree.runs.recorded import EpisodeBuffer, unpacked
-from resetfree.runs.runfile import connect, read_checkpoint
 
 FIRST, THEN = 12, 6  # episodes before the checkpoint, and after it
 MEMORY = 3 * 2**30  # of the whole program, libraries included

@@ -17,7 +17,7 @@ from resetfree.game.capabilities import LearnsFromEpisodes
 from resetfree.players import discover
 from resetfree.players.model_based.choice_search import LinearScores
 from resetfree.problems.action_spaces import Choices
-from resetfree.runs.given_data import gather
+from resetfree.runs.data.dataset_loading import gather
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli import main
 

@@ -15,8 +15,8 @@ from tests.runs.forging import forge
 
 import resetfree as rf
 from resetfree.core.errors import ResetFreeError, RunError
-from resetfree.runs import digest
-from resetfree.runs.ledger import Ledger, read
+from resetfree.runs.file import digest
+from resetfree.runs.file.ledger import Ledger, read
 from resetfree.show.cli import main
 from resetfree.theory.certificates.record import DIGEST
 
@@ -234,7 +234,7 @@ def read_spec(folder: Path) -> dict[str, Any]:
 
 
 def checkpoint(k: int) -> Any:
-    from resetfree.runs.runfile import Checkpoint
+    from resetfree.runs.file.runfile import Checkpoint
 
     return Checkpoint(k, 1.5, {"state": 2**100}, 4, {"primal.w": np.full(3, k / 7)})
 

@@ -23,7 +23,7 @@ from tests.runs.forging import forge
 import resetfree as rf
 from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import RunError
-from resetfree.runs.runfile import decode_start
+from resetfree.runs.file.runfile import decode_start
 from resetfree.use import read_policy
 
 MEMORY = 2 * 2**30

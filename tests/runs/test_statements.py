@@ -18,7 +18,7 @@ from rich.console import Console
 import resetfree as rf
 from resetfree.game.contract import PrimalPlayer, Statement
 from resetfree.players.tabular.uniform import Uniform
-from resetfree.runs import runfile
+from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated

@@ -18,9 +18,9 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
-from resetfree.runs.columns import TIMING, columns_of
-from resetfree.runs.ledger import read
-from resetfree.runs.spec import validate
+from resetfree.runs.file.columns import TIMING, columns_of
+from resetfree.runs.file.ledger import read
+from resetfree.runs.file.spec import validate
 
 DRIVER = Path(__file__).parent / "kill_driver.py"
 DELAY: dict[str, Any] = {"primal": "ucbvi", "dual": "projected-gradient", "seed": 3}

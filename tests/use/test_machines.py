@@ -19,8 +19,8 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.players.model_based.machine_model import TanhPolicy
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode
-from resetfree.runs.recorded import EpisodeBuffer, unpacked
-from resetfree.runs.runfile import connect, read_checkpoint
+from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
+from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.show.cli import main
 from resetfree.show.studio.files import RunFolder
 from resetfree.show.studio.following import Following

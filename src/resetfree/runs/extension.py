@@ -15,7 +15,7 @@ from resetfree.core.errors import RunError
 from resetfree.game.contract import MOST_EPISODES
 from resetfree.game.planned import depends_on_length
 from resetfree.problems.contract import Note
-from resetfree.runs.runfile import BROKEN, MOST_TEXT, damaged
+from resetfree.runs.file.runfile import BROKEN, MOST_TEXT, damaged
 from resetfree.runs.setup import Setup
 
 KEY = "extended"  # of a row of the table meta: one for each extension, the last one counts

@@ -27,10 +27,12 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
-from resetfree.runs.ending import Budget
+from resetfree.runs.data.pretraining import taught_again, taught_anew
 from resetfree.runs.extension import check_more, extension_note
+from resetfree.runs.file.ending import Budget
+from resetfree.runs.file.ledger import Ledger, read
+from resetfree.runs.file.spec import difference
 from resetfree.runs.followed import followed
-from resetfree.runs.ledger import Ledger, read
 from resetfree.runs.live.acting import by_the_clock, go_on, temporary_file
 from resetfree.runs.live.places import RayLearner, checked_place
 from resetfree.runs.playing import Progress, Stopped, play_at_rate, play_rounds, run_of
@@ -38,10 +40,8 @@ from resetfree.runs.result import Run
 from resetfree.runs.resuming import checkpoint_of, nonsense_refused, replay_since, restore, start_type
 from resetfree.runs.session import Callback, check_callbacks
 from resetfree.runs.setup import check_settings, prepare
-from resetfree.runs.spec import difference
 from resetfree.runs.statements import classes_of
 from resetfree.runs.stuck import WHEN_STUCK, Watch, asked_after, check_asking
-from resetfree.runs.teaching import taught_again, taught_anew
 from resetfree.runs.timed import as_timed
 
 __all__ = ["Progress", "Stopped", "learn", "load"]

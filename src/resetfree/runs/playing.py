@@ -18,17 +18,17 @@ from resetfree.game.loop import Game, reset_if_due
 from resetfree.players import Role
 from resetfree.problems.operators import Operator
 from resetfree.problems.world import World
-from resetfree.runs.changed_dynamics import change_note, watch_for
-from resetfree.runs.columns import COLUMNS, columns_of
-from resetfree.runs.ending import STOPPED, Budget, Ending
-from resetfree.runs.known_data import GivenData
-from resetfree.runs.ledger import Contents, Ledger
+from resetfree.runs.data.changed_dynamics import change_note, watch_for
+from resetfree.runs.data.dataset import GivenData
+from resetfree.runs.file.columns import COLUMNS, columns_of
+from resetfree.runs.file.ending import STOPPED, Budget, Ending
+from resetfree.runs.file.ledger import Contents, Ledger
+from resetfree.runs.file.newfile import raise_unsaved
+from resetfree.runs.file.runfile import plain_row
 from resetfree.runs.live.acting import ByTheClock, act
-from resetfree.runs.newfile import raise_unsaved
 from resetfree.runs.recall import TrainedPlayer
 from resetfree.runs.result import Run
 from resetfree.runs.resuming import checkpoint_of, restore, start_type
-from resetfree.runs.runfile import plain_row
 from resetfree.runs.session import Callback, Callbacks, Session
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, notice

@@ -27,10 +27,10 @@ from resetfree.problems.contract import Problem
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import playable
 from resetfree.problems.world import World
-from resetfree.runs import runfile
-from resetfree.runs.columns import COLUMNS, TIMING, columns_of
-from resetfree.runs.known_data import read_data, taught
-from resetfree.runs.recorded import ReplayedProblem
+from resetfree.runs.data.dataset import read_data, taught
+from resetfree.runs.file import runfile
+from resetfree.runs.file.columns import COLUMNS, TIMING, columns_of
+from resetfree.runs.file.recorded import ReplayedProblem
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup, least_bound, prepare
 from resetfree.runs.statements import BROKEN, ROLES

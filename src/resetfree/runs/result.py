@@ -30,7 +30,7 @@ from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs import showing
-from resetfree.runs.ending import Ending
+from resetfree.runs.file.ending import Ending
 from resetfree.runs.followed import followed
 from resetfree.runs.foresight import Foresight, foresight, meant, predicted_resets
 from resetfree.runs.recall import TrainedPlayer, decisions_of, recall

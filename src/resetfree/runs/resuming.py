@@ -15,9 +15,9 @@ from resetfree.core.errors import InvalidInput, RunError
 from resetfree.game.loop import Game
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Problem
-from resetfree.runs.ledger import Ledger
-from resetfree.runs.recorded import ReplayedProblem, checked
-from resetfree.runs.runfile import Checkpoint, encode_start
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import ReplayedProblem, checked
+from resetfree.runs.file.runfile import Checkpoint, encode_start
 from resetfree.runs.session import IN_CALLBACK
 from resetfree.runs.setup import Setup
 from resetfree.runs.timed import restore_plans, rounds_of, saved_plans

@@ -23,9 +23,9 @@ from resetfree.players import Role
 from resetfree.problems.contract import Problem
 from resetfree.problems.operators import Automatic, Operator
 from resetfree.problems.world import World
-from resetfree.runs.columns import COLUMNS, GOALS, columns_of
-from resetfree.runs.ending import LONGEST, Ending
-from resetfree.runs.ledger import Contents
+from resetfree.runs.file.columns import COLUMNS, GOALS, columns_of
+from resetfree.runs.file.ending import LONGEST, Ending
+from resetfree.runs.file.ledger import Contents
 from resetfree.runs.recall import TrainedPlayer, recall
 from resetfree.runs.setup import Setup
 from resetfree.use.policy import DeployedPolicy

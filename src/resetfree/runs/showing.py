@@ -13,7 +13,7 @@ from resetfree.core.errors import AssumptionViolated, InvalidInput, NotCertifiab
 from resetfree.problems.contract import Note
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
-from resetfree.runs.ending import Ending
+from resetfree.runs.file.ending import Ending
 from resetfree.theory.certificates.record import Record
 
 if TYPE_CHECKING:

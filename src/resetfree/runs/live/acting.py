@@ -37,8 +37,10 @@ from resetfree.problems.operators import Operator
 from resetfree.problems.paced import Deadlines, Holding, rate_for, rollout_at_rate
 from resetfree.problems.stepping import SteppedProblem
 from resetfree.problems.world import World
-from resetfree.runs.ending import STOPPED, Budget, Ending
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.file.ending import STOPPED, Budget, Ending
+from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.file.recorded import checked
+from resetfree.runs.file.runfile import Checkpoint
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board_folder import board_folder
 from resetfree.runs.live.calling import Calling, SessionByTheClock
@@ -46,8 +48,6 @@ from resetfree.runs.live.places import LOWEST, Place, RayLearner
 from resetfree.runs.live.plan_reader import PlanReader
 from resetfree.runs.live.recorder import PlayedRound, Recorder
 from resetfree.runs.live.supervisor import Supervisor
-from resetfree.runs.recorded import checked
-from resetfree.runs.runfile import Checkpoint
 from resetfree.runs.session import Callback
 from resetfree.runs.setup import Setup
 from resetfree.runs.stuck import STUCK, WHEN_STUCK, Watch, advised

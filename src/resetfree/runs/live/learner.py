@@ -21,12 +21,12 @@ from resetfree.game.contract import Round
 from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_for_plan
 from resetfree.game.loop import FEEDBACK, learn_round
 from resetfree.problems.contract import State
-from resetfree.runs import runfile
+from resetfree.runs.data.dataset import read_data, taught
 from resetfree.runs.extension import read_episodes
-from resetfree.runs.known_data import read_data, taught
+from resetfree.runs.file import runfile
+from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board import Posted
-from resetfree.runs.recorded import RecordedRound, check_episode
 from resetfree.runs.timed import restore_plans, saved_plans
 
 LEAST_REST = 20  # checkpoints take at most 1 / LEAST_REST of the time

@@ -21,9 +21,9 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import PROBLEMS
 from resetfree.problems.world import World, find_world
-from resetfree.runs.columns import COLUMNS, columns_of
+from resetfree.runs.file.columns import COLUMNS, columns_of
+from resetfree.runs.file.ledger import read
 from resetfree.runs.learn import Progress
-from resetfree.runs.ledger import read
 from resetfree.runs.tracking.marks import marked
 from resetfree.runs.tracking.tensorboard import TensorBoard
 from resetfree.theory.oracle.dynamic_programming import solve

@@ -14,7 +14,7 @@ import resetfree as rf
 from resetfree.core.certificate import COMPARED, Certificate
 from resetfree.core.errors import RunError
 from resetfree.problems.resolve import parse_options
-from resetfree.runs.ledger import write_certificates
+from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
 from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
 from resetfree.show.cli.help_pages import Documented

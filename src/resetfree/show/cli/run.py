@@ -27,7 +27,7 @@ from resetfree.game.capabilities import PlansAhead
 from resetfree.game.loop import FEEDBACK
 from resetfree.problems.resolve import full_name
 from resetfree.runs.diagnostics import past_horizon
-from resetfree.runs.ledger import read_spec_of
+from resetfree.runs.file.ledger import read_spec_of
 from resetfree.runs.live.places import LEARNERS, RayLearner
 from resetfree.runs.tracking import tracked
 from resetfree.show.cli.common import FILE, emit, tensorboard_option

@@ -19,8 +19,8 @@ from resetfree.players.pairing import partner_of
 from resetfree.problems.operators import CHANNELS, OperatorReset
 from resetfree.problems.resolve import in_family, is_machine, option_names, parse_options
 from resetfree.problems.world import World, find_world
+from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.followed import followed
-from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.live.places import Place, RayLearner, is_on_ray
 from resetfree.runs.setup import GROUPS
 from resetfree.studies.trial import NamedTrial, stored_settings

@@ -23,8 +23,8 @@ from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
-from resetfree.runs import runfile
-from resetfree.runs.recorded import RecordedRound, check_episode
+from resetfree.runs.file import runfile
+from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.result import Run
 from resetfree.show.film.film_plan import FilmedLife, Moment, lives_of
 from resetfree.show.report.style import BLUE, EDGE, GREY, PIT, WALL, YELLOW

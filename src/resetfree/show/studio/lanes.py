@@ -17,8 +17,8 @@ from resetfree.core import state as states
 from resetfree.core.errors import ResetFreeError
 from resetfree.game.contract import Round
 from resetfree.game.loop import Game
+from resetfree.runs.file.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.learn import Stopped, learn
-from resetfree.runs.ledger import read, read_episodes_of, read_spec_of
 from resetfree.runs.stuck import STUCK, asked_after
 from resetfree.show.studio import limits
 from resetfree.show.studio.frames import History, Picture

@@ -21,8 +21,8 @@ from resetfree.core import arguments
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.core.settings import expect
 from resetfree.problems.contract import Episode, Problem
+from resetfree.runs.file.runfile import damaged, read_columns, read_played, read_problem, read_spec, reading, unfit
 from resetfree.runs.result import Run
-from resetfree.runs.runfile import damaged, read_columns, read_played, read_problem, read_spec, reading, unfit
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 NAMES = ("round", "step", "state", "action", "reward", "reset", "next_state")

@@ -22,8 +22,8 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import LearnsFromEpisodes, StartsFromPolicy
 from resetfree.players import discover
 from resetfree.problems.contract import Episode, Problem
-from resetfree.runs.recorded import EpisodeBuffer, RecordedRound, check_episode, unpacked
-from resetfree.runs.runfile import BROKEN, damaged
+from resetfree.runs.file.recorded import EpisodeBuffer, RecordedRound, check_episode, unpacked
+from resetfree.runs.file.runfile import BROKEN, damaged
 
 Row: TypeAlias = tuple[int, int, str, bytes]
 POLICY, NUMBERING = "policy", "numbering"  # the forms of rows 0 and -1

@@ -24,10 +24,10 @@ from resetfree.players import discover
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Note, Problem
 from resetfree.problems.gym.rewards import AS_THEY_ARE, learned, scaled
-from resetfree.runs.all_transitions import episodes_for
-from resetfree.runs.known_data import GivenData, check_fit
+from resetfree.runs.data.all_transitions import episodes_for
+from resetfree.runs.data.dataset import GivenData, check_fit
+from resetfree.runs.data.transition_files import READERS, read_transitions
 from resetfree.runs.result import Run
-from resetfree.runs.transition_files import READERS, read_transitions
 
 MOST_STEPS = 10**8
 # What a rollout may call its arrays, ours first.

@@ -14,9 +14,9 @@ from resetfree.core.drafts import lacks_room
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
 from resetfree.core.system import flush_folder
-from resetfree.runs.digest import Chain, beginning
-from resetfree.runs.known_data import Row, write_data
-from resetfree.runs.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
+from resetfree.runs.data.dataset import Row, write_data
+from resetfree.runs.file.digest import Chain, beginning
+from resetfree.runs.file.runfile import APPLICATION_ID, FORMAT, connect, named, schema, sentences, surroundings
 
 
 def lock(path: Path) -> WriterLock:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.runs.given_data import data_of
-from resetfree.runs.known_data import GivenData, taught
-from resetfree.runs.ledger import Ledger
+from resetfree.runs.data.dataset import GivenData, taught
+from resetfree.runs.data.dataset_loading import data_of
+from resetfree.runs.file.ledger import Ledger
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 

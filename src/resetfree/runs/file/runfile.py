@@ -29,10 +29,10 @@ from resetfree.core.arguments import is_special
 from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.problems.contract import Episode, State
-from resetfree.runs import digest
-from resetfree.runs.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing
-from resetfree.runs.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
-from resetfree.runs.spec import validate
+from resetfree.runs.file import digest
+from resetfree.runs.file.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing
+from resetfree.runs.file.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
+from resetfree.runs.file.spec import validate
 from resetfree.theory.certificates.record import Fit
 
 APPLICATION_ID = 0x72667275  # "rfru", in the header of every run file

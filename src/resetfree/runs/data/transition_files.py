@@ -19,8 +19,8 @@ from resetfree.core.drafts import drafted
 from resetfree.core.errors import InvalidInput
 from resetfree.core.naming import one_line
 from resetfree.problems.contract import Episode
-from resetfree.runs.all_transitions import NAMES, UNKNOWN, Columns, about_file, described, transitions
-from resetfree.runs.runfile import BROKEN
+from resetfree.runs.data.all_transitions import NAMES, UNKNOWN, Columns, about_file, described, transitions
+from resetfree.runs.file.runfile import BROKEN
 
 KIND = "resetfree transitions 1"  # what such a file says it is
 MOST_BYTES = 2**32  # of a file that is read
