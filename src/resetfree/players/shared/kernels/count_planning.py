@@ -201,7 +201,7 @@ def composite_plan(
             n_states,
         )
         row = itself + h * n_states if n_layers > 1 else itself
-        # Sets of a life without end have one layer, but an action that leads nowhere (literal boundary) is never unsafe.
+        # One layer of sets is for all steps, but an action that leads nowhere (literal boundary) is never unsafe.
         bound = len(allowed) > 0 and h < n_transitions
         may = allowed[h if len(allowed) > 1 else 0] if bound else no_sets
         here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
