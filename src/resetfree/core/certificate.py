@@ -154,12 +154,12 @@ def beside(
     >>> beside(Certificate("Regret", -9000.0, 12.0), least=-8000.0).vacuous
     'vacuous: no run can be below -8000'
     """
-    if not claim.applies or (most is None and least is None):
-        return claim
     side, trivial = ("left", most) if most is not None else ("right", least)
+    if trivial is None or claim.status == "not applicable":
+        return claim
     nothing = claim.rhs >= trivial if side == "left" else claim.lhs <= trivial
-    said = {"trivial": float(trivial), "trivial_side": side}
-    said |= {"vacuous": bool(nothing and always and claim.holds)}  # what is false says too much
+    said: dict[str, Any] = {"trivial": float(trivial), "trivial_side": side}
+    said |= {"vacuous": bool(nothing and always and (claim.holds or not claim.applies))}  # what is false says too much
     return replace(claim, detail={**claim.detail, **said})
 
 

@@ -15,7 +15,7 @@ from resetfree.core.certificate import Certificate, beside, failure_probability,
 from resetfree.show.cli.certify import certify as command
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.claims_optimism import OPTIMISM
-from resetfree.theory.certificates.claims_paths import BY_RULES, BY_SIZES, EVERY_PATH
+from resetfree.theory.certificates.claims_paths import BY_SIZES, EVERY_PATH
 
 DOCS = Path(__file__).parents[3] / "docs"
 OF_THE_RECORD = ("(rounds", "(entries")  # how claims end that count what differs
@@ -83,11 +83,10 @@ def test_on_few_episodes_the_unsafe_pairs_say_nothing() -> None:
         assert find(claims, BY_SIZES).vacuous  # 40
 
 
-def test_rules_say_nothing_beyond_what_elimination_never_exceeds() -> None:
-    claims = rf.learn("thresholds-v0", "rule-elimination", episodes=200).certificates()
-    rules = find(claims, BY_RULES)
-    assert rules.rhs > find(claims, EVERY_PATH[0]).rhs == 1.0
-    assert rules.vacuous
+def test_an_interval_up_to_what_every_run_satisfies_is_called_vacuous() -> None:
+    for resets, vacuous in ((10.0, True), (9.0, False)):
+        interval = Certificate("Resets", 0.0, resets, status="stated", why="with probability at least 0.99")
+        assert bool(beside(interval, most=10.0).vacuous) == vacuous
 
 
 def test_a_claim_that_fails_is_not_called_vacuous() -> None:

@@ -180,8 +180,8 @@ def _row(c: Certificate) -> tuple[Text, str, Text]:
             words.append(f" ({c.witness})", style="dim")
         if c.detail.get("violations"):
             words.append(f", broken in {c.detail['violations']} of {c.detail['rounds']} rounds", style="yellow")
-        if c.vacuous:
-            words.append(f", {c.vacuous}", style="yellow")
+    if c.vacuous:
+        words.append(f", {c.vacuous}", style="yellow")
     if c.why:
         words.append(f"\n{c.why}", style="dim")
     return Text(mark, style=STYLES[mark]), c.status if c.applies else "", words

@@ -24,7 +24,8 @@ def anytime_resets(run: Record) -> list[Certificate]:
     detail = {"realised": int(n[-1]), "lower": float(lower[-1]), "upper": float(upper[-1])}
     v_c = run.columns["v_c"]
     if np.isnan(v_c).all() or held_actions(run):  # then the expectation is of what was done, not of the policies
-        return [_interval("Resets lie between what the resets so far need and allow", lower, upper, detail, why)]
+        claim = "Resets lie between what the resets so far need and allow"
+        return [beside(_interval(claim, lower, upper, detail, why), most=float(len(run)))]
     total = np.cumsum(v_c)
     most, least = "Resets are at most what the resets so far allow", "Resets are at least what the resets so far need"
     found = [
@@ -56,7 +57,8 @@ def anytime_regret(run: Record, known: Truth | str, cover: Cover) -> list[Certif
         why = likely(cover, 1.5 * delta) + ("" if B is None else "; if B is at least every lambda_hat")
         claim = "Regret lies between what the resets, and the upper bounds and rewards, so far allow"
         status: Status = cover.status if B is None else "tuned"  # nothing shows that B is large enough
-        return [_interval(claim, lower, upper, detail, why, status=status)]
+        interval = _interval(claim, lower, upper, detail, why, status=status)
+        return [beside(interval, most=float(len(run) * horizon))]
     rounds, tolerance = known.rounds, TOLERANCE * (horizon + float(B or 0.0)) * k
     total = regret(rounds, known.solution)
     boundary = anytime.mixture_boundary(k * anytime.return_variance(horizon, noise), delta, float(horizon**2))

@@ -215,7 +215,8 @@ def _claim(found: list[Certificate]) -> tuple[object, ...]:
 def _stated(found: list[Certificate]) -> tuple[object, ...]:
     """An interval, of the run with the largest upper end."""
     widest = max(found, key=lambda c: c.rhs)
-    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", widest.why)
+    words = "; ".join(filter(None, (widest.why, widest.vacuous)))
+    return (widest.claim, f"{widest.lhs:.5g}", f"{widest.rhs:.5g}", words)
 
 
 def interventions(collection: Collection) -> Markup | None:
