@@ -47,7 +47,7 @@ class Assignment:
     primal: PrimalPlayer[Any]
     dual: DualPlayer[Any]
     known: dict[str, Any] | None  # features of the problem, of one that is not made again by its name
-    patience: float = 120.0  # of `Deadlines`
+    patience: float = 120.0  # seconds, of `Deadlines`
 
     @classmethod
     def of(

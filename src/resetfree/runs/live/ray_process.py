@@ -42,7 +42,7 @@ LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before an actor is replaced, or 
 LONG = 60.0  # seconds without a place for the actor that are worth a word
 UNAVAILABLE = 60.0  # seconds in which an actor that cannot be reached may come back;
 HEADLESS = 10.0  # the same if the head of its cluster could not be reached meanwhile, as after a power failure
-SILENT = 15.0  # seconds without an answer that are worth a word; the next one is due after twice as long
+SILENT = 10.0  # seconds without an answer that are worth a word; the next one is due after twice as long
 PULSE = "pulse"  # the method that is answered while another one works, and its concurrency group
 FAREWELL = 4.0  # seconds in which the cluster may be left
 
@@ -156,7 +156,7 @@ class RayLink:
                 headless = headless or not self._has_head()
                 if time.monotonic() - since > (HEADLESS if headless else UNAVAILABLE):
                     if headless:
-                        raise ClusterLost("its head did not answer", since) from error
+                        raise ClusterLost(f"its head did not answer for {HEADLESS:g} s", since) from error
                     raise ActorLost("it could not be reached for too long") from error
                 self._silence.look()
                 self._ear.pause(SLICE)
