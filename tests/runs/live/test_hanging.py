@@ -23,6 +23,7 @@ from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.core.system import Activity, activity
 from resetfree.runs.ledger import read
 from resetfree.runs.live.hanging import MOST, STOPPED, TICK, TIMES, Progress, Vigil
+from resetfree.show.cli.run import timing
 
 NEVER = 10**6  # looks
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process does")
@@ -122,7 +123,7 @@ def until_planned_after(k: int, more: int = 30) -> Callable[[Any, Any], None]:
 
 def play(primal: Any, file: Path, k: int, **more: Any) -> rf.Run:
     """A run on a world that never falls, so that acting waits for nobody, until plans rest on round k."""
-    given = {"rate": 50.0, "max_staleness": 10**6, "episodes": 10**6, "checkpoint_every": 0.05}
+    given = {"rate": 50.0, "max_staleness": 5000, "episodes": 5000, "checkpoint_every": 0.05}
     with pytest.raises(rf.Stopped) as stopped:
         learn(tame(), primal, path=file, progress=until_planned_after(k), **{**given, **more})
     run = stopped.value.run
@@ -139,6 +140,9 @@ def test_a_learner_that_is_stopped_is_replaced_and_nothing_is_lost(tmp_path: Pat
     ):
         run = play(Stalling(str(tmp_path)), tmp_path / "a.rfrun", 7)
     assert hung(run) == 1
+    counted = timing(run)
+    assert counted is not None
+    assert counted["restarts"] == {"ended": 0, "hung": 1}
     assert is_gone(int((tmp_path / "stalled").read_text()))
     assert run.plan_ages.max() >= 3
 

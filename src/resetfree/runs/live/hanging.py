@@ -73,7 +73,8 @@ class Vigil:
     def begin(self) -> None:
         """Another learner begins."""
         self._charged = self._stopped = 0.0  # seconds of this piece of work, and those in which it was stopped
-        self._count, self._now, self._activity = -1, -1.0, None
+        self._count, self._now = -1, -1.0
+        self._activity: Activity | None = None
 
     @property
     def limit(self) -> float:

@@ -40,6 +40,7 @@ GONE = "lost.json"  # beside the boards while the cluster is lost
 SLICE = 0.5  # seconds after which a wait looks whether the run has ended
 LEAST_PAUSE, MOST_PAUSE = 0.05, 10.0  # seconds before an actor is replaced, or a cluster is looked for again
 LONG = 60.0  # seconds without a place for the actor that are worth a word
+PATIENCE = 300.0  # seconds that this process may wait for Ray in one piece: to be started, or joined
 UNAVAILABLE = 60.0  # seconds in which an actor that cannot be reached may come back;
 HEADLESS = 10.0  # the same if the head of its cluster could not be reached meanwhile, as after a power failure
 SILENT = 10.0  # seconds without an answer that are worth a word; the next one is due after twice as long

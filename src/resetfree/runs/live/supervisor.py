@@ -66,7 +66,7 @@ class Supervisor(Closes):
 
     def start(self, assignment: Assignment) -> None:
         """Start the learner, and watch over it."""
-        vigil = Vigil(assignment.patience)
+        vigil = Vigil(assignment.patience if assignment.ray is None else ray_process.PATIENCE)
         self._threads = [
             threading.Thread(target=self._watch, args=(vigil,), daemon=True),
             threading.Thread(target=self._keep, args=(assignment, vigil), daemon=True),
