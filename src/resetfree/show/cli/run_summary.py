@@ -114,12 +114,10 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "pauses", f"{longest} at the longest, {total} in all, while the players computed"
     if data["timing"] is not None and data["timing"]["plan_age"] is not None:
         yield "timing", _timing(data["timing"])
-        ended, hung = (data["timing"]["restarts"][why] for why in ("ended", "hung"))
-        if ended or hung:
-            yield (
-                "learner",
-                f"started again {counted(ended, 'time')} after it ended, {counted(hung, 'time')} as it hung",
-            )
+        why = {"ended": "after it ended", "hung": "because it hung"}
+        again = [f"{counted(n, 'time')} {why[one]}" for one, n in data["timing"]["restarts"].items() if n]
+        if again:
+            yield "learner", f"started again {', '.join(again)}"
     if data["ended"]:
         yield "ended", data["ended"]
     for role in ("primal", "dual"):
