@@ -185,6 +185,7 @@ class Note:
     what: str  # one sentence
     tuned: bool = False  # whether claims for rewards in [0, 1] are tuned from that round on
     stuck: bool = False  # whether the run stood still: see `runs.stuck`
+    restart: str = ""  # "ended" or "hung" if the learner of a run at a rate did, and was started again
 
 
 class Recorded(NamedTuple):

@@ -155,7 +155,12 @@ def act(
     calling = Calling(callbacks, session, setup.world.problem.horizon / clock.deadlines.rate)
     with held() as stop, calling, board_folder() as folder, Supervisor(folder) as learner:
         most, where = clock.max_staleness, clock.learner
-        learner.start(Assignment.of(setup, file, learner.folder, every=every, max_staleness=most, learner=where))
+        patience = clock.deadlines.patience
+        learner.start(
+            Assignment.of(
+                setup, file, learner.folder, every=every, max_staleness=most, learner=where, patience=patience
+            )
+        )
         recorder = Recorder(
             ledger,
             learner,
@@ -207,9 +212,9 @@ class _Acting:
         self._moved = False  # whether the safe action was commanded since the sensors of the next start
         self._notes: list[Note] = []
 
-    def tell(self, sentence: str, *, loud: bool = False) -> None:
-        """Record a sentence with the next round; warn of it at once if it is `loud`."""
-        self._notes.append(Note(self._game.k, sentence))
+    def tell(self, sentence: str, *, loud: bool = False, restart: str = "") -> None:
+        """Record a sentence with the next round; warn of it at once if it is `loud`.  restart: of a `Note`."""
+        self._notes.append(Note(self._game.k, sentence, restart=restart))
         if loud:
             warnings.warn(sentence, Notice, stacklevel=2)
 
@@ -320,9 +325,11 @@ class _Acting:
         self._plans.check()
         self._learner.check()
         self._calling.check()
-        for told in (self._learner.told, self._calling.told):
-            while told:
-                self.tell(told.pop(0), loud=True)
+        while self._learner.told:
+            told = self._learner.told.pop(0)
+            self.tell(told.what, loud=True, restart=told.restart)
+        while self._calling.told:
+            self.tell(self._calling.told.pop(0), loud=True)
 
     def _newest_plan(self) -> HeldPlan | None:
         """The newest plan that the next round may be played with; waits for it only if there is none."""

@@ -362,7 +362,8 @@ def timing(run: rf.Run) -> dict[str, Any] | None:
     latest = float(late[~np.isnan(late)].max()) if not np.isnan(late).all() else None
     age = {"mean": float(ages.mean()), "most": int(ages.max())} if len(ages) else None
     missed = int(run.columns["missed"].sum())
-    return {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest}
+    restarts = {why: sum(one.restart == why for one in run.notes) for why in ("ended", "hung")}
+    return {**run.spec["timing"], "plan_age": age, "missed": missed, "latest": latest, "restarts": restarts}
 
 
 def _warning(run: rf.Run) -> str | None:

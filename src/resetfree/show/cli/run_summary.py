@@ -114,6 +114,10 @@ def _rows(run: Run, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "pauses", f"{longest} at the longest, {total} in all, while the players computed"
     if data["timing"] is not None and data["timing"]["plan_age"] is not None:
         yield "timing", _timing(data["timing"])
+        why = {"ended": "after it ended", "hung": "because it hung"}
+        again = [f"{counted(n, 'time')} {why[one]}" for one, n in data["timing"]["restarts"].items() if n]
+        if again:
+            yield "learner", f"started again {', '.join(again)}"
     if data["ended"]:
         yield "ended", data["ended"]
     for role in ("primal", "dual"):
