@@ -21,7 +21,7 @@ from tests.runs.live.test_ray_learner import HERE, tame
 import resetfree as rf
 from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.core.system import Activity, activity
-from resetfree.runs.ledger import read
+from resetfree.runs.file.ledger import read
 from resetfree.runs.live.hanging import MOST, STOPPED, TICK, TIMES, Progress, Vigil
 from resetfree.show.cli.run import timing
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import resetfree as rf
-from resetfree.players.primal.linear_ucb import LinearUCB
-from resetfree.players.shared.pair_features import dimension_of
+from resetfree.players.linear.linear_ucb import LinearUCB
+from resetfree.players.linear.pair_features import dimension_of
 from resetfree.theory.certificates import RATES, certify, primal_bound
 
 B, K = 40.0, 100
