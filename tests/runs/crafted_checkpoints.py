@@ -24,8 +24,8 @@ from tests.players.neural.small_networks import SMALL
 from tests.runs.forging import rechain
 
 import resetfree as rf
-from resetfree.core.arrays import pack
 from resetfree.core.errors import ResetFreeError
+from resetfree.core.npz import pack
 from resetfree.players import discover
 from resetfree.problems.contract import Episode
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked

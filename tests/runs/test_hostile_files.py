@@ -21,8 +21,8 @@ from tests.runs import crafted_checkpoints
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.arrays import pack, unpack
 from resetfree.core.errors import RunError
+from resetfree.core.npz import pack, unpack
 from resetfree.runs.file.runfile import decode_start
 from resetfree.use import read_policy
 

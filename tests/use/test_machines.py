@@ -14,11 +14,11 @@ from tests.problems.gym.reaching import Reach
 from tests.runs.forging import forge
 
 import resetfree as rf
-from resetfree.core.arrays import pack
 from resetfree.core.errors import InvalidInput, RunError
-from resetfree.players.model_based.machine_model import TanhPolicy
+from resetfree.core.npz import pack
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode
+from resetfree.problems.tanh_policy import TanhPolicy
 from resetfree.runs.file.recorded import EpisodeBuffer, unpacked
 from resetfree.runs.file.runfile import connect, read_checkpoint
 from resetfree.show.cli import main

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.plain_tree import by_name, decode, encode, plan_digest
 from resetfree.game.contract import DualPlayer, Plan, PrimalPlayer, Round
@@ -24,7 +25,6 @@ from resetfree.game.loop import FEEDBACK, Game, begin, learn_round, make_plan, r
 from resetfree.problems.contract import Policy, Problem, State
 from resetfree.problems.features import Features
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Floats
 
 __all__ = ["Delay", "DelayedGame", "HeldPlan", "RecordedDelays", "begin_delayed", "make_plan", "play_delayed"]
 

@@ -1,4 +1,4 @@
-"""Players by family, one class per file, found by looking into the folders and at entry points: adding one is one file.
+"""Players by family, found by looking into the folders and at entry points: adding one is one file.
 
 tabular, linear, elimination, model_based, neural, dual    the families; the docstring of each says what to read first
 requirements, replay_buffer, suitability, given_episodes   what serves all families

@@ -3,13 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from importlib.util import find_spec
 from typing import Any
 
 from resetfree.core.errors import InvalidInput, NotCertifiable
+from resetfree.core.extras import NETWORKS
 from resetfree.core.settings import PositiveInt, check
-from resetfree.game.contract import Statement
-from resetfree.problems.contract import Problem
+from resetfree.game.capabilities import Partner, Suited
+from resetfree.game.contract import Plan, Round, Statement
+from resetfree.problems.contract import Episode, Problem
+
+# Learning from episodes that a player did not choose, for players whose update needs nothing else of a round.
+
+
+class TakesEpisodes:
+    """A primal player whose `update` uses the episode alone, and for which an episode of any policy is as good."""
+
+    update: Any
+
+    def absorb(self, state: Any, episode: Episode) -> Any:
+        """Learn from an episode of data."""
+        return self.update(state, given_round(episode))
+
+
+def given_round(episode: Episode, policy: Any = None) -> Round:
+    """An episode of data as a round before the first."""
+    plan = Plan(policy, 0.0, 0.0)
+    return Round(0, episode.start, 0.0, plan, episode=episode, cost_signal=float(episode.reset), exact=None)
+
+
+# What primal players share about the problems that suit them, for `auto`.
+
+AHEAD = 200  # steps that are planned ahead where states are vectors: danger may come slowly
+SENSORS, JOINTS = 60, 17  # numbers in a state and in an action up to which machines were tried
+LIFE = 100  # steps of a machine that are planned ahead
+CHARGE = 200.0  # for a reset of a machine: twice the most that these steps can earn
+MACHINE = {"planning": LIFE, "caution": 0.3, "population": 24, "rounds": 12, "starts": 24}  # found by trying
+
+
+def for_vectors(problem: Problem, rank: float, how: str) -> Suited | None:
+    """How a player that plans ahead suits a problem with bounded vectors for states; None for other problems.
+
+    A reset is charged the most that the steps planned can earn.  how: what the player does, as a part of a sentence.
+    """
+    if problem.actions.n is None or problem.n_states is not None or problem.low is None:
+        return None
+    ahead = max(AHEAD, problem.horizon)
+    charged = f"a reset is charged {ahead}, the most that {ahead} steps can earn"
+    why = f"states are vectors of {len(problem.low)}, and {charged}; {how}, {ahead} steps ahead"
+    return Suited(rank, why, Partner("constant-penalty", "realised", {"C": float(ahead)}), {"planning": ahead})
+
+
+def for_machines(problem: Problem, rank: float, how: str) -> Suited | None:
+    """How a player that searches in a model suits vectors for states and a box of actions; None for other problems.
+
+    how: what the player does, as a part of a sentence.
+    """
+    actions = problem.actions
+    if actions.n is not None or problem.n_states is not None or problem.low is None or not problem.stationary:
+        return None
+    why = f"states are vectors of {len(problem.low)} and actions {actions}; {how}, {LIFE} steps ahead, and a reset is "
+    why += f"charged {CHARGE:g}, twice the most that these can earn"
+    if len(problem.low) > SENSORS or actions.size > JOINTS:
+        why += f"; it was tried up to {SENSORS} and {JOINTS} numbers, and beyond expect long pauses and more resets"
+    if beyond_search(problem) and not networks_installed():
+        why += f"; for networks that take over, {NETWORKS}"
+    return Suited(rank, why, Partner("constant-penalty", "realised", {"C": CHARGE}), dict(MACHINE))
+
+
+def networks_installed() -> bool:
+    """Whether JAX and optax are; neither is imported."""
+    return all(find_spec(name) is not None for name in ("jax", "optax"))
+
+
+def beyond_search(problem: Problem) -> bool:
+    """Whether states are so long that a search in a fitted model takes long, and networks that take over may pay."""
+    return problem.low is not None and len(problem.low) > SENSORS
+
+
+def features_words(dimension: int, pooled: bool) -> str:
+    """Why players for features of pairs are chosen."""
+    data = "pooled over the steps, as the dynamics are stationary" if pooled else "one regression per step"
+    return f"features of dimension {dimension} are given, so one pair informs about others; {data}"
+
+
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def finite_states(problem: Problem, name: str) -> int:
@@ -40,13 +118,6 @@ def check_episodes(episodes: int, name: str) -> int:
     """K, for constants that must know it."""
     check(episodes, PositiveInt, f"'episodes' of {name}")
     return episodes
-
-
-def check_multiplier(lam: float) -> float:
-    """`lam` as a float; raises InvalidInput if it is no multiplier."""
-    if not (lam >= 0 and isfinite(lam)):
-        raise InvalidInput(f"A multiplier must be a finite number that is not negative. Got {lam} instead.")
-    return float(lam)
 
 
 def dyadic(lam: float, bound: float) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core import state
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Round
@@ -24,7 +25,6 @@ from resetfree.game.loop import Game
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.blueprint import Blueprint
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import playable
 from resetfree.problems.world import World
 from resetfree.runs.data.dataset import read_data, taught

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable, RunError
 from resetfree.game.capabilities import Decision
@@ -26,7 +27,6 @@ from resetfree.problems.continuum import Continuum, as_rows, continuum_behind, i
 from resetfree.problems.contract import Intervention, Note, Problem
 from resetfree.problems.fingerprint import fingerprint
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.registry import problems
 from resetfree.problems.world import find_world
 from resetfree.runs import showing

@@ -19,14 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.errors import InvalidInput
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.regret import Rounds, exact_rounds
-
-Ints = NDArray[np.int64]
 
 
 def delays(based_on: ArrayLike) -> Ints:

@@ -17,8 +17,8 @@ from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.dual.projected_gradient import ProjectedGradient
 from resetfree.players.linear.greedy_composite import GreedyComposite, composite_beta, largest_betas
 from resetfree.players.linear.lsvi_ucb_pp import WeightedLSVI
-from resetfree.players.linear.pair_features import features_of
 from resetfree.players.linear.perturbed_history import PerturbedHistory
+from resetfree.players.linear.regression import features_of
 from resetfree.players.method import Setting, own_methods
 from resetfree.players.requirements import dyadic
 from resetfree.players.testing.battery import check_primal

@@ -17,7 +17,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.algorithm1 import algorithm1
 from resetfree.players.linear.linear_ucb import LinearState, LinearUCB
-from resetfree.players.linear.pair_features import features_of
+from resetfree.players.linear.regression import features_of
 from resetfree.theory.oracle.dynamic_programming import evaluate
 from resetfree.theory.oracle.exact import Evaluator
 

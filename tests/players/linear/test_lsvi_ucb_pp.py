@@ -16,7 +16,7 @@ from resetfree.game.contract import Round
 from resetfree.game.loop import Game, begin, play
 from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.linear.lsvi_ucb_pp import WeightedLSVI
-from resetfree.players.linear.pair_features import features_of
+from resetfree.players.linear.regression import features_of
 from resetfree.players.testing.battery import check_primal
 from resetfree.players.testing.trial_problems import Scripted
 from resetfree.problems.contract import Episode

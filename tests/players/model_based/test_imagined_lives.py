@@ -11,13 +11,22 @@ from cmaes import CMA
 from numpy.typing import NDArray
 
 from resetfree.players.model_based import machine_search
-from resetfree.players.model_based.imagined_lives import SHARPNESS, Forecast, imagine, worth_and_slope
-from resetfree.players.model_based.machine_model import EXPECTED, FIRST, MachineModel, learned_caution
-from resetfree.players.model_based.machine_search import AT_REST, LONGER, MachineSearch, no_policy, unscaled_policy
+from resetfree.players.model_based.machine_model import (
+    EXPECTED,
+    FIRST,
+    SHARPNESS,
+    Forecast,
+    MachineModel,
+    imagine,
+    learned_caution,
+    worth_and_slope,
+)
+from resetfree.players.model_based.machine_search import AT_REST, LONGER, MachineSearch, unscaled_policy
 from resetfree.players.model_based.reset_judge import ResetJudge
 from resetfree.players.model_based.smooth_regression import Draws
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.tanh_policy import no_policy
 
 Floats = NDArray[np.float64]
 NEVER = 1 / (1 + np.exp(SHARPNESS))  # the probability of a reset in the gradient, where the judge knows of none

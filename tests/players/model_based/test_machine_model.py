@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from resetfree.game.replay_buffer import StoredRows
 from resetfree.players.model_based import machine_model, machine_search
-from resetfree.players.model_based.imagined_lives import imagine
 from resetfree.players.model_based.machine_model import (
     Experience,
     MachineModel,
     fit_machine,
+    imagine,
     latest_and_any,
     learned_caution,
 )
 from resetfree.players.model_based.machine_search import SAVABLE, MachineSearch, _starts
 from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge, walls
 from resetfree.players.model_based.smooth_regression import Draws, draw_functions
-from resetfree.players.replay_buffer import StoredRows
 
 Floats = NDArray[np.float64]
 LIMIT = 1.0  # of the first sensor

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import resetfree as rf
 from resetfree.core import state as saving
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable, ResetFreeError
 from resetfree.game.contract import Plan, Round
+from resetfree.game.replay_buffer import NO_ACTION
 from resetfree.players.model_based.choice_search import (
     FAR,
     ChoiceSearchState,
@@ -28,9 +30,7 @@ from resetfree.players.model_based.choice_search import (
     judge,
 )
 from resetfree.players.model_based.model_search import ModelSearch
-from resetfree.players.replay_buffer import NO_ACTION
 from resetfree.problems.contract import Episode
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.stepping import Step, SteppedProblem
 
 PUSH = np.array([[0.0, -0.1], [0.0, 0.0], [0.0, 0.1]])  # what each action adds to (place, speed)

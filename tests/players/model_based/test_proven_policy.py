@@ -14,12 +14,12 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.state import load
 from resetfree.game.contract import Plan, Round
 from resetfree.players.model_based import machine_search
-from resetfree.players.model_based.imagined_lives import Forecast
-from resetfree.players.model_based.machine_model import TanhPolicy
+from resetfree.players.model_based.machine_model import Forecast
 from resetfree.players.model_based.machine_search import GAIN, GENTLE, LONG, LOSS, NOTHING, MachineSearchState
 from resetfree.players.model_based.model_search import ModelSearch
 from resetfree.players.testing.trial_problems import snapshot
 from resetfree.problems.contract import Episode
+from resetfree.problems.tanh_policy import TanhPolicy
 
 PLAYER, STEPS = ModelSearch(), 100
 ENOUGH = -(-LONG // (STEPS + 1))  # episodes after which a life is long: each has a row more than steps

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge, walls
-from resetfree.players.model_based.slants_and_rings import SENSORS, Ring, Slant, across_two
+from resetfree.players.model_based.reset_judge import SENSORS, ResetJudge, Ring, Slant, across_two, fit_judge, walls
 
 Floats = NDArray[np.float64]
 

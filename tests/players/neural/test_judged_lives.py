@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge
-from resetfree.players.neural.judged_lives import Calibration, Correction, dealt, fit_correction, judge_lives
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.players.neural.network_search import Calibration, Correction, dealt, fit_correction, judge_lives
 
 SENSORS = 12
 

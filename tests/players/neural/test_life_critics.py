@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 from tests.players.neural.toy_lives import f32, idle, nothing_beyond, toy, toy_scene
 
-from resetfree.players.neural.life_critics import (
+from resetfree.players.neural.world_model import (
     TRACE,
+    Path,
+    Scene,
+    action_of,
     compare,
     fresh_critics,
+    imagine,
     improve,
     learn_values,
     opinions,
@@ -21,7 +25,6 @@ from resetfree.players.neural.life_critics import (
     values,
     whole_lives,
 )
-from resetfree.players.neural.network_model import Path, Scene, action_of, imagine
 
 DISCOUNT = 0.9
 CLOSE = 0.02  # of what critics say, which lies in [0, 1]

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target, small
 
+from resetfree.game.replay_buffer import no_rows
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.model_based.machine_search import no_policy
-from resetfree.players.neural.imagined_ensemble import (
+from resetfree.players.neural.mbpo import (
     LEAST_LOG_VARIANCE,
     LEAST_SCALE,
+    MBPO,
     Scales,
     fall_odds,
     fit,
@@ -23,12 +24,10 @@ from resetfree.players.neural.imagined_ensemble import (
     moves,
     scales_of,
 )
-from resetfree.players.neural.mbpo import MBPO
-from resetfree.players.neural.networks import uniform_layers
-from resetfree.players.neural.replay_batches import Batch, replayed
-from resetfree.players.replay_buffer import no_rows
+from resetfree.players.neural.networks import Batch, replayed, uniform_layers
 from resetfree.players.testing.trial_problems import PUSH, played
 from resetfree.problems.contract import simulate
+from resetfree.problems.tanh_policy import no_policy
 
 UNIT = Scales(*(np.asarray(one, dtype=np.float32) for one in (0, 1, 1, -9, 9, 0, 1, -9, 9, 0)))
 

@@ -11,8 +11,8 @@ import pytest
 from scipy.special import ndtri
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.neural.actor_critic import draw_actions, squashed_log
 from resetfree.players.neural.networks import forward, orthogonal_layers, policy_of, rectified, uniform_layers
+from resetfree.players.neural.sac import draw_actions, squashed_log
 from resetfree.problems.action_spaces import Box
 
 BOX = Box([-2.0, 0.0], [2.0, 1.0])

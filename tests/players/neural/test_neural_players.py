@@ -77,7 +77,6 @@ def test_networks_that_grow_without_bound_are_reported() -> None:
 @pytest.mark.parametrize("missing", ["jax", "optax"])
 def test_what_is_not_installed_is_named_with_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "resetfree.players.neural.actor_critic", raising=False)
     with pytest.raises(InvalidInput, match=r'needs JAX and optax.*pip install "resetfree\[neural\]"'):
         SAC().init(Target(), 5, 0)
 

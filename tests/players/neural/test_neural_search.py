@@ -21,17 +21,16 @@ import resetfree as rf
 from resetfree.core.errors import InvalidInput
 from resetfree.core.state import dump, load, replay
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.model_based.machine_model import TanhPolicy
 from resetfree.players.model_based.reset_judge import ResetJudge, fit_judge
 from resetfree.players.neural import network_search as word
-from resetfree.players.neural.judged_lives import judge_lives
-from resetfree.players.neural.life_critics import compare, improve, worth
-from resetfree.players.neural.network_model import Imagined, action_of, stepped
+from resetfree.players.neural.network_search import judge_lives
 from resetfree.players.neural.neural_search import NeuralSearch, gate
 from resetfree.players.neural.skip_policy import SkipPolicy, skip_policy
+from resetfree.players.neural.world_model import Imagined, action_of, compare, improve, stepped, worth
 from resetfree.players.testing.trial_problems import played, same, same_round, saved_and_loaded, snapshot
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
+from resetfree.problems.tanh_policy import TanhPolicy
 from resetfree.show.cli.run import summary
 from resetfree.show.cli.run_summary import show
 from resetfree.show.report.html.groups import collect

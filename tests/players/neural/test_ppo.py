@@ -13,10 +13,17 @@ from tests.players.neural.small_networks import Target, episode, feed, small
 from resetfree.core import state as saving
 from resetfree.core.errors import InvalidInput
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.neural.networks import forward
-from resetfree.players.neural.policy_gradient import Clipping, Played, clipped_loss, fresh_policy_gradient
-from resetfree.players.neural.ppo import PPO, advantages, goes_on, minibatches
-from resetfree.players.neural.replay_batches import Batch
+from resetfree.players.neural.networks import Batch, forward
+from resetfree.players.neural.ppo import (
+    PPO,
+    Clipping,
+    Played,
+    advantages,
+    clipped_loss,
+    fresh_policy_gradient,
+    goes_on,
+    minibatches,
+)
 from resetfree.players.testing.trial_problems import played
 from resetfree.problems.contract import Episode
 

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from tests.players.neural.small_networks import Target, episode, feed, small
 
+from resetfree.game.replay_buffer import no_rows
 from resetfree.players.dual.constant_penalty import ConstantPenalty
-from resetfree.players.neural.actor_critic import Learning, improve, squashed_log, target, wanted_values
-from resetfree.players.neural.networks import forward, rectified
-from resetfree.players.neural.replay_batches import Batch, replayed
-from resetfree.players.neural.sac import SAC
+from resetfree.players.neural.networks import Batch, forward, rectified, replayed
+from resetfree.players.neural.sac import SAC, TOGETHER, Learning, improve, squashed_log, target, wanted_values
 from resetfree.players.neural.sac_lagrangian import SACLagrangian
-from resetfree.players.neural.soft_players import TOGETHER
-from resetfree.players.replay_buffer import no_rows
 from resetfree.players.testing.trial_problems import PUSH, Plane, played
 from resetfree.problems.stepping import Step
 

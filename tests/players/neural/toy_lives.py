@@ -7,9 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from resetfree.players.neural.life_critics import fresh_critics
-from resetfree.players.neural.network_model import Manner, NetworkModel, Scene, fresh_model
 from resetfree.players.neural.skip_policy import first_actor
+from resetfree.players.neural.world_model import Manner, NetworkModel, Scene, fresh_critics, fresh_model
 
 
 def f32(*numbers: Any) -> Any:

@@ -23,9 +23,8 @@ from resetfree.players.dual.virtual_queue import VirtualQueue
 from resetfree.players.linear.ghosh_softmax import GhoshSoftmax
 from resetfree.players.method import Method, Setting, own_methods
 from resetfree.players.tabular.counts import Counted
-from resetfree.players.tabular.opdop import Opdop
+from resetfree.players.tabular.mirror import Opdop, OptPrimalDual
 from resetfree.players.tabular.opt_cmdp import OptCmdp, OptCmdpState
-from resetfree.players.tabular.opt_primal_dual import OptPrimalDual
 from resetfree.players.tabular.triple_q import TripleQ
 from resetfree.players.testing.trial_problems import Scripted, corners
 from resetfree.problems.contract import Episode

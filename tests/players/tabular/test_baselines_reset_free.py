@@ -23,12 +23,8 @@ from resetfree.players.dual.constant_penalty import ConstantPenalty
 from resetfree.players.linear.mdp_exp2 import MdpExp2, estimates
 from resetfree.players.linear.olsvi_fh import OlsviFH
 from resetfree.players.method import Method, Setting, own_methods
-from resetfree.players.tabular.constant_safe import ConstantSafe
-from resetfree.players.tabular.leave_no_trace import LeaveNoTrace
-from resetfree.players.tabular.medal import Medal, matching_reward
-from resetfree.players.tabular.one_step_shield import OneStepShield
-from resetfree.players.tabular.oracle_shield import OracleShield
-from resetfree.players.tabular.reset_free import epsilon_greedy, learn_backwards
+from resetfree.players.tabular.reset_free import LeaveNoTrace, Medal, epsilon_greedy, learn_backwards, matching_reward
+from resetfree.players.tabular.shields import ConstantSafe, OneStepShield, OracleShield
 from resetfree.players.tabular.slucb_qvi import SlucbQvi, best_mixture, known_safe, without_safe_action
 from resetfree.players.tabular.ucrl2 import UCRL2, best_in_ball
 from resetfree.players.tabular.uniform import Uniform

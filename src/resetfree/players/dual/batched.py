@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from resetfree.players.batched.tables import take
+from resetfree.players.batched.passes import take
 
 Given: TypeAlias = dict[str, Any]
 

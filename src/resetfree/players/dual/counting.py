@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from resetfree.core.settings import Positive
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.batched.form import BatchedForm
+from resetfree.players.batched import BatchedForm
 from resetfree.problems.contract import Problem, State
 
 

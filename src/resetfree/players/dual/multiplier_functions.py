@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Round, Statement
 from resetfree.players.requirements import check_episodes
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, ConvexSet, OrthantBall, SumOfSquaresBall, for_features, unsvec
 
 Theta: TypeAlias = Any  # a float on a Line, an array [d'] in a Space

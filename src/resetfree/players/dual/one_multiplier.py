@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.contract import DualPlayer, Plan, Round, Statement
-from resetfree.players.batched.form import BatchedForm
+from resetfree.players.batched import BatchedForm
 from resetfree.players.dual.multiplier_functions import bounded, root, signal
 from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State

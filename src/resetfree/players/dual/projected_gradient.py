@@ -12,16 +12,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory, OnlineBound
 from resetfree.game.contract import Round, Statement
-from resetfree.players.batched.form import BatchedForm
+from resetfree.players.batched import BatchedForm
 from resetfree.players.dual.function_players import FunctionPlayer, FunctionState
 from resetfree.players.dual.multiplier_functions import SLACK, FeasibleSet, Line, Space, bounded, signal, square_over
 from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.sets import Ball, OrthantBall
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import Count, NonNegative, PositiveBound
 from resetfree.game.capabilities import Comparator, DualHistory
@@ -19,7 +20,6 @@ from resetfree.game.contract import DualPlayer, Plan, Round, Statement
 from resetfree.players.dual.multiplier_functions import bounded, root
 from resetfree.players.requirements import bound_of
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(slots=True)

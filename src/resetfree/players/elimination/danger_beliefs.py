@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.players.elimination.landings import Landings
 from resetfree.players.elimination.rule_beliefs import LOG_MIX, Cells, believe, note, weigh
 from resetfree.players.elimination.rule_class import Rules
-from resetfree.players.tabular.count_planning import TIE
-from resetfree.players.tabular.count_players import CountState
-from resetfree.problems.finite.transitions import Floats
+from resetfree.players.tabular.count_players import TIE, CountState
 
 MOST_STAYS = 16  # survivals of one pair that count; in between, those at powers of two
 EXCEPTIONS = 0.75  # the largest belief about a pair before it survives, by the rules

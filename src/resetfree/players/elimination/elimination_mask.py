@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
-from resetfree.problems.finite.transitions import Bools, Floats
 
 
 def masked(policy: Floats, allowed: Bools) -> Floats:

@@ -10,8 +10,7 @@ from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState, is_endless, no_sets
 from resetfree.players.requirements import check_episodes
-from resetfree.players.tabular.count_planning import BERNSTEIN, HOEFFDING, Bonus
-from resetfree.players.tabular.count_players import Ties, multiplier, noise_of, union_bound
+from resetfree.players.tabular.count_players import BERNSTEIN, HOEFFDING, Bonus, Ties, multiplier, noise_of, union_bound
 from resetfree.players.tabular.large_problems import begin
 from resetfree.problems.contract import Problem, State
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from resetfree.core.arrays import Bools
 from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
 from resetfree.game.contract import Plan, Round
-from resetfree.players.tabular.action_values import Counts
-from resetfree.players.tabular.count_planning import Bonus
-from resetfree.players.tabular.count_players import CountState
+from resetfree.players.tabular.count_players import Bonus, CountState
+from resetfree.players.tabular.counts import Counts
 from resetfree.players.tabular.large_problems import Bad, LargeCounts
-from resetfree.players.tabular.visited import STATES
+from resetfree.players.tabular.sparse_counts import STATES
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Bools
 
 
 def no_sets(

@@ -12,8 +12,8 @@ from math import exp, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
-from resetfree.problems.finite.backward import Bools, Floats
 
 Numbers = NDArray[np.int32]
 BAD, GOOD = 0.25, 0.75  # of the Beta distribution

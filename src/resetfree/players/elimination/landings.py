@@ -16,6 +16,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.players.elimination.landing_beliefs import Numbers, believe_places, danger_of_pairs, tally
 from resetfree.players.elimination.rule_class import (
     Feature,
@@ -27,7 +28,6 @@ from resetfree.players.elimination.rule_class import (
     within_features,
 )
 from resetfree.problems.factors import Factor, has_factors
-from resetfree.problems.finite.transitions import Bools, Floats
 
 LIKELY = 0.9  # belief from which a place counts as that of a fall that was not shown
 PASSES = 3  # over falls that share places

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.game.contract import Plan, Round
 from resetfree.players.elimination.danger_beliefs import HALF
 from resetfree.players.elimination.elimination_sets import LargeEliminationState, doubled
 from resetfree.players.elimination.landing_beliefs import SELDOM
 from resetfree.players.elimination.landings import Edges, Landings
-from resetfree.players.tabular.count_planning import TIE, Bonus
-from resetfree.players.tabular.lazy_plans import Held
-from resetfree.players.tabular.visited import NEWS, ROWS, STATES
+from resetfree.players.tabular.count_players import TIE, Bonus
+from resetfree.players.tabular.large_problems import Held
+from resetfree.players.tabular.sparse_counts import NEWS, ROWS, STATES
 from resetfree.problems.contract import State
 from resetfree.problems.factors import Factors
-from resetfree.problems.finite.transitions import Bools, Floats
 
 OFTEN = 8  # one of so many plans is that of the counts
 FIRM = 0.999  # the largest belief about a pair before it is tried: slips are rare

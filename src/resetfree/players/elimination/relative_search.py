@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.players.elimination.landings import Landings
-from resetfree.players.tabular.action_values import Counts
-from resetfree.players.tabular.count_planning import TIE
-from resetfree.players.tabular.count_players import CountState
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.players.tabular.count_players import TIE, CountState
+from resetfree.players.tabular.counts import Counts
 
 OFTEN = 1000  # times that an effect counts as seen: no bonus to speak of
 

@@ -12,8 +12,8 @@ from math import exp
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
-from resetfree.problems.finite.backward import Bools, Floats
 
 Cells = NDArray[np.int32]
 RHO = np.array([1.0, 1.0, 1.0 / 3.0, 0.1])  # the chance of a fall from a fatal cell

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.players.elimination.rule_beliefs import LOG_MIX, LOG_P0, P0, RHO, Cells
 from resetfree.problems.factors import NONE, Factor, Factors, has_factors
-from resetfree.problems.finite.transitions import Bools, Floats
 
 Values = NDArray[np.int64]
 LARGEST = 3_000_000  # entries of all partitions: a group of rules that does not fit is left out

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.game.capabilities import DangerMap, Decision, Partner, Suited
 from resetfree.game.contract import Plan, Round
 from resetfree.players.elimination.danger_beliefs import DOUBT, HALF, Beliefs
@@ -25,11 +26,10 @@ from resetfree.players.elimination.large_rules import LargeRuleState
 from resetfree.players.elimination.relative_search import all_alike, filled, mean_pay
 from resetfree.players.elimination.rule_beliefs import cautious_sets, least_suspect
 from resetfree.players.elimination.rule_class import in_words, rows_of, rules_of
-from resetfree.players.given_episodes import TakesEpisodes
-from resetfree.players.tabular.count_planning import TIE, Bonus
+from resetfree.players.requirements import TakesEpisodes
+from resetfree.players.tabular.count_players import TIE, Bonus
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.factors import Factors, has_factors
-from resetfree.problems.finite.transitions import Bools, Floats
 
 Moves: TypeAlias = Literal["pairs", "relative"]
 LARGEST = 2_000_000  # pairs up to which `auto` takes it: beliefs are kept about each

@@ -12,7 +12,7 @@ from resetfree.game.capabilities import Partner, Suited
 from resetfree.players.elimination.elimination_players import EliminationPlayer
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
 from resetfree.players.elimination.twin_danger import SharedState
-from resetfree.players.given_episodes import TakesEpisodes
+from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import Problem
 
 

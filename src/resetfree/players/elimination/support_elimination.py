@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from resetfree.game.capabilities import Partner, Suited
-from resetfree.players.batched.form import BatchedForm
+from resetfree.players.batched import BatchedForm
 from resetfree.players.elimination.elimination_players import EliminationPlayer
 from resetfree.players.elimination.elimination_sets import EliminationState
-from resetfree.players.given_episodes import TakesEpisodes
 from resetfree.players.method import Method, penalised
+from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import Problem
 
 
@@ -30,7 +30,7 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
     nowhere, so all are free there: none can be reset, and pi* may take one that is unsafe at every other step.
 
     Large problems: the sets follow the news of each episode (new edges, a new reset state, and the predecessors of what
-    turned bad), and the plan goes only where the episode can be (`lazy_plans`): both equal those of passes over
+    turned bad), and the plan goes only where the episode can be (`large_problems`): both equal those of passes over
     everything, so both guarantees are kept. Planning only when some pair was tried twice as often would keep them
     too, since the sets do not wait for a plan, but it saves nothing here: as long as there is much to see, every
     episode tries some pair for the first time, and afterwards a plan costs less than the episode.
@@ -64,7 +64,7 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same counts and sets in every row."""
-        from resetfree.players.tabular.batched_optimistic import Optimistic, learned_ties
+        from resetfree.players.tabular.batched import Optimistic, learned_ties
 
         ties, fresh = learned_ties(self.name, self.ties), cast(EliminationState, self.init(problem, episodes, 0))
         data, layers = fresh.data, len(fresh.allowed)

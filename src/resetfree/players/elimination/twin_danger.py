@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools
 from resetfree.game.contract import Plan, Round
 from resetfree.players.elimination.elimination_sets import EliminationState, doubled
-from resetfree.players.tabular.count_planning import TIE, Bonus
-from resetfree.players.tabular.count_players import CountState
+from resetfree.players.tabular.count_players import TIE, Bonus, CountState
 from resetfree.problems.contract import State
-from resetfree.problems.finite.transitions import Bools
 
 DOUBT = 0.05  # a pair is no longer suspected if a pair like the twins that fell would have survived so with this chance
 PATIENCE = 2  # a test waits 2 to the power of this times 1 + m

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.game.capabilities import Suited
 from resetfree.game.contract import Statement
@@ -25,7 +26,6 @@ from resetfree.players.linear.linear_ucb import LinearUCB
 from resetfree.players.method import Build, Method, against
 from resetfree.players.requirements import no_margin
 from resetfree.problems.contract import Problem
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass(frozen=True)

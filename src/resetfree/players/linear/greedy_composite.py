@@ -12,21 +12,27 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability
 from resetfree.core.state import require
 from resetfree.game.capabilities import Partner, Proof, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.batched.form import BatchedForm
-from resetfree.players.given_episodes import TakesEpisodes
-from resetfree.players.linear.continuum_players import ContinuumState, no_states, on_continuum, plans_rarely
-from resetfree.players.linear.pair_features import dimension_of, longer_than_one
-from resetfree.players.linear.ridge_players import HasRidge, Samples, Switching, add, doubled, no_samples
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.batched import BatchedForm
+from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
+from resetfree.players.linear.regression import (
+    HasRidge,
+    Samples,
+    Switching,
+    add,
+    dimension_of,
+    doubled,
+    longer_than_one,
+    no_samples,
+)
 from resetfree.players.method import Build, Method, against
-from resetfree.players.requirements import bound_of, check_multiplier, covered_unless, dyadic, pooled_lacks
-from resetfree.players.suitability import features_words
+from resetfree.players.requirements import TakesEpisodes, bound_of, covered_unless, dyadic, features_words, pooled_lacks
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.cover_widths import COVER, CoverWidth, cover_betas, cover_width
 from resetfree.theory.proved_widths import CORNERS, DeterminantWidth, determinant_betas, determinant_width
 
@@ -89,7 +95,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
       the multiplier, rounded up to one of 0, 1, 2, 4, ... B, is another than in the last plan. It keeps one plan: a
       multiplier that moves to and fro between levels is planned for each time. None is "every" on finite states, and
       "rare" on a continuum of them: there transitions are stored, a reset alone is no reason to plan, and a plan is
-      kept for each level (`continuum_players`), so that the cost of an episode does not grow with their number.
+      kept for each level (`continuum`), so that the cost of an episode does not grow with their number.
     Among actions whose Q is equal (to 1e-9) the one of smallest width is played: the one that was tried most.
 
     >>> import resetfree as rf
@@ -218,8 +224,7 @@ class GreedyComposite(TakesEpisodes, HasRidge, PrimalPlayer[AnyState]):
             raise InvalidInput(
                 "The 'width' of greedy-composite must be tuned or theory in the batched engine. Got 'proved' instead."
             )
-        from resetfree.players.linear.batched_greedy import Greedy
-        from resetfree.players.linear.batched_ridge import ridge_of
+        from resetfree.players.linear.batched import Greedy, ridge_of
 
         if self.switching == "rare":
             raise InvalidInput(

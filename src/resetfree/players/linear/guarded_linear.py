@@ -13,21 +13,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Positive
 from resetfree.game.capabilities import Partner, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import make_player
 from resetfree.players.elimination.elimination_sets import EliminationState, LargeEliminationState
-from resetfree.players.given_episodes import TakesEpisodes
-from resetfree.players.linear.composite import plan_among
-from resetfree.players.linear.ridge_players import Samples, add, no_samples
-from resetfree.players.requirements import check_multiplier
-from resetfree.players.suitability import features_words
+from resetfree.players.linear.regression import Samples, add, no_samples
+from resetfree.players.linear.ridge import plan_among
+from resetfree.players.requirements import TakesEpisodes, features_words
 from resetfree.players.tabular.count_players import whole_size
 from resetfree.players.tabular.sparse_counts import SMALL
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
 
 RIDGE = 0.01
 WIDTH = 0.1  # of the lower bound on danger

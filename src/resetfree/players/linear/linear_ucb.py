@@ -13,28 +13,32 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative, Positive, Probability, Range
 from resetfree.game.capabilities import Partner, PlanAges, PrimalRegretBound, Proof, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.batched.form import BatchedForm
-from resetfree.players.given_episodes import given_round
-from resetfree.players.linear.continuum_players import ContinuumState, no_states, on_continuum, plans_rarely
-from resetfree.players.linear.determinant_states import DeterminantState, whole_pass
-from resetfree.players.linear.interval_states import IntervalState
-from resetfree.players.linear.lazy_softmax import Widths
-from resetfree.players.linear.pair_features import dimension_of, is_one_hot, longer_than_one
-from resetfree.players.linear.proved_linear import Covers, Determinants, Intervals
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.batched import BatchedForm
+from resetfree.players.linear.continuum import ContinuumState, no_states, on_continuum, plans_rarely
+from resetfree.players.linear.proved import Covers, Determinants, DeterminantState, Intervals, IntervalState, whole_pass
+from resetfree.players.linear.regression import (
+    HasRidge,
+    Regressed,
+    Switching,
+    dimension_of,
+    is_one_hot,
+    longer_than_one,
+    no_regression,
+    regression_size,
+)
 from resetfree.players.linear.ridge import learn_episode
-from resetfree.players.linear.ridge_players import HasRidge, Regressed, Switching, no_regression, regression_size
 from resetfree.players.method import Build, Kind, Method, against, penalised
-from resetfree.players.requirements import bound_of, check_multiplier, covered_unless, dyadic, sizes
-from resetfree.players.suitability import features_words
+from resetfree.players.requirements import bound_of, covered_unless, dyadic, features_words, given_round, sizes
 from resetfree.players.tabular.counts import mark_reset
-from resetfree.players.tabular.lazy_plans import SoftmaxPass
+from resetfree.players.tabular.large_problems import SoftmaxPass
+from resetfree.players.tabular.lazy_passes import Widths
 from resetfree.players.tabular.sparse_counts import SMALL, SeenCounts
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.delay import delays, doubled_rounds
 from resetfree.theory.widths import paper_beta, softmax_alpha, theory_beta
 
@@ -121,10 +125,10 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
       4, ... B; "every" plans in every episode; None for "rare" on a continuum of states, and "every" elsewhere.
 
     On a continuum of states the problem has features of pairs (`Problem.pairs`): transitions are stored, and a pass
-    reads all of them (`continuum_players`), so that "every" costs O(k) in episode k and "rare" the same in all.
+    reads all of them (`continuum`), so that "every" costs O(k) in episode k and "rare" the same in all.
 
     Large problems without features: one-hot features make the regression a matter of counts, and the pass goes only
-    where the episode can be (`lazy_plans`): exactly the same algorithm, in time and memory of what was seen. Each
+    where the episode can be (`large_problems`): exactly the same algorithm, in time and memory of what was seen. Each
     episode is planned: its multiplier and data enter its policy, and the theorem is about that policy, so
     switching rarely is not used here (`greedy-composite` and `lsvi-ucb-pp` have proofs for it). `lagged` is not for
     large problems: it needs the old policy everywhere.
@@ -341,8 +345,7 @@ class LinearUCB(HasRidge, PrimalPlayer[AnyState]):
         """The same regression and softmax in every row."""
         if self.width == "proved":
             raise InvalidInput(NO_BATCH)
-        from resetfree.players.linear.batched_ridge import ridge_of
-        from resetfree.players.linear.batched_softmax import Softmax
+        from resetfree.players.linear.batched import Softmax, ridge_of
 
         ridge, phi = ridge_of(problem, self.pooled)
         beta_r, beta_c = self.betas(problem, episodes)

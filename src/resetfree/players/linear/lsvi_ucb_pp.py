@@ -11,17 +11,22 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import NonNegative, Positive
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.linear.composite import choose, expect_composite, mark_known
-from resetfree.players.linear.pair_features import dimension_of
-from resetfree.players.linear.ridge import Regression, expect
-from resetfree.players.linear.ridge_players import HasRidge, Samples, Switching, doubled, no_samples, remember
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.linear.regression import (
+    HasRidge,
+    Samples,
+    Switching,
+    dimension_of,
+    doubled,
+    no_samples,
+    remember,
+)
+from resetfree.players.linear.ridge import Regression, choose, expect, expect_composite, mark_known
 from resetfree.players.method import Build, Method, penalised
-from resetfree.players.requirements import check_multiplier
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Bools, Floats, Ints
 
 
 class Pass(NamedTuple):

@@ -19,14 +19,15 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import NonNegative, Range
 from resetfree.core.state import require
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.linear.pair_features import features_of
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.linear.regression import features_of
 from resetfree.players.method import Method, free_and_penalised
-from resetfree.players.requirements import check_multiplier, sizes
+from resetfree.players.requirements import sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats, exponential_weights
+from resetfree.problems.finite.backward import exponential_weights
 
 
 @dataclass

@@ -22,16 +22,16 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Range
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.linear.pair_features import features_of
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.linear.regression import features_of
 from resetfree.players.linear.ridge import Regression, empty, expect, learn_episode
 from resetfree.players.method import Method, free_and_penalised
-from resetfree.players.requirements import check_multiplier, check_restarts, sizes
+from resetfree.players.requirements import check_restarts, sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
-from resetfree.players.linear.composite import choose, cost_bonus
-from resetfree.problems.finite.backward import Bools, Floats, Ints
+from resetfree.players.linear.ridge import choose, cost_bonus
 
 
 @jit

@@ -10,15 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.settings import NonNegative, Positive, PositiveInt
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.given_episodes import TakesEpisodes
-from resetfree.players.linear.pair_features import dimension_of
-from resetfree.players.linear.ridge_players import HasRidge, Samples, add, no_samples
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.linear.regression import HasRidge, Samples, add, dimension_of, no_samples
 from resetfree.players.method import Method, penalised
-from resetfree.players.requirements import check_multiplier
+from resetfree.players.requirements import TakesEpisodes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

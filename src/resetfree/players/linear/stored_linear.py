@@ -13,30 +13,29 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.core.state import require, within
 from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.given_episodes import TakesEpisodes
-from resetfree.players.linear.ridge_players import HasRidge, Switching
-from resetfree.players.linear.stored_linear_kernel import decide, plan_stored
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.replay_buffer import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
+from resetfree.players.linear.regression import HasRidge, Switching
 from resetfree.players.linear.stored_ridge import (
     Ridge,
     add_rows,
+    decide,
     features_of_rows,
     fit,
     log_dets,
     no_ridge,
+    plan_stored,
     use_features,
 )
-from resetfree.players.replay_buffer import NO_ACTION, StoredRows, check_pooling, no_rows, vectors
-from resetfree.players.requirements import check_multiplier
-from resetfree.players.suitability import for_vectors
+from resetfree.players.requirements import TakesEpisodes, for_vectors
 from resetfree.problems.contract import ChoicePolicy, Problem, State
 from resetfree.problems.features import FeatureMap, Features
-from resetfree.problems.finite.backward import Floats, Ints
 
 MOST_FEATURES = 2000  # matrices of this many features squared are inverted in seconds
 SHARE = 0.05  # by which log det grows per feature between two plans, by default

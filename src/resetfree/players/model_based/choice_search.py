@@ -15,13 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.compiled import jit
 from resetfree.core.state import require, within
+from resetfree.game.replay_buffer import NO_ACTION, StoredRows, vectors
 from resetfree.players.model_based.search_state import LEAST_SPREAD, SearchSettings, SearchState
-from resetfree.players.replay_buffer import NO_ACTION, StoredRows, vectors
 from resetfree.problems.contract import ChoicePolicy, State
 from resetfree.problems.features._scaling import Scaling, fit_scaling
-from resetfree.problems.finite.transitions import Bools, Floats
 
 GONE = 1e-6  # a life whose probability of still going on is smaller has ended
 FAR = 50.0  # where z is cut if not at the bounds of states: a model that diverges predicts nothing

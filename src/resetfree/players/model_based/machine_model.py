@@ -6,21 +6,17 @@ dynamics; theta [A, D + 1] a policy, a = tanh(theta.(z, 1)); P steps planned ahe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.state import require
-from resetfree.players.model_based.reset_judge import NARROW, ResetJudge, fit_judge, walls
-from resetfree.players.model_based.slants_and_rings import across_two
-from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Draws, draw_functions
-from resetfree.problems.action_spaces import from_unit
-from resetfree.problems.contract import Policy, State
+from resetfree.core.arrays import Bools, Floats
+from resetfree.players.model_based.reset_judge import NARROW, ResetJudge, across_two, fit_judge, walls
+from resetfree.players.model_based.smooth_regression import JUMP, LEAST_GAP, Basis, Draws, draw_functions
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Bools, Floats
 
 FAR = 30.0  # where z is cut: a model that diverges predicts nothing
 BEYOND = 0.25  # a step may be larger than any seen by this part of their range
@@ -29,36 +25,6 @@ FELL = 256  # latest reset states that it learns from
 STILL = 1e-6  # a sensor with a relative deviation below this never moved
 FIRST = 20  # states that make the first box
 EXPECTED = 10.0  # resets, and widths lived in outside of the box, that are taken for seen before there are any
-
-
-@dataclass
-class TanhPolicy(Policy):
-    """The action middle + half tanh(weight.s + offset) of a box; without weights, any one in `reach` of the middle."""
-
-    kind = "TanhPolicy"
-    axes: ClassVar[dict[str, str]] = {"weight": "AD", "offset": "A", "low": "A", "high": "A"}
-    stationary = True
-    weight: Floats  # [A, D]
-    offset: Floats  # [A]
-    low: Floats = field(metadata={"fixed": True})  # [A] the box
-    high: Floats = field(metadata={"fixed": True})  # [A]
-    reach: float = 1.0  # part of the box
-
-    def check_loaded(self) -> None:
-        """Raise InvalidInput unless it has a box."""
-        require((self.low <= self.high).all(), "policy must have a box of actions")
-        require(0.0 <= self.reach <= 1.0, "policy must reach a part of its box")
-
-    def same_as(self, other: TanhPolicy) -> bool:
-        """Whether it acts like another one in the same box."""
-        return np.array_equal(self.weight, other.weight) and np.array_equal(self.offset, other.offset)
-
-    def act(self, h: int, s: State, u: Any) -> Floats:
-        """[A] the action, the same at every step."""
-        if not self.weight.any():
-            return from_unit(self.reach * (2.0 * np.asarray(u) - 1.0), self.low, self.high)
-        pushed = np.tanh(self.weight @ np.atleast_1d(np.asarray(s, dtype=np.float64)) + self.offset)
-        return from_unit(pushed, self.low, self.high)
 
 
 class Experience(NamedTuple):
@@ -178,3 +144,192 @@ def learned_caution(lived: Floats, resets: int, caution: float) -> float:
     low, high = np.minimum.accumulate(lived)[:-1], np.maximum.accumulate(lived)[:-1]
     outside = np.clip(beyond(lived[1:], low, high).max(axis=1), 0.0, 1.0)[FIRST:]
     return caution * (EXPECTED + resets) / (EXPECTED + float(outside.sum()))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+ASIDE = 60  # steps of one life that could be imagined in the time which a step of all takes besides
+GONE = 1e-3  # a life that is less likely than this to go on has ended
+SHARPNESS = 10.0  # of the judge's logit where a gradient is needed: the judge itself says yes or no and has none
+LARGEST = 30.0  # logits are cut there, so that nothing overflows
+
+
+class Forecast(NamedTuple):
+    """What imagined lives come to, of m policies from n starts."""
+
+    reward: Floats  # [m, n] expected sum
+    reset: Floats  # [m, n] probability of a reset
+    effort: int = 0  # steps of lives that were imagined, and ASIDE for each step of all
+
+    def worth(self, lam: float) -> Floats:
+        """[m] of each policy."""
+        return np.asarray((self.reward - lam * self.reset).mean(axis=1))
+
+
+def imagine(model: MachineModel, theta: Floats, starts: Floats, noise: Floats) -> Forecast:
+    """Lives of m policies theta [m, A, D + 1] from n starts [n, D], on the scale of z.
+
+    noise: [P, n, D] standard normal numbers, the same for every policy, so that all are compared on the same luck.
+    Lives that have ended are not imagined further.
+    """
+    m, (n, size) = len(theta), starts.shape
+    order = _by_draw(model, n)
+    policy, start = np.tile(np.arange(m), n), np.repeat(order, m)
+    draw = start % len(model.steps.weight)
+    survives, earned = np.ones(m * n), np.zeros(m * n)
+    on, z, alive, reward, effort = np.arange(m * n), starts[start], np.ones(m * n), np.zeros(m * n), 0
+    mine, rows, reached = theta[policy], model.steps.rows_of(draw), model.outside(z)
+    for luck in noise:
+        effort += len(on) + ASIDE
+        action = np.tanh(np.einsum("nad,nd->na", mine[:, :, :size], z) + mine[:, :, size])
+        x = np.concatenate([z, action], axis=1)
+        outputs = [fit.values_in(fit.features(x), rows) for fit in (model.steps, model.rewards)]
+        step = _cut(np.concatenate(outputs, axis=1), model.smallest, model.largest)
+        z = _cut(z + step[:, :size] + model.steps.noise * luck[start], model.least, model.most)
+        reward += alive * step[:, size]
+        danger, reached = model.danger(z, reached)
+        alive *= 1.0 - danger
+        goes_on = alive > GONE
+        if not goes_on.all():
+            survives[on], earned[on] = alive, reward
+            on, start, draw = on[goes_on], start[goes_on], draw[goes_on]
+            z, reached, mine, rows = z[goes_on], reached[goes_on], mine[goes_on], model.steps.rows_of(draw)
+            alive, reward = alive[goes_on], reward[goes_on]
+            if not len(on):
+                break
+    survives[on], earned[on] = alive, reward
+    back = np.argsort(order)
+    return Forecast(earned.reshape(n, m)[back].T, 1.0 - survives.reshape(n, m)[back].T, effort)
+
+
+def _by_draw(model: MachineModel, n: int) -> NDArray[np.int64]:
+    """[n] the starts in the order of their draws, which makes those of one draw a slice."""
+    return np.argsort(np.arange(n) % len(model.steps.weight), kind="stable")
+
+
+def worth_and_slope(
+    model: MachineModel, theta: Floats, starts: Floats, noise: Floats, lam: float
+) -> tuple[float, Floats]:
+    """The worth of one policy theta [A, D + 1], and [A, D + 1] its exact gradient.
+
+    The lives are those of `imagine` but for the judge: the probability of a reset is a steep function of its logit.
+    """
+    order = _by_draw(model, len(starts))
+    starts, noise = starts[order], noise[:, order]
+    rows = model.steps.rows_of(order % len(model.steps.weight))
+    z, alive, reached = starts, np.ones(len(starts)), model.outside(starts)
+    worth, moments = np.zeros(len(starts)), []
+    for luck in noise:
+        now = _live(model, theta, z, alive, reached, rows, luck)
+        worth += alive * now.reward
+        z, alive, reached = now.after, alive * (1.0 - now.danger), np.maximum(reached, now.outside)
+        moments.append(now)
+        if (alive <= GONE).all():
+            break
+    worth -= lam * (1.0 - alive)
+    by_theta = np.zeros_like(theta)
+    by = _Slopes(np.zeros_like(starts), np.full(len(starts), lam), np.zeros(len(starts)))
+    for now in reversed(moments):
+        by = _back(model, theta, now, rows, by, by_theta)
+    return float(worth.mean()), by_theta / len(starts)
+
+
+class _Moment(NamedTuple):
+    """One step of n lives, with all that its derivatives need."""
+
+    z: Floats  # [n, D] before it
+    alive: Floats  # [n] the probability that a life has come so far
+    action: Floats  # [n, A]
+    basis: tuple[Basis, Basis]  # of steps and of rewards
+    uncut: Floats  # [n, D + 1] step and reward before they are cut
+    reward: Floats  # [n]
+    moved: Floats  # [n, D] z' before it is cut
+    after: Floats  # [n, D] z'
+    judged: Floats  # [n] the probability of a reset by the judge
+    sensor: NDArray[np.int64]  # [n] the one that is farthest outside of the box
+    outside: Floats  # [n] how far
+    farther: Bools  # [n] whether a life was never so far outside
+    risk: Floats  # [n] the probability of a reset by how much farther, at most 1
+    danger: Floats  # [n] the larger probability of both
+
+
+class _Slopes(NamedTuple):
+    """Derivatives of the worth of n lives by what goes from one step into the next."""
+
+    z: Floats  # [n, D]
+    alive: Floats  # [n]
+    reached: Floats  # [n]
+
+
+def _live(
+    model: MachineModel,
+    theta: Floats,
+    z: Floats,
+    alive: Floats,
+    reached: Floats,
+    rows: list[slice],
+    luck: Floats,
+) -> _Moment:
+    size = z.shape[1]
+    action = np.tanh(z @ theta[:, :size].T + theta[:, size])
+    x = np.concatenate([z, action], axis=1)
+    basis = model.steps.basis(x), model.rewards.basis(x)
+    outputs = [fit.values_in(part.value, rows) for fit, part in zip((model.steps, model.rewards), basis, strict=True)]
+    uncut = np.concatenate(outputs, axis=1)
+    step = _cut(uncut, model.smallest, model.largest)
+    moved = z + step[:, :size] + model.steps.noise * luck
+    after = _cut(moved, model.least, model.most)
+    judged = 1.0 / (1.0 + np.exp(np.minimum(-SHARPNESS * model.judge.logit(after), LARGEST)))
+    out = model.beyond(after)
+    sensor = out.argmax(axis=1)
+    outside = out[np.arange(len(z)), sensor]
+    risk = _cut(model.caution * (outside - reached), 0.0, 1.0)
+    return _Moment(
+        z=z,
+        alive=alive,
+        action=action,
+        basis=basis,
+        uncut=uncut,
+        reward=step[:, size],
+        moved=moved,
+        after=after,
+        judged=judged,
+        sensor=sensor,
+        outside=outside,
+        farther=outside > reached,
+        risk=risk,
+        danger=np.maximum(judged, risk),
+    )
+
+
+def _cut(x: Floats, least: Floats | float, most: Floats | float) -> Floats:
+    """What np.clip gives, in a third of its time for small arrays."""
+    return np.asarray(np.minimum(np.maximum(x, least), most))
+
+
+def _back(
+    model: MachineModel, theta: Floats, now: _Moment, rows: list[slice], by: _Slopes, by_theta: Floats
+) -> _Slopes:
+    """The slopes before a step from those after it; what its actions add to by_theta [A, D + 1] is added there."""
+    size, each = now.z.shape[1], np.arange(len(now.z))
+    by_danger = -now.alive * by.alive
+    is_judged = now.judged >= now.risk
+    by_logit = np.where(is_judged, SHARPNESS * by_danger * now.judged * (1.0 - now.judged), 0.0)
+    by_after = by.z + by_logit[:, None] * model.judge.slope(now.after)
+    by_risk = np.where(~is_judged & (now.risk < 1.0), model.caution * by_danger, 0.0)
+    by_outside = by_risk + np.where(now.farther, by.reached, 0.0)
+    side = np.where(now.after[each, now.sensor] > model.high[now.sensor], 1.0, -1.0)
+    by_after[each, now.sensor] += by_outside * side / model.widths[now.sensor]
+    by_moved = np.where((now.moved > model.least) & (now.moved < model.most), by_after, 0.0)
+    by_uncut = np.concatenate([by_moved, now.alive[:, None]], axis=1)
+    by_uncut = np.where((now.uncut > model.smallest) & (now.uncut < model.largest), by_uncut, 0.0)
+    by_x = model.steps.slopes_in(now.basis[0], rows, by_uncut[:, :size])
+    by_x += model.rewards.slopes_in(now.basis[1], rows, by_uncut[:, size:])
+    by_push = by_x[:, size:] * (1.0 - now.action**2)
+    by_theta[:, :size] += by_push.T @ now.z
+    by_theta[:, size] += by_push.sum(axis=0)
+    return _Slopes(
+        z=by_moved + by_x[:, :size] + by_push @ theta[:, :size],
+        alive=now.reward + (1.0 - now.danger) * by.alive,
+        reached=np.where(now.farther, 0.0, by.reached) - by_risk,
+    )

@@ -13,22 +13,24 @@ from cmaes import CMA, SepCMA
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.core.threads import on_one_thread
-from resetfree.players.model_based.imagined_lives import ASIDE, imagine, worth_and_slope
+from resetfree.game.replay_buffer import StoredRows, vectors
 from resetfree.players.model_based.machine_model import (
+    ASIDE,
     Experience,
     MachineModel,
-    TanhPolicy,
     fit_machine,
+    imagine,
     latest_and_any,
+    worth_and_slope,
 )
 from resetfree.players.model_based.search_state import SearchSettings, SearchState
-from resetfree.players.replay_buffer import StoredRows, vectors
-from resetfree.problems.action_spaces import Box, to_unit
+from resetfree.problems.action_spaces import to_unit
 from resetfree.problems.contract import State
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.tanh_policy import TanhPolicy
 
 FITTED = 4096  # rows that the model is fitted to: half are the latest, half any, lest it forget what is rarely met
 BEGAN = 4  # latest lives whose first states are imagined from
@@ -264,11 +266,6 @@ def scaled_policy(policy: TanhPolicy, scaling: Scaling) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):  # weights without measure are not searched around
         offset = policy.offset + policy.weight @ scaling.centre
         return np.concatenate([policy.weight * scaling.scale, offset[:, None]], axis=1)
-
-
-def no_policy(box: Box, size: int, reach: float = 1.0) -> TanhPolicy:
-    """Every action of the box equally likely, or of the part of it around its middle."""
-    return TanhPolicy(np.zeros((box.size, size)), np.zeros(box.size), *box.ends, reach)
 
 
 def began_and_savable(rows: StoredRows, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

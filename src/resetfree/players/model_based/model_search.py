@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Count, NonNegative, Positive, PositiveInt, Range
 from resetfree.game.capabilities import Decision, Partner, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.game.replay_buffer import check_pooling, no_rows
 from resetfree.players.model_based.choice_search import ChoiceSearchState, LinearScores
-from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState, no_policy
+from resetfree.players.model_based.machine_search import GENTLE, NOTHING, MachineSearchState
 from resetfree.players.model_based.search_state import SearchState
 from resetfree.players.model_based.smooth_regression import CENTRES
-from resetfree.players.replay_buffer import check_pooling, no_rows
-from resetfree.players.requirements import check_multiplier, check_room
-from resetfree.players.suitability import CHARGE, for_machines, for_vectors
+from resetfree.players.requirements import CHARGE, check_room, for_machines, for_vectors
 from resetfree.problems.action_spaces import Box, Choices
 from resetfree.problems.contract import Episode, Problem, State
+from resetfree.problems.tanh_policy import no_policy
 
 WAVES = 16  # for each number in a state, where nothing is ever a reset: there is time to see all of a nonlinear motion
 FREE = {"reg": 1e-6, "bandwidth": 1.5, "growth": 1.5}  # and steps are many, and cheap; found by trying

@@ -11,13 +11,12 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.game.capabilities import Decision
-from resetfree.players.model_based.reset_judge import boundary
-from resetfree.players.model_based.slants_and_rings import across_two
-from resetfree.players.replay_buffer import StoredRows
+from resetfree.game.replay_buffer import StoredRows
+from resetfree.players.model_based.reset_judge import across_two, boundary
 from resetfree.problems.contract import Policy, State
-from resetfree.problems.finite.transitions import Floats
 
 Searched = TypeVar("Searched", bound=Policy)
 LEAST_SPREAD = 0.05  # least deviation of the search's normal distribution: it keeps exploring

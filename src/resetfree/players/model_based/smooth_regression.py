@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, eigh, solve_triangular
 from scipy.optimize import minimize
 
-from resetfree.problems.finite.transitions import Bools, Floats
+from resetfree.core.arrays import Bools, Floats
 
 ROWS = 160  # examples that the scales are fitted to
 CENTRES = 160  # radial functions at most

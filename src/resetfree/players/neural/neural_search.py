@@ -1,6 +1,6 @@
 """Networks that take over from model-search where the data say so, and change the policy in small steps.
 
-Legend: lam the price of a reset; P steps imagined ahead; k episodes so far. `network_model` has the networks, the
+Legend: lam the price of a reset; P steps imagined ahead; k episodes so far. `world_model` has the networks, the
 imagined lives and the actor, `network_search` what is kept.
 """
 
@@ -14,37 +14,21 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import NotCertifiable
 from resetfree.core.settings import NonNegative, PositiveInt, Range
 from resetfree.core.threads import on_one_thread
 from resetfree.game.capabilities import Decision, Partner, Suited
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players import make_player
 from resetfree.players.model_based.machine_search import STEEPEST, TRUSTED, MachineSearchState, scaled_policy
 from resetfree.players.neural import network_search as word
 from resetfree.players.neural.network_search import NetworkSearchState, smooth_open_loop
-from resetfree.players.neural.neural_players import (
-    MOST_PRICE,
-    Discount,
-    Rate,
-    Size,
-    leaves_of,
-    start_vector,
-)
-from resetfree.players.neural.replay_batches import narrow
+from resetfree.players.neural.networks import MOST_PRICE, Discount, Rate, Size, leaves_of, narrow, start_vector
 from resetfree.players.neural.skip_policy import SkipPolicy, first_actor, skip_policy
-from resetfree.players.requirements import check_multiplier
-from resetfree.players.suitability import (
-    CHARGE,
-    MACHINE,
-    SENSORS,
-    beyond_search,
-    for_machines,
-    networks_installed,
-)
+from resetfree.players.requirements import CHARGE, MACHINE, SENSORS, beyond_search, for_machines, networks_installed
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 HELD_OUT = 0.2  # part of the rows that the first networks are tested on
 GOOD = 0.05  # of a deviation: errors below it are all the same, as a machine that stands still is easily predicted
@@ -136,8 +120,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         return NetworkSearchState(search=search, learned=learned, form=form, seed=seed, box=box)
 
     def _fresh(self, size: int, n_actions: int, rng: np.random.Generator) -> Any:
-        from resetfree.players.neural.life_critics import fresh_critics
-        from resetfree.players.neural.network_model import fresh_model
+        from resetfree.players.neural.world_model import fresh_critics, fresh_model
 
         actor = first_actor(np.zeros((n_actions, size + 1)), self.actor_hidden, rng)
         networks = {**fresh_model(size, n_actions, self.hidden, self.members, rng), "played": actor, "proven": actor}
@@ -148,7 +131,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         if not state.networks_play:
             begun: Plan = self.searcher.plan(state.search, s1, lam)
             return begun
-        from resetfree.players.neural.network_model import foresee
+        from resetfree.players.neural.world_model import foresee
 
         tree, lam, horizon = state.tree, min(check_multiplier(lam), MOST_PRICE), state.search.horizon
         model = tree["model"]
@@ -258,7 +241,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
         Returns their error as a multiple of that of the model in play, None if there was nothing to test.
         """
-        from resetfree.players.neural.network_model import open_loop
+        from resetfree.players.neural.world_model import open_loop
 
         found, ratio = state.tests(state.trained) if state.trained else None, None
         if found is not None:
@@ -273,7 +256,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     def _train(self, state: NetworkSearchState, n: int, k: int) -> None:
         """Train the ensemble on the first n rows, with all that is solved or counted beside it."""
-        from resetfree.players.neural.network_model import doubts, fit, refit_line
+        from resetfree.players.neural.world_model import doubts, fit, refit_line
 
         tree = state.tree
         model = tree["model"] if state.trained else state.first_scales(n)
@@ -299,7 +282,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     def _seek(self, state: NetworkSearchState, k: int, lam: float) -> None:
         """Look for a better actor near the one that is played, and adopt it if the gate lets it through."""
-        from resetfree.players.neural.life_critics import between, compare, improve, learn_values
+        from resetfree.players.neural.world_model import between, compare, improve, learn_values
 
         bold = state.boldness(k, self.budget)
         if not bold:
@@ -337,7 +320,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
 
     def _believed(self, state: NetworkSearchState, actor: Any, lam: float) -> bool:
         """Whether the networks agree with what happened: they predict few resets of an actor that goes on living."""
-        from resetfree.players.neural.network_model import foresee
+        from resetfree.players.neural.world_model import foresee
 
         starts = state.starts(self.lives, state.random(STARTING))
         lives = foresee(self._scene(state, starts, lam, WEIGHING, discount=1.0), actor, BELIEVED)
@@ -347,7 +330,7 @@ class NeuralSearch(PrimalPlayer[NetworkSearchState]):
         self, state: NetworkSearchState, starts: Any, lam: float, purpose: int, discount: float | None = None
     ) -> Any:
         """Lives from these starts, at one price, with the luck of a purpose; discounted as critics are."""
-        from resetfree.players.neural.network_model import Manner, Scene
+        from resetfree.players.neural.world_model import Manner, Scene
 
         seed = np.random.SeedSequence([state.seed, purpose, state.updates]).generate_state(1)[0]
         manner = Manner(

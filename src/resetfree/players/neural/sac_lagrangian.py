@@ -13,11 +13,11 @@ from typing import ClassVar
 
 from resetfree.game.capabilities import Partner
 from resetfree.game.contract import Prediction
-from resetfree.players.neural.soft_players import SoftPlayer
+from resetfree.players.neural.sac import SAC
 
 
 @dataclass(frozen=True)
-class SACLagrangian(SoftPlayer):
+class SACLagrangian(SAC):
     """Soft actor-critic whose actor maximises Q - lam C with the multiplier lam of the latest round.
 
     A plan for another lam has the same policy: it follows the multiplier only as fast as gradient steps do.
@@ -27,7 +27,6 @@ class SACLagrangian(SoftPlayer):
     """
 
     name: ClassVar[str] = "sac-lagrangian"
-    baseline: ClassVar[bool] = True
     prediction: ClassVar[Prediction] = "high"
     costs: ClassVar[bool] = True
 

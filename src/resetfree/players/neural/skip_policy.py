@@ -14,12 +14,12 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from scipy.special import ndtri
 
+from resetfree.core.arrays import Floats
 from resetfree.core.state import require
 from resetfree.players.neural.networks import FAR, LEAST_CHANCE, Layers, forward, uniform_layers
 from resetfree.problems.action_spaces import Box, from_unit
 from resetfree.problems.contract import Policy, State
 from resetfree.problems.features._scaling import Scaling
-from resetfree.problems.finite.transitions import Floats
 
 Actor: TypeAlias = dict[str, Any]
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.game.capabilities import PlanAges, PrimalRegretBound
-from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement
-from resetfree.players.requirements import check_multiplier
+from resetfree.game.contract import Plan, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, best_lagrangian
 from resetfree.problems.finite.mdp import model_behind

@@ -8,19 +8,221 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from math import log
-from typing import Any, Literal, TypeAlias
+from math import log, sqrt
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats, Ints
+from resetfree.core.compiled import jit
 from resetfree.core.settings import Count, check
-from resetfree.game.contract import Plan, Round
-from resetfree.players.requirements import check_multiplier, check_room, sizes
-from resetfree.players.tabular.action_values import Counts
-from resetfree.players.tabular.count_planning import Bonus, composite_plan
-from resetfree.players.tabular.counts import ROOM, HasCounts, empty_counts
+from resetfree.game.contract import Plan, Round, check_multiplier
+from resetfree.players.requirements import check_room, sizes
+from resetfree.players.tabular.counts import ROOM, Counts, HasCounts, empty_counts
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.transitions import Bools, Floats
+
+# Optimistic and perturbed backward passes on counts, for one multiplier: what the tabular players plan with.
+#
+# Legend: h from 0; n how often a pair was tried (or moved), rest = H - h - 1 the reward that can come after this step,
+# V the composite value V_r - lam V_c (a known reset state has -lam on arrival), L the logarithm in the widths.
+
+TIE = 1e-9  # composite values closer than this are equal
+HOEFFDING, BERNSTEIN, TWO_SIDED = 0, 1, 2
+
+
+class Bonus(NamedTuple):
+    """Which width the optimism has."""
+
+    form: int  # HOEFFDING, BERNSTEIN (variances of the estimates) or TWO_SIDED (variances between two bounds)
+    log_term: float  # L
+    noise: float  # sub-Gaussian constant of the rewards' noise
+    cost_part: float  # 1 or 0: whether the width covers the cost of the comparator
+    lam: float
+
+
+class Rows(NamedTuple):
+    """Counts as rows of pairs, wherever they are kept."""
+
+    tried: Ints  # [R, A]
+    earned: Floats  # [R, A]
+    moved: Ints  # [R, A]
+    begin: Ints  # [R, A] where the successors of a pair begin, or [0, 0]: pair i has those from i stride on
+    used: NDArray[np.int32]  # [R, A] how many there are, or [0, 0]: at most `stride`, fewer where one has no times
+    successor: NDArray[np.int32]  # [E]
+    times: Ints  # [E]
+    stride: int
+
+
+@jit
+def composite_step(
+    c: Rows,
+    moves_on: bool,  # whether this step is followed by a transition
+    x: Bonus,
+    cap: float,  # H - h
+    v: Floats,  # values of the next step: those of successor t are at where[t], or at `grave` if it is dead
+    v_r: Floats,
+    v_c: Floats,
+    low: Floats,
+    where: NDArray[np.int64] | NDArray[np.int32],
+    dead: Bools,
+    grave: int,
+    rows: Ints,  # [n] the row of each state of this step, -1 where nothing was tried
+    known: Bools,  # [n] whether it is a reset state
+    prefer: Floats,  # [n, A] which of equally good and equally often tried actions to take: the largest
+    may: Bools,  # [n, A] actions that may be taken where there are any, or [0, 0]: all
+    stretch: Floats,  # [R, A] multiples of the width to add, or [0, 0]: the width itself
+    now_v: Floats,  # [n] out
+    now_r: Floats,  # [n] out
+    now_c: Floats,  # [n] out
+    now_low: Floats,  # [n] out
+    action: NDArray[np.int32],  # [n] out
+) -> None:
+    """Q = min(H - h, rhat + Phat V + b), greedy; ties go to the pair tried more often, then to the preferred one."""
+    n_actions = prefer.shape[1]
+    rest = cap - 1.0
+    span = rest + x.cost_part * x.lam
+    form, log_term, noise, cost_part, lam = x.form, x.log_term, x.noise, x.cost_part, x.lam
+    q, q_r, q_c = np.empty(n_actions), np.empty(n_actions), np.empty(n_actions)
+    for k in range(len(rows)):
+        if known[k]:
+            action[k], now_v[k], now_r[k], now_c[k], now_low[k] = 0, 0.0, 0.0, 0.0, 0.0
+            continue
+        now_low[k] = -lam
+        r = rows[k]
+        for a in range(n_actions):
+            n = c.tried[r, a] if r >= 0 else 0
+            if n == 0:
+                q[a], q_r[a], q_c[a] = cap, cap, 0.0
+                continue
+            moves = c.moved[r, a] if moves_on else 0
+            mean, mean_r, mean_c, mean_low, bonus = 0.0, 0.0, 0.0, 0.0, 0.0
+            if moves_on and moves == 0:
+                mean, mean_r, mean_low = rest, rest, -lam
+            elif moves > 0:
+                if c.stride > 0:
+                    first = (r * n_actions + a) * c.stride
+                    end = first + c.stride
+                else:
+                    first = c.begin[r, a]
+                    end = first + c.used[r, a]
+                for j in range(first, end):
+                    times = float(c.times[j])
+                    if times == 0.0:
+                        break
+                    t = c.successor[j]
+                    at = grave if dead[t] else where[t]
+                    mean += times * v[at]
+                    mean_r += times * v_r[at]
+                    mean_c += times * v_c[at]
+                    mean_low += times * low[at]
+                inverse = 1.0 / moves
+                mean, mean_r = mean * inverse, mean_r * inverse
+                mean_c, mean_low = mean_c * inverse, mean_low * inverse
+                bonus = span * sqrt(0.5 * log_term * inverse)
+                if form != HOEFFDING and moves > 1:
+                    square, gap = 0.0, 0.0
+                    for j in range(first, end):
+                        times = float(c.times[j])
+                        if times == 0.0:
+                            break
+                        t = c.successor[j]
+                        at = grave if dead[t] else where[t]
+                        if form == BERNSTEIN:
+                            square += times * (v_r[at] - mean_r) ** 2
+                        else:
+                            square += times * (v[at] - mean) ** 2
+                            gap += times * (v[at] - low[at]) ** 2
+                    root, fast = sqrt(2.0 * log_term * inverse), 7.0 * log_term / (3.0 * (moves - 1.0))
+                    if form == BERNSTEIN:
+                        sharp = root * sqrt(square * inverse) + rest * fast
+                        sharp += cost_part * lam * (root * sqrt(max(mean_c * (1.0 - mean_c), 0.0)) + fast)
+                    else:
+                        unbiased = 1.0 / (moves - 1.0)
+                        sharp = root * (sqrt(square * unbiased) + sqrt(gap * unbiased)) + span * fast
+                    bonus = min(bonus, sharp)
+            if noise > 0.0:
+                bonus += noise * sqrt(2.0 * log_term / n)
+            if len(stretch) > 0:
+                bonus *= stretch[r, a]
+            pay = c.earned[r, a] / n
+            q[a] = max(min(pay + mean + bonus, cap), -lam)
+            q_r[a], q_c[a] = min(max(pay + mean_r, 0.0), cap), min(mean_c, 1.0)
+            now_low[k] = max(now_low[k], pay + mean_low - bonus)
+        if len(may) > 0:
+            some = False
+            for a in range(n_actions):
+                some = some or may[k, a]
+            if some:
+                for a in range(n_actions):
+                    if not may[k, a]:
+                        q[a] = -np.inf
+        best = 0
+        for a in range(1, n_actions):
+            if q[a] > q[best]:
+                best = a
+        top = q[best]
+        for a in range(n_actions):
+            if q[a] >= top - TIE:
+                more = c.tried[r, a] - c.tried[r, best] if r >= 0 else 0
+                if more > 0 or (more == 0 and prefer[k, a] > prefer[k, best]):
+                    best = a
+        action[k], now_v[k], now_r[k], now_c[k] = best, top, q_r[best], q_c[best]
+
+
+@jit
+def composite_plan(
+    c: Counts,
+    n_transitions: int,
+    form: int,  # HOEFFDING, BERNSTEIN (variances of the estimates) or TWO_SIDED (variances between two bounds)
+    log_term: float,  # L
+    noise: float,  # sub-Gaussian constant of the rewards' noise
+    cost_part: float,  # 1 or 0: whether the width covers the cost of the comparator
+    lam: float,
+    draw: Floats,  # [L, S, A] multiples of the width to add, or [0, 0, 0]: the width itself
+    prefer: Floats,  # [S, A] which of equally good and equally often tried actions to take: the largest
+    allowed: Bools,  # [1 or H, S, A] actions that may be taken where there are any, or [0, 0, 0]: all
+    policy: Floats,  # [H, S, A] out, one action each
+    v: Floats,  # [S] out: V at step 1
+    v_r: Floats,  # [S] out: V_r of the policy on the counts; what was never tried pays all and costs nothing
+    v_c: Floats,  # [S] out
+) -> None:
+    """The backward pass over all states; see `composite_step`."""
+    horizon, n_states, n_actions = policy.shape
+    n_layers, width = len(c.tried), c.seen.shape[3]
+    flat = (n_layers * n_states, n_actions)
+    tried, earned, moved = c.tried.reshape(flat), c.earned.reshape(flat), c.moved.reshape(flat)
+    begin, used = np.empty((0, 0), dtype=np.int64), np.empty((0, 0), dtype=np.int32)
+    rows = Rows(tried, earned, moved, begin, used, c.successor.reshape(-1), c.seen.reshape(-1), width)
+    bonus, stretch = Bonus(form, log_term, noise, cost_part, lam), draw.reshape((-1, draw.shape[2] or 1))
+    next_v, next_r, next_c = np.zeros(n_states + 1), np.zeros(n_states + 1), np.zeros(n_states + 1)
+    next_low, low = np.zeros(n_states + 1), np.empty(n_states)
+    next_v[n_states], next_c[n_states], next_low[n_states] = -lam, 1.0, -lam
+    itself, action = np.arange(n_states), np.empty(n_states, dtype=np.int32)
+    no_sets = np.empty((0, 0), dtype=np.bool_)
+    policy[:] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        after = (
+            next_v,
+            next_r,
+            next_c,
+            next_low,
+            itself,
+            c.known_last if h == n_transitions - 1 else c.known,
+            n_states,
+        )
+        row = itself + h * n_states if n_layers > 1 else itself
+        # One layer of sets is for all steps, but an action that leads nowhere (literal boundary) is never unsafe.
+        bound = len(allowed) > 0 and h < n_transitions
+        may = allowed[h if len(allowed) > 1 else 0] if bound else no_sets
+        here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
+        composite_step(rows, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
+        for s in range(n_states):
+            policy[h, s, action[s]] = 1.0
+        next_v[:n_states], next_r[:n_states], next_c[:n_states], next_low[:n_states] = v, v_r, v_c, low
+
+
+# --------------------------------------------------------------------------------------------------------------------
 
 ALL: Bools = np.empty((0, 0, 0), dtype=np.bool_)  # no action is forbidden
 JITTER = 0.1  # weight of chance beside what was learned about actions

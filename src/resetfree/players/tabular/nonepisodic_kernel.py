@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats, Ints
 from resetfree.core.compiled import jit
-from resetfree.problems.finite.backward import Bools, Floats, Ints, Model
+from resetfree.problems.finite.backward import Model
 from resetfree.problems.finite.rollout import pick
 
 TIE = 1e-9

@@ -25,16 +25,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players.method import Method, penalised
-from resetfree.players.requirements import check_episodes, check_multiplier, finite_states
-from resetfree.players.tabular.action_values import Counts
-from resetfree.players.tabular.counts import Counted
+from resetfree.players.requirements import check_episodes, finite_states
+from resetfree.players.tabular.counts import Counted, Counts
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.problems.finite.mdp import FiniteMDP
 
 LARGEST_PASS = 200_000_000  # H S^2 A, the work of one plan, that is still sensible (about a second)

@@ -12,18 +12,17 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.core.settings import Bound, NonNegative
 from resetfree.game.capabilities import PlanAges, PrimalRegretBound, Proof
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.requirements import bound_of, check_episodes, check_multiplier, finite_states
-from resetfree.players.tabular.action_values import counted_values, true_values
-from resetfree.players.tabular.counts import HasCounts, empty_counts
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
+from resetfree.players.requirements import bound_of, check_episodes, finite_states
+from resetfree.players.tabular.counts import HasCounts, counted_values, empty_counts, true_values
 from resetfree.problems.contract import Problem, State
 from resetfree.problems.finite.backward import Model, exponential_weights
 from resetfree.problems.finite.mdp import model_behind
 from resetfree.problems.finite.safety import reachable_starts
-from resetfree.problems.finite.transitions import Floats
 
 Values: TypeAlias = Literal["counts", "exact"]
 LARGEST_SUM = 50_000_000  # entries of summed values that are still sensible (400 MB)

@@ -13,11 +13,9 @@ import numpy as np
 
 from resetfree.core.settings import NonNegative
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.given_episodes import TakesEpisodes
 from resetfree.players.method import Method, penalised
-from resetfree.players.requirements import check_episodes
-from resetfree.players.tabular.count_planning import HOEFFDING, Bonus
-from resetfree.players.tabular.count_players import CountState, Ties, fresh, multiplier
+from resetfree.players.requirements import TakesEpisodes, check_episodes
+from resetfree.players.tabular.count_players import HOEFFDING, Bonus, CountState, Ties, fresh, multiplier
 from resetfree.problems.contract import Problem, State
 
 

@@ -26,15 +26,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Fraction, NonNegative
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
 from resetfree.players.method import Build, Method, penalised
-from resetfree.players.tabular.action_values import Counts
-from resetfree.players.tabular.counts import Counted
-from resetfree.players.tabular.shield import arrivals, one_step_safe, optimistic_value
+from resetfree.players.tabular.counts import Counted, Counts
+from resetfree.players.tabular.shields import arrivals, one_step_safe, optimistic_value
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats
 from resetfree.problems.finite.mdp import FiniteMDP, model_behind
 from resetfree.theory.oracle.dynamic_programming import solve
 

@@ -25,16 +25,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players.dual.virtual_queue import frames
 from resetfree.players.method import Method, Players, Setting, against
-from resetfree.players.requirements import check_multiplier, finite_states, no_margin
+from resetfree.players.requirements import finite_states, no_margin
 from resetfree.players.tabular.counts import LARGEST
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass

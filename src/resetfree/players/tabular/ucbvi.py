@@ -13,13 +13,21 @@ from resetfree.core.errors import InvalidInput
 from resetfree.core.settings import NonNegative, Probability
 from resetfree.game.capabilities import Proof
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
-from resetfree.players.batched.form import BatchedForm
-from resetfree.players.given_episodes import TakesEpisodes
+from resetfree.players.batched import BatchedForm
 from resetfree.players.method import Build, Method, penalised
-from resetfree.players.requirements import check_episodes, sizes
-from resetfree.players.tabular.count_planning import BERNSTEIN, HOEFFDING, TWO_SIDED
-from resetfree.players.tabular.count_planning import Bonus as Widths
-from resetfree.players.tabular.count_players import CountData, CountState, Ties, multiplier, noise_of, union_bound
+from resetfree.players.requirements import TakesEpisodes, check_episodes, sizes
+from resetfree.players.tabular.count_players import (
+    BERNSTEIN,
+    HOEFFDING,
+    TWO_SIDED,
+    CountData,
+    CountState,
+    Ties,
+    multiplier,
+    noise_of,
+    union_bound,
+)
+from resetfree.players.tabular.count_players import Bonus as Widths
 from resetfree.players.tabular.large_problems import begin
 from resetfree.problems.contract import Problem, State
 
@@ -61,7 +69,7 @@ class UCBVI(TakesEpisodes, PrimalPlayer[CountData]):
       changes no bound, but what is untried always ties, so it decides what is risked first. "learned" helps where an
       action means the same everywhere (moves on a map); where it does not, it is as good as "random".
 
-    Large problems: the same pass, exactly, over the states seen that can matter (`lazy_plans`). Each episode is
+    Large problems: the same pass, exactly, over the states seen that can matter (`large_problems`). Each episode is
     planned again, since `upper` and the policy belong to the multiplier that the dual player names for it.
 
     >>> import resetfree as rf
@@ -130,7 +138,7 @@ class UCBVI(TakesEpisodes, PrimalPlayer[CountData]):
 
     def batched_form(self, problem: Problem, episodes: int) -> BatchedForm:
         """The same counts in every row."""
-        from resetfree.players.tabular.batched_optimistic import Optimistic, learned_ties
+        from resetfree.players.tabular.batched import Optimistic, learned_ties
 
         ties, data = learned_ties(self.name, self.ties), cast(CountState, self.init(problem, episodes, 0))
         program = Optimistic(len(data.tried), self.form, ties, data.noise > 0, self.monotone)

@@ -20,15 +20,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.compiled import jit
 from resetfree.core.settings import Range
-from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement
+from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round, Statement, check_multiplier
 from resetfree.players.method import Method, free_and_penalised
-from resetfree.players.requirements import check_multiplier
-from resetfree.players.tabular.action_values import Counts
-from resetfree.players.tabular.counts import Counted
+from resetfree.players.tabular.counts import Counted, Counts
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.backward import Floats, Ints
 
 
 @dataclass

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.game.contract import Plan, Prediction, PrimalPlayer, Round
 from resetfree.players.method import Method, penalised
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
 
 
 @dataclass

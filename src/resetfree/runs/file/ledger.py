@@ -23,11 +23,11 @@ from typing import Any, Self, TypeAlias
 
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import same_bits
 from resetfree.core.certificate import Certificate
 from resetfree.core.closing import Closes
 from resetfree.core.errors import RunError
 from resetfree.core.lock import WriterLock
+from resetfree.core.npz import same_bits
 from resetfree.core.settings import record
 from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs.data.dataset import GivenData, Row, read_data

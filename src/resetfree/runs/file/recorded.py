@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resetfree.core.arrays import DTYPE, MOST_AXES, plain_dtype
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput
+from resetfree.core.npz import DTYPE, MOST_AXES, plain_dtype
 from resetfree.core.state import within
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.blueprint import check_start
 from resetfree.problems.contract import Episode, Problem, State
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.operators.request import Operator
 
 NARROW = ("u1", "u2", "u4", "i1", "i2", "i4")

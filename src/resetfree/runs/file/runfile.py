@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resetfree.core.arguments import is_special
-from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.npz import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.problems.contract import Episode, State
 from resetfree.runs.file import digest
 from resetfree.runs.file.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing

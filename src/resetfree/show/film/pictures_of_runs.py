@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from resetfree.core.arrays import Floats
 from resetfree.core.errors import InvalidInput, Notice, RunError
 from resetfree.core.naming import one_line
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Policy, Problem, State
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.problems.gym.adapter import GymProblem
 from resetfree.problems.operators import Automatic
 from resetfree.runs.file import runfile

@@ -35,11 +35,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate
 from resetfree.core.errors import NotCertifiable
 from resetfree.problems.finite.mdp import FiniteMDP, check_model
 from resetfree.problems.finite.safety import reachable_starts
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions.linearity import known_features
 from resetfree.theory.oracle.dynamic_programming import solve
 

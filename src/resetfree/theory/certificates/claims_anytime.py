@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds, resting_on
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates import anytime
 from resetfree.theory.certificates.claims_optimism import NO_UPPER, Cover, likely
 from resetfree.theory.certificates.claims_reduction import Truth

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, Status, beside, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
@@ -22,7 +23,6 @@ from resetfree.game.capabilities import (
     PlanAges,
     StatesOtherBounds,
 )
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.plan_ages import plan_ages
 from resetfree.theory.certificates.record import Record
 from resetfree.theory.certificates.replay import SLACK, comparators, dual_history, dual_start

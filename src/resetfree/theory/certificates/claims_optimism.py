@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Bools, Floats
 from resetfree.core.certificate import Certificate, Status, beside, in_every_round, over_rounds, resting_on
 from resetfree.game.capabilities import HasProof, Proof
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.assumptions import feasibility, linearity
 from resetfree.theory.assumptions.misspecification import nearest_linear
 from resetfree.theory.assumptions.on_continuum import feasible, linear

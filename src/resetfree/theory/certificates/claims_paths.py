@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, beside
 from resetfree.game.capabilities import Eliminates, LearnsRules
 from resetfree.problems.factors import has_factors
 from resetfree.problems.finite.mdp import FiniteMDP
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.assumptions import feasibility, unsafe_pairs
 from resetfree.theory.certificates.asked import began_with, known_player, unknown_cap
 from resetfree.theory.certificates.claims_optimism import IF_FEASIBLE

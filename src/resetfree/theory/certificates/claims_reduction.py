@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Floats
 from resetfree.core.certificate import Certificate, beside, in_every_round
 from resetfree.core.errors import ResetFreeError
-from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.record import TOLERANCE, Record
 from resetfree.theory.oracle.nodes import AtStarts
 from resetfree.theory.regret import Rounds, Solved, best_values

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from resetfree.core.arrays import Floats, Ints
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
     ChoosesFunction,
@@ -24,7 +25,6 @@ from resetfree.game.capabilities import (
 from resetfree.game.contract import DualPlayer, Plan, Round
 from resetfree.problems.continuum import Continuum
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.finite.backward import Floats, Ints
 from resetfree.theory.assumptions import dual_class, reachable_starts
 from resetfree.theory.assumptions.on_continuum import constant_multipliers
 from resetfree.theory.certificates.plan_ages import plan_ages

@@ -12,13 +12,13 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from resetfree.core.arguments import whole
+from resetfree.core.arrays import Ints
 from resetfree.core.errors import InvalidInput, NotCertifiable
 from resetfree.players import Role, discover
-from resetfree.players.batched.form import BatchedForm, has_batched_form
-from resetfree.players.batched.tables import shape_of, tables_of
+from resetfree.players.batched import BatchedForm, has_batched_form
+from resetfree.players.batched.passes import shape_of, tables_of
 from resetfree.problems.contract import Problem
 from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.world import find_world
@@ -29,8 +29,6 @@ from resetfree.studies.engines.batched.precision import in_float64
 
 CPU_ROWS = 16  # rows of a block on a CPU: enough for its vectors, few enough for its caches
 WRITTEN_OUT = 32  # the longest horizon that is unrolled on an accelerator
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once, as in `count_planning`.
+"""The players on counts (`ucbvi`, `support-elimination`) for many rows at once, as in `count_players`.
 
 Legend: n tries and m moves of a pair, rest = H - h - 1, L the logarithm in the widths, V the composite value.
 """
@@ -10,34 +10,172 @@ from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from resetfree.core.errors import InvalidInput
-from resetfree.players.batched.backward import BatchedPlan, Values, greedy_backward
-from resetfree.players.batched.rollout import Path, Turn
-from resetfree.players.batched.tables import (
+from resetfree.players.batched.passes import (
     FEW,
+    BatchedPlan,
     BatchedScene,
+    Path,
     Shape,
     Tables,
+    Turn,
+    Values,
     at_state,
+    greedy_backward,
     layer,
+    over_steps,
     summed,
     take,
 )
-from resetfree.players.tabular import batched_counts as counts
-from resetfree.players.tabular.batched_elimination import endless_sets, episode_sets
-from resetfree.players.tabular.count_planning import BERNSTEIN, HOEFFDING, TIE, TWO_SIDED
-from resetfree.players.tabular.count_players import JITTER
+from resetfree.players.tabular.count_players import BERNSTEIN, HOEFFDING, JITTER, TIE, TWO_SIDED
 from resetfree.problems.contract import Problem
+
+# What was seen of a finite problem, as counts: enough for one-hot features and for the players on counts.
+#
+# Legend: L layers of data (1 if pooled over the steps, else H), W listed successors, rows last. Where rewards are no
+# noise their sum is tries times reward and is not stored; where a pair has one successor its moves are its tries.
+
+
+class CountRows(NamedTuple):
+    """How often what was seen."""
+
+    tried: Any  # [L, A, S, rows] int32
+    seen: Any  # [L, A, W, S, rows] int32, or None: as tried
+    earned: Any  # [L, A, S, rows], or None: tries times reward
+    known: Any  # [S, rows] states whose entering was a reset
+    known_last: Any  # [S, rows] likewise at the end of an episode
+
+
+def no_counts(shape: Shape, n_layers: int, rows: int) -> CountRows:
+    """Nothing seen, on the host."""
+    S, pairs = shape.n_states, (n_layers, shape.n_actions)
+    return CountRows(
+        np.zeros((*pairs, S, rows), dtype=np.int32),
+        np.zeros((*pairs, shape.n_successors, S, rows), dtype=np.int32) if shape.counts_moves else None,
+        np.zeros((*pairs, S, rows)) if shape.noise != "none" else None,
+        np.zeros((S, rows), dtype=np.bool_),
+        np.zeros((S, rows), dtype=np.bool_),
+    )
+
+
+def count(shape: Shape, c: CountRows, path: Path) -> CountRows:
+    """Add the steps that were taken."""
+    n_layers, A, S, rows = c.tried.shape
+    W = shape.n_successors
+    kind = jnp.int64 if n_layers * A * W * S * rows >= 2**31 else jnp.int32
+    row, step = jnp.arange(rows, dtype=kind), jnp.arange(shape.horizon, dtype=kind)[:, None]
+    pair = path.action.astype(kind) + (step * A if n_layers > 1 else 0)
+    where = (pair * S + path.state) * rows + row
+    tried = _added(c.tried, where, path.taken, n_layers > 1)
+    seen, earned = c.seen, c.earned
+    if seen is not None:
+        seen = _added(seen, ((pair * W + path.slot) * S + path.state) * rows + row, path.moved, n_layers > 1)
+    if earned is not None:
+        pay = jnp.where(path.taken, path.reward, 0.0)
+        if n_layers > 1:
+            earned = _added(earned, where, pay, True)
+        else:  # steps may meet, and the order in which numbers are added is kept
+            for h in range(shape.horizon):
+                earned = _added(earned, where[h], pay[h], True)
+    return CountRows(tried, seen, earned, *learn_resets(shape, c.known, c.known_last, path))
+
+
+def _added(table: Array, where: Array, what: Array, unique: bool) -> Array:
+    """Add at flat places; `unique` where no two of them are the same."""
+    flat = (
+        table.reshape(-1)
+        .at[where]
+        .add(what.astype(table.dtype), mode="promise_in_bounds", unique_indices=unique, wrap_negative_indices=False)
+    )
+    return flat.reshape(table.shape)
+
+
+def learn_resets(shape: Shape, known: Array, known_last: Array, path: Path) -> tuple[Array, Array]:
+    """Remember the state in which an episode was reset; a reset at its end may show nothing about other steps."""
+    here = (jnp.arange(shape.n_states, dtype=jnp.int32)[:, None] == path.last) & path.reset
+    sure = here & (path.steps < shape.n_transitions) if shape.end_resets else here
+    return known | sure, known_last | here
+
+
+def tries(c: CountRows, h: Any) -> list[Array]:
+    """[S, rows] per action."""
+    table = layer(c.tried, h)
+    return [table[a].astype(jnp.float64) for a in range(len(table))]
+
+
+def earnings(tables: Tables, c: CountRows, h: Any) -> list[Array]:
+    """Sum of rewards, [S, rows] per action."""
+    if c.earned is not None:
+        table = layer(c.earned, h)
+        return [table[a] for a in range(len(table))]
+    pay = layer(tables.reward, h)
+    return [n * pay[a][:, None] for a, n in enumerate(tries(c, h))]
+
+
+def over_successors(tables: Tables, c: CountRows, h: Any, *values: Array) -> list[list[Array]]:
+    """sum_t N(s, a, t) V(t) for each V [S, rows]: per V and per action [S, rows].
+
+    Learners know no successor list; one that was never seen has count zero, so this is the sum over what was seen.
+    """
+    successor = layer(tables.successor, h)  # [A, W, S]
+    seen = layer(c.seen, h) if c.seen is not None else layer(c.tried, h)[:, None]  # [A, W, S, rows]
+    n_actions, width = successor.shape[:2]
+
+    def total(a: int, v: Array) -> Array:
+        return summed(width, lambda j: seen[a, j] * take(v, successor[a, j]))
+
+    return [[total(a, v) for a in range(n_actions)] for v in values]
+
+
+# What can still be safe, given what was seen, for many rows at once: `support_elimination`, rows last.
+
+
+def _stays(tables: Tables, c: CountRows, h: Any, good: Array) -> Array:
+    """[A, S, rows] whether all successors seen of a pair are good [S, rows]."""
+    successor = layer(tables.successor, h)  # [A, W, S]
+    seen = layer(c.seen, h) if c.seen is not None else layer(c.tried, h)[:, None]
+    return jnp.all((seen == 0) | take(good, successor), axis=1)
+
+
+def endless_sets(tables: Tables, c: CountRows, allowed: Array) -> Array:
+    """Greatest fixpoint, from the last one: what is seen only grows, so the new one lies inside it."""
+
+    def narrower(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        good, _, _ = state
+        may = _stays(tables, c, 0, good) & good
+        left = jnp.any(may, axis=0)
+        return left, may, jnp.any(left != good)
+
+    good = jnp.any(allowed[0], axis=0) & ~(c.known | c.known_last)
+    good, may, _ = jax.lax.while_loop(lambda s: s[2], narrower, (good, allowed[0], jnp.asarray(True)))
+    return may[None]
+
+
+def episode_sets(shape: Shape, tables: Tables, c: CountRows) -> Array:
+    """The sets of each step of an episode: successors at the end must not be bad there, before that be inside."""
+
+    def step(after: Array, h: Any) -> tuple[Array, Array]:
+        moves = jnp.asarray(h) < shape.n_transitions
+        may = ~moves | _stays(tables, c, h, after)
+        good = jnp.any(may, axis=0) & ~c.known
+        return jnp.where(moves, good, after), may & good
+
+    _, allowed = over_steps(step, ~c.known_last, shape, reverse=True)
+    return jnp.stack(allowed) if shape.unrolled else allowed
+
+
+# --------------------------------------------------------------------------------------------------------------------
 
 
 class OptimisticRows(NamedTuple):
     """Counts, what decides ties, and which actions elimination leaves."""
 
-    counts: counts.CountRows
+    counts: CountRows
     largest_lam: Any  # [rows], or None if not needed
     fatal: Any  # [A, S, rows] pairs that were reset; None, as the next two, where ties are random
     visited: Any  # [S, rows]
@@ -71,7 +209,7 @@ class Optimistic:
         A, S, rows = given["jitter"].shape
         ties = self.learned_ties
         return OptimisticRows(
-            counts=counts.no_counts(shape, self.n_layers, rows),
+            counts=no_counts(shape, self.n_layers, rows),
             largest_lam=np.zeros(rows) if self.monotone else None,
             fatal=np.zeros((A, S, rows), dtype=np.bool_) if ties else None,
             visited=np.zeros((S, rows), dtype=np.bool_) if ties else None,
@@ -129,7 +267,7 @@ class Optimistic:
         return jnp.asarray(score[:, None] + JITTER * jitter)
 
     def _estimates(
-        self, scene: BatchedScene, c: counts.CountRows, h: Any, lam: Array, after: Values
+        self, scene: BatchedScene, c: CountRows, h: Any, lam: Array, after: Values
     ) -> tuple[list[Array], list[Array], list[Array], Array]:
         """Q, Q_r and Q_c per action [S, rows], and with two-sided widths a lower bound of V."""
         shape, tables, given = scene
@@ -138,8 +276,8 @@ class Optimistic:
         rest = cap - 1.0
         reach = rest + cost_part * lam
         can_move = jnp.asarray(h) < shape.n_transitions
-        sums = counts.over_successors(tables, c, h, *after)
-        tried, earned = counts.tries(c, h), counts.earnings(tables, c, h)
+        sums = over_successors(tables, c, h, *after)
+        tried, earned = tries(c, h), earnings(tables, c, h)
         low = jnp.broadcast_to(-lam, after[0].shape)
         q, q_r, q_c = [], [], []
         for a, n in enumerate(tried):
@@ -179,7 +317,7 @@ class Optimistic:
     def learn(self, scene: BatchedScene, state: OptimisticRows, path: Path, lam: Array, plan: Any) -> OptimisticRows:
         """Count the steps that were taken; compute again which actions can still be safe."""
         shape, tables = scene.shape, scene.tables
-        new = state._replace(counts=counts.count(shape, state.counts, path))
+        new = state._replace(counts=count(shape, state.counts, path))
         if self.monotone:
             new = new._replace(largest_lam=jnp.maximum(state.largest_lam, lam))
         if self.learned_ties:
@@ -201,7 +339,7 @@ def learned_ties(name: str, ties: str) -> bool:
     return ties == "learned"
 
 
-def _spread(tables: Tables, c: counts.CountRows, h: Any, a: int, v: Array, mean: Array) -> Array:
+def _spread(tables: Tables, c: CountRows, h: Any, a: int, v: Array, mean: Array) -> Array:
     """sum_t N(s, a, t) (V(t) - mean)^2, [S, rows]."""
     successor = layer(tables.successor, h)[a]
     seen = layer(c.seen, h)[a] if c.seen is not None else layer(c.tried, h)[a][None]

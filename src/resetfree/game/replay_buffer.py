@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resetfree.core.arrays import Bools, Floats, longer
 from resetfree.core.errors import InvalidInput
-from resetfree.players.tabular.sparse_counts import longer
 from resetfree.problems.action_spaces import Choices
 from resetfree.problems.contract import Episode, Problem
-from resetfree.problems.finite.transitions import Bools, Floats
 
 NO_ACTION = -1
 LEAST_ROOM = 256
