@@ -15,6 +15,7 @@ from resetfree.core.errors import InvalidInput
 from resetfree.game.contract import Plan, Round
 from resetfree.game.delayed import (
     Delay,
+    Delayed,
     HeldPlan,
     RecordedDelays,
     begin_delayed,
@@ -83,7 +84,7 @@ def test_without_delay_it_is_the_game_of_the_loop(name: str) -> None:
 def test_any_delays_give_the_rounds_of_a_game_that_keeps_all_states(name: str, data: st.DataObject) -> None:
     chosen: list[int] = []
 
-    class Drawn:
+    class Drawn(Delayed):
         """Any plan that is admissible: not older than the newest reset and the plan before it."""
 
         def is_needed(self, j: int) -> bool:

@@ -22,8 +22,7 @@ from resetfree.runs.file import runfile
 from resetfree.runs.replay_whole import ASKED, CHECKPOINT, ROUNDS, whole_run
 from resetfree.show.cli.certify import certify as command
 from resetfree.show.cli.progress import _stated
-from resetfree.show.cli.run import summary
-from resetfree.show.cli.run_summary import show
+from resetfree.show.cli.run_summary import show, summary
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import guarantee, settings
 from resetfree.show.studio.scenes import scene_of

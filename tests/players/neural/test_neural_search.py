@@ -31,8 +31,7 @@ from resetfree.players.testing.trial_problems import played, same, same_round, s
 from resetfree.problems.action_spaces import Box
 from resetfree.problems.features._scaling import Scaling
 from resetfree.problems.tanh_policy import TanhPolicy
-from resetfree.show.cli.run import summary
-from resetfree.show.cli.run_summary import show
+from resetfree.show.cli.run_summary import show, summary
 from resetfree.show.report.html.groups import collect
 from resetfree.show.report.html.html_tables import settings
 from resetfree.use import read_policy

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from resetfree.core.errors import InvalidInput, RunError
 from resetfree.runs.data.dataset import GivenData, taught
 from resetfree.runs.data.dataset_loading import data_of
 from resetfree.runs.file.ledger import Ledger
+from resetfree.runs.request import FromWhat
 from resetfree.runs.result import Run
 from resetfree.runs.setup import Setup
 
 
-def taught_anew(setup: Setup, data: Any, old: Run | None, what: str | None) -> GivenData | None:
+def taught_anew(setup: Setup, source: FromWhat) -> GivenData | None:
     """Let the primal player of a new run learn from the data, before the first round."""
     problem, game, primal = setup.world.problem, setup.game, setup.primal
-    fresh = None if old is None else primal.init(problem, setup.spec["episodes"], setup.spec["seed"])
-    given = data_of(data, old, what, problem, player=primal, fresh=fresh)
+    given = _loaded(setup, source)
     game.primal = taught(primal, game.primal, problem, given)
     return given
 
 
-def taught_again(setup: Setup, ledger: Ledger, data: Any, old: Run | None, what: str | None) -> GivenData | None:
+def taught_again(setup: Setup, ledger: Ledger, source: FromWhat) -> GivenData | None:
     """Let the primal player of a resumed run learn again from the data in its file."""
     problem, given, file = setup.world.problem, ledger.data(), ledger.path
-    if data is not None or old is not None:
-        fresh = None if old is None else setup.primal.init(problem, setup.spec["episodes"], setup.spec["seed"])
-        now = data_of(data, old, what, problem, player=setup.primal, fresh=fresh)
+    if source:
+        now = _loaded(setup, source)
         if given is None or now is None or now.about(now.rows())["digest"] != ledger.spec["data"]["digest"]:
             raise RunError(f"The run file '{file}' began with other data: resume it without them, it holds its own.")
     try:
@@ -41,3 +38,11 @@ def taught_again(setup: Setup, ledger: Ledger, data: Any, old: Run | None, what:
     except InvalidInput as error:
         raise RunError(f"The data in '{file}' do not fit this problem or these players: {error}") from error
     return given
+
+
+def _loaded(setup: Setup, source: FromWhat) -> GivenData | None:
+    """The data of a request as episodes of the problem."""
+    problem, primal, old = setup.world.problem, setup.primal, source.start_from
+    assert old is None or isinstance(old, Run)  # a file is loaded before
+    fresh = None if old is None else primal.init(problem, setup.spec["episodes"], setup.spec["seed"])
+    return data_of(source.data, old, source.from_what, problem, player=primal, fresh=fresh)

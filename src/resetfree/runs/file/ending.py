@@ -1,17 +1,20 @@
-"""Why a run ended before its planned episodes: a budget is spent, a callback says so, or the user stopped it."""
+"""The end of a run: the number of episodes that it was extended to, or what ended it before them."""
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-from resetfree.core.arguments import real, whole
-from resetfree.core.errors import InvalidInput
-from resetfree.core.settings import expect
+from resetfree.game.contract import MOST_EPISODES
+from resetfree.runs.file.runfile import BROKEN, MOST_TEXT, damaged
 
 Kind: TypeAlias = Literal["max_resets", "steps", "seconds", "callback", "stopped"]
 STOPPED = "the user stopped it"  # by Ctrl-C or SIGTERM
 LONGEST = 500  # characters of a reason that are kept
+KEY = "extended"  # of a row of the table meta: one for each extension, the last one counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,38 +26,16 @@ class Ending:
     why: str
 
 
-class Budget(NamedTuple):
-    """What a run may spend over all its sessions; None is no limit."""
-
-    max_resets: int | None
-    steps: int | None
-    seconds: float | None
-
-    @classmethod
-    def checked(cls, max_resets: Any, steps: Any, seconds: Any) -> Budget:
-        """The budget of arguments of `learn`; raises InvalidInput."""
-        for name, value in (("max_resets", max_resets), ("steps", steps)):
-            if value is not None:
-                whole(value, f"'{name}' of a run", 1)
-        if seconds is not None:
-            expect(real(seconds, "'seconds' of a run") > 0, "'seconds' of a run", "be positive", seconds)
-        return cls(max_resets, steps, seconds)
-
-    def check_reach(self, episodes: int, horizon: int) -> None:
-        """Raise InvalidInput if the planned episodes are too few for the steps, which would never be reached."""
-        if self.steps is not None and self.steps > episodes * horizon:
-            enough = -(-self.steps // horizon)
-            raise InvalidInput(
-                f"The 'steps' of a run must be at most episodes x horizon = {episodes * horizon}. Got {self.steps} "
-                f"instead: plan more episodes, at least episodes={enough} (--episodes {enough})."
-            )
-
-    def spent(self, k: int, resets: int, steps: int, seconds: float) -> Ending | None:
-        """The end of a run that has spent so much by round k, None if it may go on."""
-        if self.max_resets is not None and resets >= self.max_resets:
-            return Ending(k, "max_resets", f"{resets} of {self.max_resets} allowed resets")
-        if self.steps is not None and steps >= self.steps:
-            return Ending(k, "steps", f"{steps} of {self.steps} allowed steps")
-        if self.seconds is not None and seconds >= self.seconds:
-            return Ending(k, "seconds", f"{seconds:.1f} of {self.seconds:g} allowed seconds")
-        return None
+def read_episodes(connection: sqlite3.Connection, spec: dict[str, Any], path: Path | None) -> int:
+    """How many episodes the run has in the end: those that were planned, or what it was extended to."""
+    row = connection.execute("SELECT json FROM meta WHERE key = ? ORDER BY rowid DESC LIMIT 1", (KEY,)).fetchone()
+    planned: int = spec["episodes"]
+    if row is None:
+        return planned
+    try:
+        found = json.loads(row[0])["episodes"] if isinstance(row[0], str) and len(row[0]) <= MOST_TEXT else None
+        if type(found) is not int or not planned < found <= MOST_EPISODES:
+            raise ValueError(f"it is extended to {str(found)[:20]} episodes, and was planned for {planned}")
+    except (*BROKEN, KeyError) as error:
+        raise damaged(path, error) from error
+    return found

@@ -31,11 +31,10 @@ from resetfree.core.npz import same_bits
 from resetfree.core.settings import record
 from resetfree.problems.contract import Episode, Intervention, Note
 from resetfree.runs.data.dataset import GivenData, Row, read_data
-from resetfree.runs.extension import KEY, read_episodes
 from resetfree.runs.file import runfile
 from resetfree.runs.file.columns import COLUMNS, GOALS, TIMING
 from resetfree.runs.file.digest import Chain
-from resetfree.runs.file.ending import Ending
+from resetfree.runs.file.ending import KEY, Ending, read_episodes
 from resetfree.runs.file.newfile import fill, lock, open_writer, raise_unsaved, remove, write_new
 from resetfree.runs.file.recorded import NEGATIVE_ZERO, EpisodeBuffer, RecordedRound
 from resetfree.runs.file.runfile import Checkpoint

@@ -22,12 +22,12 @@ from resetfree.game.delayed import DelayedGame, HeldPlan, reset_chance, start_fo
 from resetfree.game.loop import FEEDBACK, learn_round
 from resetfree.problems.contract import State
 from resetfree.runs.data.dataset import read_data, taught
-from resetfree.runs.extension import read_episodes
 from resetfree.runs.file import runfile
+from resetfree.runs.file.ending import read_episodes
 from resetfree.runs.file.recorded import RecordedRound, check_episode
 from resetfree.runs.live.assignment import Assignment
 from resetfree.runs.live.board import Posted
-from resetfree.runs.timed import restore_plans, saved_plans
+from resetfree.runs.resuming import restore_plans, saved_plans
 
 LEAST_REST = 20  # checkpoints take at most 1 / LEAST_REST of the time
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -16,7 +17,7 @@ from resetfree.core.errors import RunError
 from resetfree.problems.resolve import parse_options
 from resetfree.runs.file.ledger import write_certificates
 from resetfree.runs.replay_whole import whole_run
-from resetfree.show.cli.common import FILE, as_json, emit, player_options, settings
+from resetfree.show.cli.common import FILE, as_json, as_record, emit, player_options, settings
 from resetfree.show.cli.help_pages import Documented
 from resetfree.show.cli.wording import counted
 
@@ -29,6 +30,20 @@ KINDS = {
     "identity": "checks of the arithmetic",
 }
 FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "identity": "bold red"}
+
+
+class _Options(NamedTuple):
+    """The words of the command."""
+
+    runfile: Path
+    problem: str | None
+    options: Sequence[str]
+    primal: str | None
+    dual: str | None
+    replay: bool
+    strict: bool
+    show_all: bool
+    as_json: bool
 
 
 @click.command(
@@ -51,23 +66,15 @@ FAILED = {"proved": "bold red", "checked": "bold red", "tuned": "yellow", "ident
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a proved claim, a check or an identity fails.")
 @click.option("--all", "show_all", is_flag=True, help="Show every claim, not only those that fail.")
 @as_json
-def certify(
-    runfile: Path,
-    problem: str | None,
-    options: Sequence[str],
-    primal: str | None,
-    dual: str | None,
-    replay: bool,
-    strict: bool,
-    show_all: bool,
-    as_json: bool,
-) -> None:
+@as_record(_Options)
+def certify(given: _Options) -> None:
     """Check every claim about a run, and store the certificates.
 
     It shows the summary and what fails; --all shows every claim.
     """
-    run = rf.load(runfile, problem, parse_options(options), primal=primal, dual=dual)
-    again = whole_run(run) if replay else []
+    runfile = given.runfile
+    run = rf.load(runfile, given.problem, parse_options(given.options), primal=given.primal, dual=given.dual)
+    again = whole_run(run) if given.replay else []
     claims = [*again, *run.certificates()]
     why_not = None
     try:
@@ -96,7 +103,7 @@ def certify(
         console.print(Text(verdict(claims), style="bold red" if failed else "bold"))
         console.print(_counts_table(claims))
         console.print(Text(together(claims), style="dim"))
-        chosen = [c for c in claims if show_all or c in again or (c.applies and not c.holds)]
+        chosen = [c for c in claims if given.show_all or c in again or (c.applies and not c.holds)]
         if chosen:
             table = Table.grid(padding=(0, 2))
             for claim in sorted(chosen, key=lambda c: not c.refuted):
@@ -108,8 +115,8 @@ def certify(
         if why_not is not None:
             console.print(Text(f"The certificates were not stored. {why_not}"))
 
-    emit(data, as_json, show)
-    if strict and failed:
+    emit(data, given.as_json, show)
+    if given.strict and failed:
         raise click.exceptions.Exit(1)
 
 
