@@ -104,7 +104,6 @@ class Ledger(Closes):
                         "name another (path=...)."
                     )
                 runfile.check_header(path)
-            runfile.check_journal(path)
             write_new(path, spec, starts, data)
             try:
                 return cls(open_writer(path), path, held)
