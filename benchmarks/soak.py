@@ -89,6 +89,8 @@ def table(samples: list[dict[str, Any]]) -> str:
     for problem in dict.fromkeys(one["problem"] for one in samples):
         held = [one for one in samples if one["problem"] == problem and one["kind"] == "sample"]
         pairs = [(a, b) for a, b in pairwise(held) if a["session"] == b["session"]]
+        if not pairs:
+            continue
         tenth = max(1, len(pairs) // 10)
         parts = pairs[:tenth], pairs[-tenth:]
 

@@ -10,7 +10,6 @@ import pytest
 from filelock import FileLock
 from tests.fuzz.campaign import make_corpus
 
-
 SEED = "RESETFREE_FUZZ_SEED"  # the variable that fixes the seed of the long part; `make test-all` sets and prints it
 
 
