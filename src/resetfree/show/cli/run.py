@@ -204,7 +204,7 @@ class _Command:
     def of(cls, problem: str, words: Mapping[str, Any], silent: Sequence[str]) -> _Command:
         """The command of parsed words.  silent: the names of those that were not given."""
         place, pairs = _place_of(words["learner"], words["settings"])
-        own = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
+        own: dict[str, Any] = {"learner": place, "rate": _hertz(words["rate"]), "data": list(words["data"]) or None}
         own |= {"path": words["path"] or _default_file(problem, words), "settings": None, "operator": None}
         file, resume = own["path"], words["resume"]
         operator = _find_operator(words["operator"], words["operator_deadline"], file)
