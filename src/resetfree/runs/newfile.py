@@ -12,9 +12,8 @@ from typing import Any, NoReturn
 
 from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.lock import WriterLock, check_journal
 from resetfree.core.system import flush_folder
-from resetfree.runs.beside import check_journal
 from resetfree.runs.digest import Chain, beginning
 from resetfree.runs.known_data import Row, write_data
 from resetfree.runs.runfile import APPLICATION_ID, FORMAT, connect, named, reading, schema, sentences, surroundings

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from resetfree.core.arguments import is_special
 from resetfree.core.arrays import MOST_AXES, pack, plain_dtype, unpack
 from resetfree.core.errors import InvalidInput, RunError
+from resetfree.core.lock import check_journal, check_log, has_log
 from resetfree.problems.contract import Episode, State
 from resetfree.runs import digest
-from resetfree.runs.beside import check_journal, check_log, has_log
 from resetfree.runs.columns import COLUMNS, GOALS, STARTS, TIMING, check_timing
 from resetfree.runs.recorded import NEGATIVE_ZERO, RecordedRound, unpacked
 from resetfree.runs.spec import validate
