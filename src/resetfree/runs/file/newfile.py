@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 
 from resetfree.core.drafts import drafted, lacks_room
 from resetfree.core.errors import RunError
-from resetfree.core.lock import WriterLock
+from resetfree.core.lock import WriterLock, check_journal
 from resetfree.core.system import flush_folder
 from resetfree.runs.data.dataset import Row, write_data
-from resetfree.runs.file.beside import check_journal
 from resetfree.runs.file.digest import Chain, beginning
 from resetfree.runs.file.runfile import APPLICATION_ID, FORMAT, connect, named, reading, schema, sentences, surroundings
 
