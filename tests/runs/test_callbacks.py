@@ -153,7 +153,7 @@ def test_stop_when_knows_its_columns_and_its_aim() -> None:
     with pytest.raises(InvalidInput, match="must be a list of functions"):
         rf.learn("grid-v0", episodes=5, callbacks=[rf.StopWhen])  # type: ignore[list-item]
     with pytest.raises(InvalidInput, match="'progress' of learn must be a function"):
-        rf.learn("grid-v0", episodes=5, progress=dict)  # type: ignore[arg-type]
+        rf.learn("grid-v0", episodes=5, progress=dict)
 
 
 @pytest.mark.parametrize("primal", ["auto", "linear-ucb", "rlsvi", "ucbvi", "politex"])
