@@ -64,7 +64,7 @@ def test_the_problem_is_made_once_and_auto_chooses_once(play: Callable[[Path], N
         play(tmp_path)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     assert calls == {"choose": 1, "find_world": 1}
 
 

@@ -118,5 +118,6 @@ class Algorithm1(PrimalPlayer[Algorithm1State]):
     def statement(self, problem: Problem, episodes: int) -> Statement:
         """The constants of this run; its widths are tuned."""
         alpha = softmax_alpha(episodes, problem.horizon, problem.n_actions, bound_of(self))
-        constants = {"beta_r": self.scale * problem.horizon, "beta_c": self.scale, "alpha": alpha, "reg": self.ridge()}
-        return Statement(constants, False, "no theorem covers tuned widths; linear-ucb has those of the theorem")
+        widths = {"beta_r": self.scale * problem.horizon, "beta_c": self.scale}
+        constants = {**widths, "alpha": alpha, "reg": self.ridge()}
+        return Statement({**constants}, False, "no theorem covers tuned widths; linear-ucb has those of the theorem")
