@@ -95,7 +95,7 @@ def table(samples: list[dict[str, Any]]) -> str:
         parts = pairs[:tenth], pairs[-tenth:]
 
         def rate(part: list[tuple[Any, Any]], what: str, of: str = "steps") -> float:
-            return float(sum(b[what] - a[what] for a, b in part)) / sum(b[of] - a[of] for a, b in part)
+            return float(sum(b[what] - a[what] for a, b in part) / sum(b[of] - a[of] for a, b in part))
 
         rows = {
             "memory, MB": [f"{np.mean([b['rss'] for _, b in part]) / 1e6:.1f}" for part in parts],
