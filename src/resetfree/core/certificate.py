@@ -140,7 +140,8 @@ def over_rounds(
 ) -> Certificate:
     """A claim about sums over the first k rounds: after the first round at which it fails, else after the last.
 
-    left, right, tolerance: [K], or numbers that are the same for every k.
+    left, right, tolerance: [K], or numbers that are the same for every k. Where the tolerance is not finite, so that
+    rounding may be of any size, the left side is not a number.
 
     >>> print(over_rounds("the sum stays below", [1.0, 5.0, 3.0], [2.0, 4.0, 6.0]))
     FAILS: the sum stays below: 5 <= 4 (slack -1) [round 2]
@@ -154,7 +155,8 @@ def over_rounds(
     found = {"rounds": len(lhs), "tightest_round": tightest + 1, "tightest_slack": float(slack[tightest])}
     found |= detail or {}
     where = f"round {k + 1}"
-    return Certificate(claim, lhs[k], rhs[k], tol[k], kind, witness=where, detail=found, status=status, why=why)
+    sides = (lhs[k], rhs[k], tol[k]) if np.isfinite(tol[k]) else (math.nan, rhs[k], 0.0)
+    return Certificate(claim, *sides, kind, witness=where, detail=found, status=status, why=why)
 
 
 def in_every_round(
@@ -177,7 +179,8 @@ def in_every_round(
     k, n_fails = int(np.argmin(slack)), int((slack < -tolerance).sum())
     found = {"rounds": len(slack), "violations": n_fails, "fraction": n_fails / len(slack)}
     found |= detail or {}
-    return Certificate(claim, lhs[k], rhs[k], tolerance, witness=f"round {k + 1}", detail=found, status=status, why=why)
+    sides = (lhs[k], rhs[k], tolerance) if math.isfinite(tolerance) else (math.nan, rhs[k], 0.0)
+    return Certificate(claim, *sides, witness=f"round {k + 1}", detail=found, status=status, why=why)
 
 
 def plain(value: Any) -> Any:

@@ -234,13 +234,15 @@ def learn_by_variance(
     beta width, where [.] is the regression clipped to its range.
     """
     reach = values.shape[0] + lam
+    unit = reach if reach > 1e150 else 1.0  # the squares of larger numbers are no floats
+    span = reach / unit
     for t in range(len(actions)):
         layer, i = layer_of_step[t], states[t] * n_actions + actions[t]
-        shifted = values[t] + lam
-        mean = max(min(expect_at(r, phi, layer, i, shifted), reach), 0.0)
-        square = max(min(expect_at(r, phi, layer, i, shifted * shifted), reach * reach), 0.0)
-        gap = max(min(expect_at(r, phi, layer, i, values[t] - below[t]), reach), 0.0)
-        spread = (max(square - mean * mean, 0.0) + reach * gap) / (reach * reach)
+        shifted = (values[t] + lam) / unit
+        mean = max(min(expect_at(r, phi, layer, i, shifted), span), 0.0)
+        square = max(min(expect_at(r, phi, layer, i, shifted * shifted), span * span), 0.0)
+        gap = max(min(expect_at(r, phi, layer, i, (values[t] - below[t]) / unit), span), 0.0)
+        spread = (max(square - mean * mean, 0.0) + span * gap) / (span * span)
         weights[t] = 1.0 / max(min(max(spread, beta * np.sqrt(r.width2[layer, i])), 1.0), floor)
     for t in range(len(actions)):
         layer, i = layer_of_step[t], states[t] * n_actions + actions[t]

@@ -52,7 +52,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     try:
         begun = dual_start(run)
         against = comparators(run, begun, lambda_hat)
-    except ResetFreeError as error:
+    except (ResetFreeError, ArithmeticError) as error:
         why = str(error)
         return DualSide(None, why, {"0": why, "lambda*": why}, {"0": why, "lambda*": why})
     met, ages = dual_history(run, begun, [c for c in against.values() if isinstance(c, Comparator)]), plan_ages(run)
@@ -60,7 +60,7 @@ def dual_side(run: Record, lambda_hat: Floats | str) -> DualSide:
     for name, c in against.items():
         try:
             bounds[name] = c if isinstance(c, str) else online_bound(begun.player, met, c, late=ages is not None)
-        except NotCertifiable as error:
+        except (NotCertifiable, ArithmeticError) as error:
             bounds[name] = str(error)
     return DualSide(begun.player, met, against, bounds, ages)
 

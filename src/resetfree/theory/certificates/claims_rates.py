@@ -31,7 +31,7 @@ RATES = ("R_p(pi*) is at most its rate", "Regret is at most its rate", "Resets a
 def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list[Certificate]:
     """R_p, Regret and Resets against their explicit bounds, at the last round.
 
-    Paper: rates for linear MDPs (theorem).
+    Paper: rates for linear MDPs (theorem); in the tabular setting d = |S| |A|, hence |S|^3 |A|^3 for d^3.
 
     R_p(pi*) <= P, the primal player's own bound (its `primal_regret_bound` has the formula; if Resets are in it,
     with the bound on them),
@@ -105,7 +105,8 @@ def solved_for_resets(rest: float, root: float, k: int) -> float:
     """
     if root == 0:
         return rest
-    return min((root / 2 + sqrt(root * root / 4 + max(rest, 0.0))) ** 2, rest + root * sqrt(k))
+    half = root / 2 + sqrt(root * root / 4 + max(rest, 0.0))
+    return min(half * half, rest + root * sqrt(k))
 
 
 def _rate(
