@@ -117,3 +117,40 @@ def test_the_batched_engine_plays_the_same(kind: str, horizon: int, pooled: bool
     player = SupportElimination(pooled=pooled)
     batch = assert_same_rounds(mdp, player, FORGETFUL, "realised", episodes=60, seeds=[0, 1, 2])
     assert batch.resets.max() <= unsafe_pairs(mdp, per_step=pooled is False)
+
+
+def last_step_pays() -> rf.FiniteMDP:
+    """Going to the reset state pays; the last action of an episode earns and leads nowhere, so there it is free."""
+    transition = np.zeros((2, 2, 2))
+    transition[0, 0, 0] = transition[0, 1, 1] = transition[1, :, 1] = 1.0
+    return rf.FiniteMDP(transition, [[0.0, 1.0], [0.0, 0.0]], [False, True], 2, boundary="literal")
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+def test_the_last_action_of_the_literal_boundary_is_free(pooled: bool) -> None:
+    """pi* takes the pair there that is a reset at every other step: what forbids it everywhere excludes pi*."""
+    mdp = last_step_pays()
+    for name in ("support-elimination", "shared-elimination", "rule-elimination", "guarded-linear"):
+        run = rf.learn(mdp, name, episodes=60, settings={"primal": {"pooled": pooled}})
+        assert run.realised_resets[-1] <= 1, name
+        assert run.columns["reward"][-1] == 1.0, name  # V*, where it was 0
+    proved = SupportElimination(width="theory", pooled=pooled)
+    run = rf.learn(mdp, proved, episodes=60)
+    assert (run.columns["upper"] >= 1.0).all()
+    assert not [str(c) for c in run.certificates() if c.refuted]
+    assert_same(mdp, proved, 40)  # the form for large problems
+    assert_same_rounds(mdp, proved, FORGETFUL, "realised", episodes=40, seeds=[0, 1])
+
+
+@pytest.mark.parametrize("boundary", ["physical", "literal"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_proved_width_is_optimistic_whatever_the_boundary(kind: str, boundary: str) -> None:
+    """V* <= upper in every round, by the oracle. p = 1e-6, so 48 runs fail by chance with less than 1e-4."""
+    for horizon in (1, 2, 3):
+        for seed in range(4):
+            mdp = close(small(kind, horizon, seed).replace(boundary=boundary))
+            for pooled in (None, False):
+                run = rf.learn(mdp, SupportElimination(width="theory", pooled=pooled, p=1e-6), episodes=60, seed=seed)
+                best = rf.solve(mdp).value[run.columns["s1"].astype(np.int64)]
+                assert (best <= run.columns["upper"] + 1e-9).all(), (horizon, seed, pooled)
+                assert run.realised_resets[-1] <= unsafe_pairs(mdp, per_step=pooled is False)

@@ -27,7 +27,7 @@ from resetfree.players.shared.rule_class import Rules, rows_of, rules_of
 from resetfree.problems.contract import Episode
 from resetfree.problems.factors import Factor, Factors
 from resetfree.problems.finite.mdp import FiniteProblem
-from resetfree.theory.certificates.claims_paths import BY_RULES
+from resetfree.theory.certificates.claims_paths import BY_RULES, EVERY_PATH
 
 FREE = ConstantPenalty(C=0.0)
 PLACES = (Factor("mine", "place", False), Factor("yours", "place", False))
@@ -209,6 +209,16 @@ def test_the_claim_is_for_states_whose_factors_are_known_before_they_are_seen() 
         problem.factors.values[:missing] = -1
         claim = next(c for c in learned(problem, RuleElimination(), 30).certificates() if c.claim == BY_RULES)
         assert claim.status == status
+
+
+def test_the_claim_is_vacuous_beyond_what_elimination_never_exceeds() -> None:
+    """Nine states hold too few unsafe pairs for rules to pay: their bits are more than the pairs."""
+    n = 3
+    claims = learned(with_factors(board(n, np.arange(n * n) % 2 == 0), n), RuleElimination(), 100).certificates()
+    rules, pairs = (next(c for c in claims if c.claim == claim) for claim in (BY_RULES, EVERY_PATH[0]))
+    assert rules.rhs >= pairs.rhs
+    assert rules.rhs < 100
+    assert rules.vacuous == f"vacuous: no run can exceed {pairs.rhs:g}"
 
 
 @dataclass(frozen=True)

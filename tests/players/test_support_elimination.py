@@ -29,7 +29,8 @@ def adversarial_plan(state: EliminationState, horizon: int, rng: np.random.Gener
         allowed = state.allowed[min(h, len(state.allowed) - 1)]
         tried = state.data.tried[min(h, len(state.data.tried) - 1)]
         for s in range(n_states):
-            may = allowed[s] if allowed[s].any() else np.ones(n_actions, dtype=np.bool_)
+            bound = h < state.data.n_transitions and allowed[s].any()  # an action that leads nowhere is free
+            may = allowed[s] if bound else np.ones(n_actions, dtype=np.bool_)
             fresh = may & (tried[s] == 0)
             choice = np.flatnonzero(fresh if fresh.any() and rng.random() < 0.8 else may)
             policy[h, s, rng.choice(choice)] = 1.0

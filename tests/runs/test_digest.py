@@ -56,7 +56,7 @@ def test_what_was_written_fits(file: Path) -> None:
     assert len(contents.certificates) > 3
     found = claim(file)
     assert found.holds
-    assert found.status == "proved"
+    assert found.status == "checked"
     assert "not forgery" in found.why
     (commits,) = sqlite3.connect(file).execute("SELECT count(*) FROM digests").fetchone()
     assert commits > 3
@@ -91,7 +91,7 @@ def test_an_edit_shows_and_is_named(file: Path, statement: str, wrong: int | Non
     edit(file, statement, *kept)
     found = claim(file)
     assert not found.holds
-    assert found.status == "proved"
+    assert found.status == "checked"
     if wrong is not None:
         assert found.lhs == wrong
     if where is not None:

@@ -64,7 +64,7 @@ def test_a_forged_cover_proves_nothing(tmp_path: Path) -> None:
     assert forged.spec["statements"]["primal"]["covered"]
     assert proved(forged) == honest
     caught = next(c for c in certify(forged) if c.claim == CLAIM)
-    assert (caught.holds, caught.status, caught.witness) == (False, "proved", "primal.covered")
+    assert (caught.holds, caught.status, caught.witness) == (False, "checked", "primal.covered")
     assert "edited, or written by another version" in caught.why
     for options in ([], ["--replay"]):
         result = CliRunner().invoke(command, [str(file), "--strict", "--json", *options])

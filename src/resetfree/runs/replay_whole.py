@@ -252,7 +252,7 @@ def _entries(claim: str, differ: list[str]) -> Certificate:
 
 def _none_differ(claim: str, n: int, witness: str | None, detail: dict[str, Any]) -> Certificate:
     """The claim that n, a number of differences, is zero."""
-    return Certificate(claim, n, 0.0, tolerance=0.0, kind="==", witness=witness, detail=detail)
+    return Certificate(claim, n, 0.0, 0.0, "==", witness=witness, detail=detail, status="checked")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -26,6 +26,8 @@ class SupportElimination(TakesEpisodes, EliminationPlayer):
     the number of unsafe pairs (s, a) (of triples (h, s, a) where dynamics, contexts or ends of episodes differ, or data
     are not pooled), for every K. Proof: an episode that is reset took, at its first step out of W or at its last, an
     allowed action whose observed successor is now known to be bad; that pair is truly unsafe, and is not allowed again.
+    Plans are inside the allowed actions at every step that moves. The last action of the literal boundary leads
+    nowhere, so all are free there: none can be reset, and pi* may take one that is unsafe at every other step.
 
     Large problems: the sets follow the news of each episode (new edges, a new reset state, and the predecessors of what
     turned bad), and the plan goes only where the episode can be (`lazy_plans`): both equal those of passes over

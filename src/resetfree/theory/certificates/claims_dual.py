@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate, Status, over_rounds
+from resetfree.core.certificate import Certificate, Status, beside, over_rounds
 from resetfree.core.errors import NotCertifiable, ResetFreeError
 from resetfree.game.capabilities import (
     BoundsEachRound,
@@ -96,7 +96,7 @@ def dual_claims(run: Record, side: DualSide) -> list[Certificate]:
     else:
         differ = np.flatnonzero(again.lam != lam)
         where = f"round {differ[0] + 1}" if len(differ) else None
-        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where)]
+        found = [Certificate(claim, len(differ), 0.0, 0.0, "==", witness=where, status="checked")]
     found += _missed(run, side)
     own = "its bound" if side.ages is None else "its bound + what old plans cost"
     for name, c in side.against.items():
@@ -137,7 +137,9 @@ def _within(
         return Certificate.not_applicable(claim, most)
     status: Status = "identity" if against.name == "0" else "proved"
     why = SIGNS if against.name == "0" else ""
-    return over_rounds(claim, regret, most, _rounding(run, against), detail=detail, status=status, why=why)
+    found = over_rounds(claim, regret, most, _rounding(run, against), detail=detail, status=status, why=why)
+    # Multipliers are not negative, signals and costs at most 1: no player can regret more than lambda_c every time.
+    return found if status == "identity" else beside(found, most=float(against.at_starts.sum()))
 
 
 def dual_lemma(run: Record, rounds: Rounds | str, side: DualSide) -> list[Certificate]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from resetfree.core.certificate import Certificate
+from resetfree.core.certificate import Certificate, beside, resting_on
 from resetfree.core.errors import NotCertifiable
 from resetfree.game.capabilities import (
     BoundsDelayedRegret,
@@ -19,7 +19,14 @@ from resetfree.game.capabilities import (
 from resetfree.theory.certificates.anytime import DELTA
 from resetfree.theory.certificates.asked import began_with, known_player, past_plan
 from resetfree.theory.certificates.claims_dual import DualSide
-from resetfree.theory.certificates.claims_optimism import OTHER_START, Cover, likely, over_bound, proof_of
+from resetfree.theory.certificates.claims_optimism import (
+    OTHER_START,
+    Cover,
+    largest_primal_regret,
+    likely,
+    over_bound,
+    proof_of,
+)
 from resetfree.theory.certificates.claims_reduction import Truth
 from resetfree.theory.certificates.plan_ages import held_actions, plan_ages
 from resetfree.theory.certificates.record import TOLERANCE, Record
@@ -54,7 +61,7 @@ def rates(run: Record, known: Truth | str, cover: Cover, side: DualSide) -> list
     lacks = past_plan(run, "dual") if stated["covered"] else stated["why"]
     if lacks:
         both = cover._replace(status="tuned", why=lacks if cover.status == "proved" else f"{cover.why}; {lacks}")
-    largest = k * (horizon + float(np.abs(rounds.lam).max()))
+    largest = largest_primal_regret(run)
     fewest = _resets_rate(run, rounds, side, proved, cover.proof.largest_multiplier)
     few, delta = (float(k), 0.0) if isinstance(fewest, str) or both.status != cover.status else fewest
     most = proved.most + proved.per_root_reset * sqrt(min(few, k))
@@ -112,10 +119,10 @@ def solved_for_resets(rest: float, root: float, k: int) -> float:
 def _rate(
     claim: str, left: float, bound: float, trivial: float, cover: Cover, *, run: Record, detail: Any, delta: float = 0.0
 ) -> Certificate:
-    detail = {**detail, "trivial": trivial, "vacuous": bool(bound >= trivial)}
     why, where = likely(cover, delta), f"round {len(run)}"
     tolerance = TOLERANCE * trivial
-    return Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
+    found = Certificate(claim, left, bound, tolerance, witness=where, detail=detail, status=cover.status, why=why)
+    return resting_on(beside(found, most=trivial), rate=cover.proof.failure, signals=delta)
 
 
 def primal_bound(run: Record, *, within_bound: bool = True) -> PrimalRegretBound:

@@ -98,6 +98,7 @@ class Optimistic:
             if state.allowed is not None:
                 may = layer(state.allowed, h)
                 some = jnp.any(may, axis=0) if shape.n_actions > FEW else reduce(or_, [may[a] for a in range(len(may))])
+                some &= jnp.asarray(h) < shape.n_transitions  # an action that leads nowhere is never unsafe
                 q = [jnp.where(some & ~may[a], -jnp.inf, x) for a, x in enumerate(q)]
             tried = layer(c.tried, h)
             top, best = q[0], jnp.zeros(q[0].shape, dtype=jnp.int32)

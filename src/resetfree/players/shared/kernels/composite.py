@@ -177,7 +177,7 @@ def plan_among(
         width2 = r.width2[layer]
         expect(r, phi, layer, v, nothing, q, unused)
         for s in range(n_states):
-            some = sets[s].any()
+            some = h < n_transitions and sets[s].any()  # an action that leads nowhere is never unsafe
             best, most, chosen = -np.inf, -np.inf, 0
             for a in range(n_actions):
                 i = s * n_actions + a

@@ -201,7 +201,9 @@ def composite_plan(
             n_states,
         )
         row = itself + h * n_states if n_layers > 1 else itself
-        may = allowed[h if len(allowed) > 1 else 0] if len(allowed) > 0 else no_sets
+        # One layer of sets is for all steps, but an action that leads nowhere (literal boundary) is never unsafe.
+        bound = len(allowed) > 0 and h < n_transitions
+        may = allowed[h if len(allowed) > 1 else 0] if bound else no_sets
         here, made = (row, c.known, prefer, may, stretch), (v, v_r, v_c, low, action)
         composite_step(rows, h < n_transitions, bonus, float(horizon - h), *after, *here, *made)
         for s in range(n_states):

@@ -81,8 +81,9 @@ def composite_places(
         layer = h if c.row.shape[1] > 1 else 0
         rows, known = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
         prefer = np.empty((n, n_actions))
-        may = np.empty((n if len(bad) > 0 else 0, n_actions), dtype=np.bool_)
-        if len(bad) > 0:
+        bound = len(bad) > 0 and h < n_transitions  # an action that leads nowhere is never unsafe
+        may = np.empty((n if bound else 0, n_actions), dtype=np.bool_)
+        if bound:
             _allowed(c, bad, endless, n_transitions, h, state_at[new], may)
         for k in range(n):
             i = state_at[bounds[h] + k]
@@ -90,9 +91,9 @@ def composite_places(
             rows[k], known[k] = r, c.known[i]
             for a in range(n_actions):
                 prefer[k, a] = score[a] + weight * jitter[c.state[i], a]
-            if len(bad) > 0 and bad[i, 0 if endless else h]:
+            if bound and bad[i, 0 if endless else h]:
                 may[k] = True  # nothing is safe here any more, so nothing is forbidden
-            if len(belief) > 0:
+            if bound and len(belief) > 0:
                 hold_back(may[k], belief[c.state[i]], limit)
         places = place[h + 1] if h + 1 < horizon else over
         after = (v, v_r, v_c, low, places, c.known_last if h == n_transitions - 1 else c.known, DEAD)
