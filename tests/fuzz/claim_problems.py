@@ -22,7 +22,9 @@ def problem(rng: Random) -> rf.FiniteMDP:
     n_states, n_actions, horizon = rng.randint(2, 5), rng.choice((1, 2, 2, 3)), rng.randint(1, 4)
     if rng.random() < 0.1:
         tasks = [_task(rng, 3, n_actions, horizon) for _ in range(2)]
-        found = with_contexts([tasks[0], tasks[1].replace(boundary=tasks[0].boundary, noise=tasks[0].noise)], _rows(rng, (2, 2)), start=0)
+        found = with_contexts(
+            [tasks[0], tasks[1].replace(boundary=tasks[0].boundary, noise=tasks[0].noise)], _rows(rng, (2, 2)), start=0
+        )
     else:
         found = _task(rng, n_states, n_actions, horizon)
     return close(found) if rng.random() < 0.875 else found
@@ -42,7 +44,9 @@ def _task(rng: Random, n_states: int, n_actions: int, horizon: int) -> rf.Finite
     transition[:, 0, 0] = np.eye(n_states)[0]
     reset = np.array([False, *(rng.random() < rng.choice((0.1, 0.5, 0.9)) for _ in range(n_states - 1))])
     shape, chance = (steps, n_states, n_actions), np.random.default_rng(rng.randrange(2**32))
-    reward = rng.choice((np.zeros(shape), chance.random(shape), chance.integers(0, 2, shape), 1e-9 * chance.random(shape)))
+    reward = rng.choice(
+        (np.zeros(shape), chance.random(shape), chance.integers(0, 2, shape), 1e-9 * chance.random(shape))
+    )
     homes = np.where(reset, 0.0, chance.integers(0, 2, n_states))
     homes[0] += 1.0
     homes /= homes.sum()
@@ -65,7 +69,7 @@ def _task(rng: Random, n_states: int, n_actions: int, horizon: int) -> rf.Finite
 def _rows(rng: Random, shape: tuple[int, ...]) -> Floats:
     """Deterministic, nearly so, rare in any size, or dense and sparse rows, each by itself or all alike."""
     kinds = ("certain", "nearly", "sparse", "dense")
-    common, chance = rng.choice((None, *kinds)), np.random.default_rng(rng.randrange(2**32))
+    common, chance = rng.choice((None, "certain", *kinds)), np.random.default_rng(rng.randrange(2**32))
     found = np.zeros((int(np.prod(shape[:-1])), shape[-1]))
     for row in found:
         kind = common or rng.choice(kinds)

@@ -33,7 +33,7 @@ def values(cls: Any, field: dataclasses.Field[Any], extreme: bool = False) -> li
         elif part is bool:
             found += [False, True]
         elif part in (int, float):
-            about = field.default if isinstance(field.default, int | float) else 1
+            about = (isinstance(field.default, int | float) and field.default) or 1
             scaled = [about * factor for factor in FACTORS] + (list(EXTREMES) if extreme else [])
             found += [math.ceil(one) if part is int else float(one) for one in scaled if part is float or one < 1e6]
     return [one for one in dict.fromkeys(found) if one != field.default and accepts(one, declared)]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import re
 import sys
 import time
 import traceback
@@ -28,9 +27,10 @@ import numpy as np
 from scipy.stats import binom, poisson
 from tests.fuzz.claim_problems import problem
 from tests.fuzz.claim_settings import ROLES, made, players, values
+from tests.fuzz.claim_signals import PATTERNS, signalling, tempting
 
 import resetfree as rf
-from resetfree.core.certificate import Certificate
+from resetfree.core.certificate import Certificate, failure_probability
 from resetfree.core.errors import ResetFreeError
 from resetfree.core.settings import declarations, plain_parts
 from resetfree.game.loop import FEEDBACK
@@ -86,11 +86,12 @@ def finite_players(role: Literal["primal", "dual"]) -> tuple[str, ...]:
 def make(seed: int, index: int) -> Case:
     """The case of this number."""
     rng = Random(f"claims:{seed}:{index}")
-    mdp, chosen, settings = problem(rng), {}, {}
-    for role in ROLES:
-        chosen[role] = rng.choice(finite_players(role))
-        settings[role] = some_settings(rng, players(role)[chosen[role]])
-    arguments = {
+    mdp = problem(rng)
+    chosen: dict[str, Any] = {
+        role: rng.choices(finite_players(role), map(_weight, _classes(role)))[0] for role in ROLES
+    }
+    settings = {role: some_settings(rng, players(role)[chosen[role]]) for role in ROLES}
+    arguments: dict[str, Any] = {
         **chosen,
         "settings": settings,
         "feedback": rng.choice(("auto", *FEEDBACK)),
@@ -98,7 +99,28 @@ def make(seed: int, index: int) -> Case:
         "delay": rng.choice((None, None, None, 0, 1, 3, 10)),
         "seed": rng.randrange(2**32),
     }
+    if rng.random() < 0.25:  # a game against the dual player alone, longer and with costs of a pattern
+        mdp, K, pattern = rng.choice((mdp, tempting(rng))), rng.choice((60, 600)), rng.choice(list(PATTERNS))
+        arguments |= {"primal": Pattern(pattern, K), "feedback": rng.choice(("exact", "realised")), "episodes": K}
+        settings["primal"] = {}
     return Case(f"{seed}:{index}", mdp, arguments)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Stands for the player that makes costs follow a pattern."""
+
+    name: str
+    episodes: int
+
+
+def _classes(role: Literal["primal", "dual"]) -> list[Any]:
+    return [players(role)[name] for name in finite_players(role)]
+
+
+def _weight(cls: Any) -> int:
+    """Players with proofs of their own are played more often."""
+    return 4 if any(hasattr(cls, one) for one in ("proof", "primal_regret_bound", "keeps_steps_apart")) else 1
 
 
 def some_settings(rng: Random, cls: Any) -> dict[str, Any]:
@@ -116,8 +138,7 @@ def some_settings(rng: Random, cls: Any) -> dict[str, Any]:
 
 def failure(c: Certificate) -> float:
     """The probability with which a claim may fail, as it says."""
-    found = re.match(r"with probability at least ([0-9.e-]+)", c.why)
-    return 1.0 - float(found[1]) if found else 0.0
+    return failure_probability([c])
 
 
 def certificates(mdp: rf.FiniteMDP, arguments: dict[str, Any]) -> list[Certificate] | None:
@@ -125,6 +146,9 @@ def certificates(mdp: rf.FiniteMDP, arguments: dict[str, Any]) -> list[Certifica
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
+            primal = arguments["primal"]
+            if isinstance(primal, Pattern):
+                arguments = {**arguments, "primal": signalling(mdp, primal.name, primal.episodes)}
             run = rf.learn(mdp, **arguments)
         except ResetFreeError:
             return None
@@ -148,7 +172,10 @@ def check(case: Case) -> Outcome:
         found.faults = [str(c) for c in claims if wrong(c) and not failure(c)]
         found.faults += [said for c in claims if wrong(c) and failure(c) and (said := _often(case, c))]
     except Exception as error:
-        at = [f"{frame.filename.rpartition('resetfree/')[2]}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+        at = [
+            f"{frame.filename.rpartition('resetfree/')[2]}:{frame.lineno}"
+            for frame in traceback.extract_tb(error.__traceback__)
+        ]
         found.faults.append(f"{type(error).__name__}: {error} [{' < '.join(at[:-4:-1])}]")
     found.verdict = "wrong" if found.faults else "done"
     return found
