@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from resetfree.game.contract import Round
+from resetfree.players.shared.count_players import ALL
 from resetfree.players.shared.counts import HasCounts, empty_counts
 from resetfree.players.shared.kernels.interval_softmax import interval_plan
 from resetfree.players.shared.kernels.lazy_softmax import Widths
 from resetfree.players.shared.requirements import check_room, sizes
 from resetfree.problems.contract import Problem, State
-from resetfree.problems.finite.transitions import Floats
+from resetfree.problems.finite.transitions import Bools, Floats
 from resetfree.theory.proved_widths import IntervalWidth
 
 
@@ -37,11 +38,15 @@ class IntervalState(HasCounts):
         horizon, n_states, n_actions = self.shape
         policy, q_r, q_c = np.empty((3, *self.shape))
         v_r, v_c = np.empty((2, n_states))
-        interval_plan(
-            self.counts, self.n_transitions, self.width, widths.alpha, widths.lam, caps, policy, q_r, q_c, v_r, v_c
-        )
+        fixed = (self.counts, self.n_transitions, self.width, widths.alpha, widths.lam, caps, self.among)
+        interval_plan(*fixed, policy, q_r, q_c, v_r, v_c)
         flat = (horizon, n_states * n_actions)
         return policy, v_r, v_c, q_r.reshape(flat), q_c.reshape(flat)
+
+    @property
+    def among(self) -> Bools:
+        """The actions among which the softmax chooses: all."""
+        return ALL
 
     def learn(self, round: Round) -> None:
         """Count the steps of an episode."""

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import log, sqrt
 from typing import Any
 
 import numpy as np
 
-from resetfree.game.capabilities import PrimalRegretBound, Proof
+from resetfree.game.capabilities import Falls, PrimalRegretBound, Proof
 from resetfree.players.shared.determinant_states import DeterminantState, no_determinants
 from resetfree.players.shared.interval_states import IntervalState, no_intervals
 from resetfree.players.shared.pair_features import dimension_of, longer_than_one
 from resetfree.players.shared.requirements import pooled_lacks
 from resetfree.problems.contract import Problem
+from resetfree.problems.finite.mdp import FiniteMDP
 from resetfree.problems.finite.transitions import Floats
 from resetfree.theory.certificates.anytime import resets_upper
 from resetfree.theory.cover_widths import COVER, CoverWidth, cover_betas, cover_width, most_growth
 from resetfree.theory.delay import doubled_rounds
+from resetfree.theory.first_falls import most_falls, penalised, unsafe_edges
 from resetfree.theory.proved_widths import (
     CONCENTRATION,
     CORNERS,
+    EACH_SUM,
     SETS,
     DeterminantWidth,
     IntervalWidth,
@@ -30,6 +33,7 @@ from resetfree.theory.proved_widths import (
     interval_width,
     overestimates,
 )
+from resetfree.theory.visit_sums import interval_distance, most_overestimated
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,34 @@ class Intervals:
     def regret(self, rounds: int, late: int) -> PrimalRegretBound:
         """D + B sqrt(Y H Resets), what the widths add to the primal regret; late: the largest delay of a plan."""
         found = overestimates(self.problem, self.width, self.pooled, self.p, rounds=rounds, late=late)
-        return PrimalRegretBound(found.rewards, any_weights=True, per_root_reset=self.B * found.costs_per_root)
+        root, rewards = self.B * found.costs_per_root, found.rewards
+        return PrimalRegretBound(rewards, any_weights=True, per_root_reset=root, regret=rewards)
+
+    def regret_with_model(self, mdp: FiniteMDP, rounds: int) -> float:
+        """D where the model is known: see `theory.visit_sums`."""
+        width, noise = self.width, None
+        if width.noise > 0:
+            noise = partial(_both_sides, width)
+        sums = interval_distance(width)
+        return most_overestimated(mdp, sums, pooled=self.pooled, rounds=rounds, noise=noise, delta=EACH_SUM * self.p)
+
+    def falls(self, mdp: FiniteMDP, lam: Floats, alpha: Floats, planned: Floats) -> Falls | None:
+        """How many unsafe edges are tried before they are dear: see `theory.first_falls`.
+
+        alpha: [K] inverse temperatures; planned: those of all episodes that were planned, which theta is chosen for.
+        """
+        edges = unsafe_edges(mdp, self.pooled)
+        if edges is None or self.B <= 0:
+            return None
+        sizes = (mdp.horizon, mdp.n_transitions, mdp.n_actions)
+        scale = penalised(edges._replace(longest=0), 1.0, np.full(len(planned), self.B), planned, *sizes)
+        counted, theta = most_falls(edges, self.width, scale)
+        return Falls(counted, penalised(edges, theta, lam, alpha, *sizes))
+
+
+def _both_sides(width: IntervalWidth, n: float) -> float:
+    """How far a mean reward and its upper end can be from the truth, together."""
+    return 2 * width.noise * sqrt((n + 1) * (log(n + 1) + 2 * width.noise_log)) / n
 
 
 @dataclass(frozen=True)
@@ -111,10 +142,11 @@ class Covers:
         H, B, d = self.problem.horizon, self.B, dimension_of(self.problem)
         samples, regressions = (H * rounds, 1) if self.pooled else (rounds, H)
         beta_r, beta_c = self.largest(float(samples))
-        weights = 2 * (beta_r + B * beta_c) * (sqrt(2.0) if self.rare else 1.0)
-        most, chance = H * (H + 1) / 2 + B * H, (1 - CONCENTRATION) * self.p
-        once: dict[str, Any] = {"missed": late + self.pooled, "reg": self.reg, "d": d}
-        return summed_widths(weights, samples, regressions, largest=most, rounds=rounds, chance=chance, **once)
+        kept, rewards = 2 * (sqrt(2.0) if self.rare else 1.0), H * (H + 1) / 2
+        once: dict[str, Any] = {"missed": late + self.pooled, "reg": self.reg, "d": d, "rounds": rounds}
+        once["chance"] = (1 - CONCENTRATION) * self.p
+        most = summed_widths(kept * (beta_r + B * beta_c), samples, regressions, largest=rewards + B * H, **once)
+        return most._replace(regret=summed_widths(kept * beta_r, samples, regressions, largest=rewards, **once).most)
 
 
 def summed_widths(
@@ -191,7 +223,10 @@ class Determinants:
         H, B, d, reg = self.problem.horizon, self.B, dimension_of(self.problem), self.reg
         samples, regressions = (H * rounds, 1) if self.pooled else (rounds, H)
         beta_r, beta_c = determinant_betas(self.width, np.full(H, d * log(1 + samples / (d * reg))), samples)
-        weights, most, chance = 2 * (beta_r + B * beta_c), H * (H + 1) / 2 + B * H, (1 - CONCENTRATION) * self.p
-        once: dict[str, Any] = {"missed": late + self.pooled, "reg": reg, "d": d, "largest": most, "rounds": rounds}
-        misfit = 2 * rounds * float((self.width.z_r + B * self.width.z_c).sum())
-        return summed_widths(weights, samples, regressions, chance=chance, misfit=misfit, **once)
+        once: dict[str, Any] = {"missed": late + self.pooled, "reg": reg, "d": d, "rounds": rounds}
+        once["chance"], rewards, z_r = (1 - CONCENTRATION) * self.p, H * (H + 1) / 2, self.width.z_r
+        misfit = 2 * rounds * float((z_r + B * self.width.z_c).sum())
+        weights = (2 * (beta_r + B * beta_c), samples, regressions)
+        most = summed_widths(*weights, largest=rewards + B * H, misfit=misfit, **once)
+        weights, misfit = (2 * beta_r, samples, regressions), 2 * rounds * float(z_r.sum())
+        return most._replace(regret=summed_widths(*weights, largest=rewards, misfit=misfit, **once).most)

@@ -74,13 +74,18 @@ def interval_plan(
     alpha: float,
     lam: float,
     caps: Floats,  # [H] the largest Q_r of each step
+    allowed: Bools,  # [1 or H, S, A] the actions among which the softmax chooses, or [0, 0, 0] for all of them
     policy: Floats,  # [H, S, A] out
     q_r: Floats,  # [H, S, A] out
     q_c: Floats,  # [H, S, A] out
     v_r: Floats,  # [S] out, at step 1
     v_c: Floats,  # [S] out
 ) -> None:
-    """Q_r and Q_c from intervals of all sets of next states, softmax of alpha (Q_r - lam Q_c), values under it."""
+    """Q_r and Q_c from intervals of all sets of next states, softmax of alpha (Q_r - lam Q_c), values under it.
+
+    An action that moves nothing (the last one of a literal episode) cannot be reset, and is allowed in any case; so are
+    all actions of a state that has no allowed one.
+    """
     horizon, n_states, n_actions = policy.shape
     values, times = np.empty(c.seen.shape[3]), np.empty(c.seen.shape[3])
     v_r[:] = 0.0
@@ -111,13 +116,22 @@ def interval_plan(
                     cost = smallest_mean(values, times, n, float(moved), x, lowest)
                 q_r[h, s, a] = max(min(pay, caps[h]), 0.0)
                 q_c[h, s, a] = max(min(cost, 1.0), 0.0)
+        may = min(h, len(allowed) - 1) if h < n_transitions else -1
         for s in range(n_states):
-            best, total = -np.inf, 0.0
+            best, total, some = -np.inf, 0.0, False
+            if may >= 0:
+                for a in range(n_actions):
+                    some = some or allowed[may, s, a]
             for a in range(n_actions):
-                best = max(best, q_r[h, s, a] - lam * q_c[h, s, a])
+                if not some or allowed[may, s, a]:
+                    best = max(best, q_r[h, s, a] - lam * q_c[h, s, a])
             for a in range(n_actions):
                 exponent = alpha * (q_r[h, s, a] - lam * q_c[h, s, a] - best)  # <= 0: never overflows
-                policy[h, s, a] = np.exp(exponent) if exponent > UNDERFLOW else 0.0
+                policy[h, s, a] = 1.0
+                if some and not allowed[may, s, a]:
+                    policy[h, s, a] = 0.0
+                elif exponent < 0.0:
+                    policy[h, s, a] = np.exp(exponent) if exponent > UNDERFLOW else 0.0
                 total += policy[h, s, a]
             v_r[s], v_c[s] = 0.0, 0.0
             for a in range(n_actions):
